@@ -27,6 +27,8 @@ from cukde.density.compositions.ratio import density_ratio
 from cukde.density.compositions.regions import hdr_threshold
 from cukde.density.grids.api import evaluate_grid
 from cukde.density.modes.api import Modes as Modes, modes
+from cukde.density.positive.api import positive_kde, positive_mass, positive_score
+from cukde.density.positive.mass import Mass as Mass
 from cukde.density.warmup import warmup
 from cukde.kendall.api import Concordance as Concordance, concordance, kendall_matrix, kendalltau
 from cukde.kendall.counts import SignificanceResult as SignificanceResult
@@ -74,6 +76,9 @@ __all__ = [
     "modes",
     "perf",
     "plot",
+    "positive_kde",
+    "positive_mass",
+    "positive_score",
     "pwpa",
     "score",
     "sd_kde",

@@ -9,6 +9,7 @@ from cukde.density.compositions.dask import conditional, density_ratio, hdr_thre
 from cukde.density.dask.api import debias, density_and_score, kde, kernel_sum, laplace_kde, score, sd_kde
 from cukde.density.dask.boxes import block_boxes
 from cukde.density.dask.parts import BlockBoxes
+from cukde.density.dask.positive import positive_kde, positive_mass, positive_score
 from cukde.density.grids.dask import evaluate_grid
 from cukde.density.modes.dask import modes
 from cukde.kendall.dask import kendall_matrix
@@ -30,6 +31,9 @@ __all__ = [
     "laplace_kde",
     "marginal",
     "modes",
+    "positive_kde",
+    "positive_mass",
+    "positive_score",
     "pwpa",
     "score",
     "sd_kde",

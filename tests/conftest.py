@@ -193,7 +193,7 @@ def _is_same(own: list[Any], value: Any) -> bool:
         value = value.values
     elif len(own) == 1:
         value = (value,)
-    return all(a is b or (np.isscalar(a) and a == b) for a, b in zip(own, value, strict=True))
+    return all(a is b or (np.isscalar(a) and np.isscalar(b) and a == b) for a, b in zip(own, value, strict=True))
 
 
 @pytest.hookimpl(tryfirst=True)  # marks are looked at after this

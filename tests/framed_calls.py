@@ -69,7 +69,7 @@ def framed(name: str, choose: Choose, seed: int) -> Framed:
     if arguments.get("check_finite") is False:
         arguments["check_finite"] = True  # a missing value is looked for
     plain = Call(call.function, (), dict(arguments))
-    if len(arguments.get("axes", ())) == 1 and type(arguments["axes"]) is not list:
+    if len(arguments.get("axes") or ()) == 1 and type(arguments["axes"]) is not list:
         arguments["axes"] = [arguments["axes"]]
     dressing = _Dressing(arguments, choose)
     dressing.dress()
@@ -113,7 +113,7 @@ class _Dressing:
             if a.get(argument) is not None and self._choose((False, True)):
                 given = dict(zip(names, a[argument], strict=True))
                 self.framed[argument] = {name: given[name] for name in self._moved(names) if given[name] is not None}
-        if "axes" in a and self._choose((False, True)):
+        if a.get("axes") is not None and self._choose((False, True)):
             given = dict(zip(names, a["axes"], strict=True))
             self.framed["axes"] = {name: given[name] for name in self._moved(names)}
         if a.get("weights") is not None and self._choose((False, True)):
@@ -198,6 +198,8 @@ def silently_wrong(calls: Framed) -> str | None:
 
 
 def _different(got: Any, want: Any) -> str | None:
+    if isinstance(want, str):
+        return None if got == want else f"{got!r} where arrays give {want!r}"
     if isinstance(want, tuple):
         assert len(got) == len(want)
         return next((found for each in zip(got, want, strict=True) if (found := _different(*each))), None)

@@ -114,6 +114,8 @@ class Draw:
 def _density(function: Callable[..., Any], *, log: bool = False) -> Callable[[Draw], Call]:
     def call(a: Draw) -> Call:
         options = a.common() | a.domain() | a.tolerance() | ({"log": a.one(False, True)} if log else {})
+        if "local_factors" in inspect.signature(function).parameters:
+            options["local_factors"] = a.one(None, a.positive(a.n))
         return _unlinked(Call(function, (a.points, a.queries, a.h), options), 2)
 
     return call
@@ -130,13 +132,9 @@ def _unlinked(call: Call, h: int, *beside: str) -> Call:
     return replace(call, args=(*call.args[:h], np.sqrt(np.diag(width))))
 
 
-def _kde(a: Draw) -> Call:
-    whole = _density(cukde.kde, log=True)(a)
-    return replace(whole, kwargs=whole.kwargs | {"local_factors": a.one(None, a.positive(a.n))})
-
-
 def _debias(a: Draw) -> Call:
     options = a.common() | a.domain() | a.tolerance() | {"score_bandwidth": a.one(None, 1.5), "steps": a.one(1, 1, 3)}
+    options |= {"local_factors": a.one(None, a.positive(a.n))}
     options["own_point"] = a.one(True, True, False)
     return _unlinked(Call(cukde.debias, (a.points, a.h), options), 1)
 
@@ -150,6 +148,20 @@ def _sd_kde(a: Draw) -> Call:
 def _laplace_kde(a: Draw) -> Call:
     whole = _density(cukde.laplace_kde, log=True)(a)
     return replace(whole, kwargs=whole.kwargs | {"negative": a.one("keep", "clip")})
+
+
+def _positive_kde(a: Draw) -> Call:
+    whole = _density(cukde.positive_kde, log=True)(a)
+    return replace(whole, kwargs=whole.kwargs | {"mass": a.one(None, 1.5)})
+
+
+def _positive_score(a: Draw) -> Call:
+    return Call(cukde.positive_score, (a.points, a.queries, a.h), a.common() | a.tolerance())
+
+
+def _positive_mass(a: Draw) -> Call:
+    options = a.common() | a.domain() | a.tolerance() | {"axes": None, "samples": 16, "random_state": 3}
+    return _unlinked(Call(cukde.positive_mass, (a.points, a.h), options), 1)
 
 
 def _kernel_sum(a: Draw) -> Call:
@@ -331,7 +343,7 @@ def _rule(rule: Callable[..., Any]) -> Callable[[Draw], Call]:
 
 def _cross_validate(a: Draw) -> Call:
     options = {
-        "method": a.one("kde", "sd", "laplace"),
+        "method": a.one("kde", "sd", "laplace", "positive"),
         "bandwidths": np.geomspace(0.2, 2, 4),
         "objective": "least_squares",
         "weights": a.weights,
@@ -340,6 +352,12 @@ def _cross_validate(a: Draw) -> Call:
     }
     options |= a.domain() if options["method"] == "kde" else {}
     return Call(bandwidth.cross_validate, (a.points,), options)
+
+
+def _select(a: Draw) -> Call:
+    n = a.n + 10  # folds take so many
+    options = {"most_rows": a.one(10, 10_000), "weights": a.one(None, a.positive(n))} | a.domain()
+    return Call(bandwidth.select, (a.array(n, a.d), [a.one("kde", "sd", "positive", "abramson")]), options)
 
 
 def _polynomial(a: Draw) -> cukde.PiecewisePolynomial:
@@ -354,7 +372,11 @@ def _spline(a: Draw) -> Any:
 
 
 def _estimator_options(a: Draw) -> dict[str, Any]:
-    gaussian = {"kernel": "gaussian", "method": a.one("kde", "sd", "laplace"), "precision": a.one(None, "float64")}
+    gaussian = {
+        "kernel": "gaussian",
+        "method": a.one("kde", "sd", "laplace", "positive"),
+        "precision": a.one(None, "float64"),
+    }
     other = {"kernel": a.one("tophat", "epanechnikov", "exponential", "linear", "cosine")}
     return a.one(gaussian | a.domain(), other, {"metric": a.one("manhattan", "chebyshev")}) | {
         "bandwidth": a.one(0.7, "scott", "silverman"),
@@ -534,7 +556,7 @@ def _plot_density(a: Draw) -> Call:
     options = {
         "h": a.one(None, 0.7),
         "ax": _axes(),
-        "method": a.one("kde", "sd", "laplace"),
+        "method": a.one("kde", "sd", "laplace", "positive"),
         "rug": a.one(False, True),
         "band": a.one(None, 0.9),
         "resamples": 3,
@@ -556,7 +578,7 @@ def _plot_contours(a: Draw) -> Call:
     options = {
         "h": a.one(None, 0.7, a.rng.uniform(0.3, 2, 2)),
         "ax": _axes(),
-        "method": a.one("kde", "sd", "laplace"),
+        "method": a.one("kde", "sd", "laplace", "positive"),
         "mass": a.one(0.5, (0.5, 0.9)),
         "outside": a.one(False, True),
         "points": a.one(2, 9),
@@ -577,7 +599,7 @@ def _plot_pairs(a: Draw) -> Call:
         "columns": a.one(None, [1, 0]),
         "names": a.one(None, ["a", "b"]),
         "ax": _axes(2, 2),
-        "method": a.one("kde", "laplace"),
+        "method": a.one("kde", "laplace", "positive"),
         "mass": 0.5,
         "tau": a.one(False, True),
         "points": 5,
@@ -608,13 +630,18 @@ def _flash(function: Callable[..., Any]) -> Callable[[Draw], Call]:
     return lambda a: Call(function, (100.0, 10.0, a.d))
 
 
+_RULES = ("scott", "silverman", "sd", "laplace", "positive")
+
 CALLS: dict[str, Callable[[Draw], Call]] = {
-    "kde": _kde,
+    "kde": _density(cukde.kde, log=True),
     "score": _density(cukde.score),
     "density_and_score": _density(cukde.density_and_score),
     "debias": _debias,
     "sd_kde": _sd_kde,
     "laplace_kde": _laplace_kde,
+    "positive_kde": _positive_kde,
+    "positive_mass": _positive_mass,
+    "positive_score": _positive_score,
     "kernel_sum": _kernel_sum,
     "marginal": _marginal,
     "conditional": _conditional,
@@ -643,6 +670,7 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     },
     "bandwidth.isj": lambda a: Call(bandwidth.isj, (a.rng.normal(size=60),)),
     "bandwidth.cross_validate": _cross_validate,
+    "bandwidth.select": _select,
     "bandwidth.abramson": lambda a: Call(bandwidth.abramson, (a.points, 1.0), {"alpha": 0.4, "weights": a.weights}),
     **{
         f"functions.{name}": _elementwise(getattr(functions, name))
@@ -726,6 +754,9 @@ _LAZY = {
     "debias": 1,
     "sd_kde": 2,
     "laplace_kde": 2,
+    "positive_kde": 2,
+    "positive_mass": 1,
+    "positive_score": 2,
     "kernel_sum": 3,
     "marginal": 3,
     "conditional": 3,

@@ -165,21 +165,55 @@ def log_distribution(X: Any, Y: Any, h: float, weights: Any = None) -> tuple[np.
     return below, above
 
 
-def log_local_kde(X: Any, Y: Any, h: Any, factors: Any, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
-    """(log p, exponent), (m,): log of c sum_j w_j f_j^-d exp(-|z_j|^2 / (2 f_j^2)), and what it rounds with.
+class Local(NamedTuple):
+    """Estimates with a factor f_j of the bandwidth for each point, a row a query; shares are of sum_j K_j.
 
-    That is |z_j|^2 / (2 f_j^2) + d |log f_j| in the mean over the data, weighted by their shares in the sum.
+    K_j = w_j f_j^-d exp(-q_j), q_j = |z_j|^2 / (2 f_j^2).
     """
+
+    log: np.ndarray  # log p, p = c sum_j K_j
+    exponent: np.ndarray  # what it rounds with, the mean of q_j + d |log f_j| by shares
+    score: np.ndarray  # (m, d): H^-1 sum_j K_j (x_j - y) / f_j^2 / sum_j K_j
+    steepness: np.ndarray  # mean |z_j| / f_j^2 by shares, what an error of the score may be judged by
+    shift: np.ndarray  # (m, d): sum_j K_j (x_j - y) / sum_j K_j
+    reach: np.ndarray  # mean |z_j| by shares
+    laplace: np.ndarray  # sum_j K_j (1 + d/2 - q_j) / sum_j K_j
+    size: np.ndarray  # the same of its absolute terms
+
+
+@_remembers
+def local(X: Any, Y: Any, h: Any, factors: Any, weights: Any = None) -> Local:
+    """Estimates with local factors."""
     X, Y, factors = points(X), points(Y), np.asarray(factors, np.float64)
     d = X.shape[1]
-    out, exponent = np.empty((2, len(Y)))
+    log, exponent, steepness, reach, laplace, size = np.empty((6, len(Y)))
+    gradient, shift = np.empty((2, *Y.shape))
     for block in _blocks(X, Y, h, 0.0):
-        squares = 0.5 * block.squares / factors**2
-        terms = _log_weights(weights, len(X)) - d * np.log(factors) - squares
+        rows, q, lengths = block.rows, 0.5 * block.squares / factors**2, np.sqrt(block.squares)
+        terms = _log_weights(weights, len(X)) - d * np.log(factors) - q
         top = terms.max(axis=1)
-        out[block.rows] = top + np.log(np.exp(terms - top[:, None]).sum(axis=1))
-        exponent[block.rows] = (_posterior(terms) * (squares + d * np.abs(np.log(factors)))).sum(axis=1)
-    return out + log_constant(h, d), exponent
+        log[rows] = top + np.log(np.exp(terms - top[:, None]).sum(axis=1))
+        p = _posterior(terms)
+        exponent[rows] = (p * (q + d * np.abs(np.log(factors)))).sum(axis=1)
+        gradient[rows], steepness[rows] = block.mean_difference(p / factors**2), (p * lengths / factors**2).sum(axis=1)
+        shift[rows], reach[rows] = block.mean_difference(p), (p * lengths).sum(axis=1)
+        laplace[rows], size[rows] = ((p * (1 + 0.5 * d + sign * q)).sum(axis=1) for sign in (-1, 1))
+    score = np.linalg.solve(covariance(h, d), gradient.T).T
+    return Local(log + log_constant(h, d), exponent, score, steepness, shift, reach, laplace, size)
+
+
+def log_local_kde(X: Any, Y: Any, h: Any, factors: Any, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """(log p, exponent) of :func:`local`, (m,)."""
+    of = local(X, Y, h, factors, weights)
+    return of.log, of.exponent
+
+
+def local_debias(X: Any, h: Any, factors: Any, score_bandwidth: Any = None, weights: Any = None) -> np.ndarray:
+    """x_i + (1/2) H H_s^-1 shift(x_i), the shift by self-interaction (Y = X) with the bandwidth H_s; shape (n, d)."""
+    X = points(X)
+    d, of_score = X.shape[1], h if score_bandwidth is None else score_bandwidth
+    shift = local(X, X, of_score, factors, weights).shift
+    return X + 0.5 * np.linalg.solve(covariance(of_score, d), shift.T).T @ covariance(h, d)
 
 
 def abramson(X: Any, h: Any, alpha: float, weights: Any = None) -> np.ndarray:
@@ -401,10 +435,73 @@ def scaled_laplace(X: Any, Y: Any, h: Any, weights: Any = None) -> tuple[np.ndar
     return log_scale + log_constant(h, d), total, size
 
 
+def log_positive(X: Any, Y: Any, h: Any, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """log p + asinh(L / p - 1), L being the Laplace-corrected density; and its condition, (m,).
+
+    The condition is the error that comes of an error of 1 in log p, and in L relative to its absolute terms.
+    """
+    log_p = log_kde(X, Y, h, weights)
+    log_scale, total, size = scaled_laplace(X, Y, h, weights)
+    ratio, absolute = (part * np.exp(log_scale - log_p) for part in (total, size))
+    steps = ratio - 1
+    return log_p + np.arcsinh(steps), 1 + (absolute + np.abs(ratio)) / np.hypot(1, steps)
+
+
+@_remembers
+def scaled_laplace_moments(X: Any, Y: Any, h: float, weights: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(a, t, u): c sum_j w_j phi_j (2 + d/2 - |z_j|^2 / 2) (x_j - y) is exp(a) t, (m, d).
+
+    exp(a) u, (m,), is the sum of what the absolute terms of the factor make of the distances.
+    """
+    X, Y = points(X), points(Y)
+    d = X.shape[1]
+    log_scale, size, total = np.empty(len(Y)), np.empty(len(Y)), np.empty((len(Y), d))
+    for block in _blocks(X, Y, h, _log_weights(weights, len(X))):
+        top = block.log_terms.max(axis=1)
+        shares = np.exp(block.log_terms - top[:, None])
+        log_scale[block.rows] = top
+        total[block.rows] = block.mean_difference(shares * (2 + 0.5 * d - 0.5 * block.squares))
+        absolute = shares * (2 + 0.5 * d + 0.5 * block.squares)
+        size[block.rows] = (absolute * h * np.sqrt(block.squares)).sum(axis=1)
+    return log_scale + log_constant(h, d), total, size
+
+
 def laplace(X: Any, Y: Any, h: Any, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """c sum_j w_j phi_j (1 + d/2 - |z_j|^2 / 2), and the sum of its absolute terms; shapes (m,)."""
     log_scale, total, size = scaled_laplace(X, Y, h, weights)
     return np.exp(log_scale) * total, np.exp(log_scale) * size
+
+
+class Positive(NamedTuple):
+    """The positive estimate before it is normalised, a row a query."""
+
+    log: np.ndarray  # log of p (t + sqrt(1 + t^2))
+    t: np.ndarray  # L / p - 1
+    size: np.ndarray  # the sum of absolute terms of L, over p
+    score: np.ndarray  # gradient of the logarithm, (m, d)
+
+
+@_remembers
+def positive(X: Any, Y: Any, h: Any, weights: Any = None) -> Positive:
+    """p (t + sqrt(1 + t^2)) with t = sum_j s_j (d/2 - |z_j|^2 / 2), the s_j being shares of the data in p(y).
+
+    Its gradient is differentiated term by term: grad s_j = s_j (u_j - sum_k s_k u_k), u_j = H^-1 (x_j - y), and the
+    gradient of -|z_j|^2 / 2 is u_j.
+    """
+    X, Y = points(X), points(Y)
+    d = X.shape[1]
+    t, size, score = np.empty(len(Y)), np.empty(len(Y)), np.empty_like(Y)
+    inverse = np.linalg.inv(covariance(h, d))
+    for block in _blocks(X, Y, h, _log_weights(weights, len(X))):
+        shares, half = _posterior(block.log_terms), 0.5 * block.squares
+        t[block.rows] = (shares * (0.5 * d - half)).sum(axis=1)
+        size[block.rows] = (shares * (1 + 0.5 * d + half)).sum(axis=1)
+        for i, (y, of_y, q) in enumerate(zip(block.Y, shares, half, strict=True)):
+            u = (X - y) @ inverse
+            mean = of_y @ u
+            slope = (of_y * (0.5 * d - q)) @ (u - mean) + mean
+            score[block.rows.start + i] = mean + slope / np.hypot(1, t[block.rows.start + i])
+    return Positive(log_kde(X, Y, h, weights) + np.arcsinh(t), t, size, score)
 
 
 def kernel_sum(X: Any, V: Any, Y: Any, h: Any) -> tuple[np.ndarray, np.ndarray]:

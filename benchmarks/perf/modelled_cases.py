@@ -62,6 +62,8 @@ def _density(op: str, n: int, m: int, d: int, dtype: str, precision: str | None,
             return functools.partial(function, X, h, **given)
         if op == "kernel_sum":
             return functools.partial(function, X, X[:, :8], Y, h, **given)
+        if op == "positive_kde":
+            given["mass"] = 1
         return functools.partial(function, X, Y, h, **({"log": True} if op == "kde" and d > 64 else {}), **given)
 
     return Case(op, make, calls)
@@ -76,6 +78,14 @@ def _densities() -> Iterator[Case]:
         yield _density(op, 131_072, 16_384, 16, "float32", "tf32")
         yield _density(op, 32_768, 8_192, 16, "float32", "ieee")
         yield _density(op, 32_768, 8_192, 16, "float64", None)
+    for op in ("positive_kde", "positive_score"):
+        yield _density(op, 131_072, 16_384, 16, "float32", None)
+
+    def mass() -> Callable[[], Any]:
+        X, _, h = _points(131_072, 16_384, 16, "float32")
+        return functools.partial(cukde.positive_mass, X, h)
+
+    yield Case("positive_mass", mass, 1)  # waits
     for op, d in itertools.product(("kde", "sd_kde"), (2, 32, 64, 128, 768)):
         yield _density(op, 65_536, 8_192, d, "float32", None)
     yield _density("sd_kde", 16_384, 4_096, 128, "float64", None)
@@ -294,6 +304,11 @@ def _bandwidths() -> Iterator[Case]:
         return functools.partial(cukde.bandwidth.isj, _points(16_777_216, 1, 1, "float32")[0])
 
     yield Case("bandwidth.isj", isj, 1)
+
+    def select() -> Callable[[], Any]:
+        return functools.partial(cukde.bandwidth.select, _points(20_000, 1, 4, "float32")[0])
+
+    yield Case("bandwidth.select", select, 1)
 
     def abramson() -> Callable[[], Any]:
         X, _, h = _points(65_536, 1, 16, "float32")

@@ -328,18 +328,28 @@ def small_problems(launches: Launches) -> None:
         with mock.patch.object(backends, "small", return_value=small):
             log_p, score = cukde.density_and_score(X, queries, float(s.h), weights=w)
             alone = cukde.kde(X, queries, float(s.h), weights=w, log=True)
+            corrected = {
+                precision: cukde.laplace_kde(X, queries, float(s.h), weights=w, precision=precision)
+                for precision in {"float32", dtype}
+            }
             of_moved = cukde.sd_kde(X, queries, float(s.h), weights=w, log=True)
         for got in (log_p, alone):
             check_log(gpu_arrays.asnumpy(got), reference.log_kde(s.X, Y, s.h, s.w), allowed)
         error = s.h * np.linalg.norm(gpu_arrays.asnumpy(score) - reference.score(s.X, Y, s.h, s.w), axis=1)
         tolerances.check_score(error, allowed, near.reach)
+        scaled = reference.scaled_laplace(s.X, Y, s.h, s.w)
+        for precision, got in corrected.items():
+            of_precision = tolerances.log_error("gpu", precision, near.exponent)
+            tolerances.check_scaled(gpu_arrays.asnumpy(got), *scaled, of_precision, "Laplace density")
         want = reference.sd_kde(s.X, Y, s.h, weights=s.w, log=True)
         check_log(gpu_arrays.asnumpy(of_moved), want, SD_DENSITY[dtype].value * np.maximum(1, near.exponent))
 
 
 def differences(launches: Launches) -> None:
-    for (output, d, k), precision, dtype in itertools.product(_tasks(), ("ieee", "float64"), ("float32", "float64")):
-        chosen = difference.specialise(output, precision, np.dtype(dtype), d, d if output == "moments" else k)
+    moments: Output = "laplace_moments"  # which no other engine has
+    tasks = [*_tasks(), *((moments, d, 1) for d in DIMENSIONS)]
+    for (output, d, k), precision, dtype in itertools.product(tasks, ("ieee", "float64"), ("float32", "float64")):
+        chosen = difference.specialise(output, precision, np.dtype(dtype), d, k)
         if launches.lacks(chosen.kernel):
             s = sample(d, output != "values", dtype)
             with mock.patch.object(engine, "engine", return_value="difference"):
@@ -548,17 +558,22 @@ def check_other_kernel(kernel: Kernel, s: Sample, bandwidths: float) -> None:
 
 
 def factors_of_points(launches: Launches) -> None:
-    """Densities with a factor of the bandwidth for each point, of every arithmetic and storage."""
+    """Densities and scores with a factor of the bandwidth for each point, of every arithmetic and storage."""
     for (dtype, precision), n in itertools.product(
         (("float32", "float32"), ("float64", "float32"), ("float64", "float64")), (N, ROWS_OF_SPLITS)
     ):
         s = sample(5, dtype=dtype, n=n)
         factors = 3.0 ** np.random.default_rng(n).uniform(-1, 1, n)
-        arrays = map(gpu_arrays.asarray, (s.X, s.Y))
-        got = cukde.kde(*arrays, s.h, local_factors=gpu_arrays.asarray(factors), precision=precision, log=True)
-        want, _ = reference.log_local_kde(s.X, s.Y, s.h, factors)
-        allowed = _ALLOWED["ieee" if precision == "float32" else precision] + np.finfo(dtype).eps * np.abs(want)
-        tolerances.check(np.abs(gpu_arrays.asnumpy(got) - want), allowed, "density with factors")
+        arrays = [gpu_arrays.asarray(a) for a in (s.X, s.Y)]
+        options = {"local_factors": gpu_arrays.asarray(factors), "precision": precision}
+        got = cukde.kde(*arrays, s.h, log=True, **options)
+        want = reference.local(s.X, s.Y, s.h, factors)
+        base = _ALLOWED["ieee" if precision == "float32" else precision]
+        allowed = base + np.finfo(dtype).eps * np.abs(want.log)
+        tolerances.check(np.abs(gpu_arrays.asnumpy(got) - want.log), allowed, "density with factors")
+        error = np.linalg.norm(gpu_arrays.asnumpy(cukde.score(*arrays, s.h, **options)) - want.score, axis=1)
+        relative = base + np.finfo(dtype).eps
+        tolerances.check(s.h * error, relative * np.maximum(1, want.steepness), "score with factors")
 
 
 def products_of_columns(launches: Launches) -> None:
@@ -578,12 +593,15 @@ def products_of_columns(launches: Launches) -> None:
         outputs: tuple[Output, ...] = ("sum", "moments", "laplace")
         for output in outputs:
             sums = domains_gpu.product_sums(*points, h, domain, output, log_weights=log_weights, unlike=80.0)
-            log_total = gpu_arrays.asnumpy(sums.reference + gpu_arrays.xp.log(abs(sums.total))) + constant
-            log_want = want.log + (np.log(abs(want.laplace)) if output == "laplace" else 0)
-            tolerances.check(abs(log_total - log_want), np.full(M, 1e-11), f"products, {output}")
-            if sums.moments is not None:
-                score = gpu_arrays.asnumpy(sums.moments / sums.total[:, None]) / h**2
-                tolerances.check(abs(score - want.score), np.full((M, 1), 1e-10), "their score")
+            log_total = gpu_arrays.asnumpy(sums.reference + gpu_arrays.xp.log(sums.total)) + constant
+            tolerances.check(abs(log_total - want.log), np.full(M, 1e-11), f"products, {output}")
+            if output == "sum":
+                continue
+            ratio = gpu_arrays.asnumpy(sums.moments / sums.total[:, None])
+            if output == "moments":
+                tolerances.check(abs(ratio / h**2 - want.score), np.full((M, 1), 1e-10), "their score")
+            else:
+                tolerances.check(abs(ratio[:, 0] / want.laplace - 1), np.full(M, 1e-11), "their Laplace sum")
 
 
 def stacks(launches: Launches) -> None:

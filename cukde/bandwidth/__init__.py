@@ -12,6 +12,8 @@ number of dimensions.
 
 Arguments that take a bandwidth take the names of the rules, too: ``cukde.kde(X, Y, "isj")``.
 
+``select`` chooses the method as well as the bandwidth, by the likelihood of rows that are left out.
+
 ``abramson`` gives factors of the bandwidth, one a row: narrower where data are dense, wider in the tails.
 
 docs/bandwidths.md says which rule is for which method, and what other libraries call the same things.
@@ -20,8 +22,9 @@ docs/bandwidths.md says which rule is for which method, and what other libraries
 from cukde.bandwidth import names as _names  # noqa: F401, it gives the rules their names
 from cukde.bandwidth.rules import abramson, cross_validate, isj, laplace, positive, scott, sd, silverman
 from cukde.bandwidth.search import CrossValidation as CrossValidation
+from cukde.bandwidth.selection import Selection as Selection, select
 
-__all__ = ["abramson", "cross_validate", "isj", "laplace", "positive", "scott", "sd", "silverman"]
+__all__ = ["abramson", "cross_validate", "isj", "laplace", "positive", "scott", "sd", "select", "silverman"]
 
 
 def __dir__() -> list[str]:

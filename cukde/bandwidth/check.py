@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from cukde.core import check as core_check
 
-METHODS = ("kde", "sd", "laplace")
+METHODS = ("kde", "sd", "laplace", "positive")
 OBJECTIVES = ("likelihood", "least_squares")
 
 _LEAST_EIGENVALUE = 1e-13  # of correlations, for each column: below is rounding
@@ -27,10 +28,10 @@ def options(method: Any, objective: Any, per_dimension: Any, *, in_domain: bool 
             'objective="likelihood" is not for method="laplace", whose densities can be negative and have no '
             'logarithm there; write objective="least_squares"'
         )
-    if in_domain and method != "kde":
+    if in_domain and method not in ("kde", "positive"):
         raise ValueError(
-            f'bounds and periods must be None in cross_validate but for method="kde"; got {method!r}: write '
-            f"cukde.bandwidth.{method}(X, bounds=bounds, periods=periods), a rule that takes them"
+            f'bounds and periods must be None in cross_validate but for method="kde" and "positive"; got {method!r}: '
+            f"write cukde.bandwidth.{method}(X, bounds=bounds, periods=periods), a rule that takes them"
         )
 
 
@@ -161,3 +162,37 @@ def ranges(widths: np.ndarray) -> None:
     endless = np.flatnonzero(np.isinf(widths))
     if endless.size:
         raise ValueError(f"X must span less than 1.8e308 in every column; column {endless[0]} does not: rescale it")
+
+
+LEAST_ROWS_OF_FOLDS = 10
+
+
+def methods(names: Any, known: Collection[str]) -> tuple[str, ...]:
+    """Return names of methods to choose from."""
+    if isinstance(names, str):
+        raise TypeError(f"methods must be a sequence of names; got {names!r}: write [{names!r}]")
+    out = tuple(names)
+    if not out:
+        raise ValueError(f"methods must be at least one of {', '.join(map(repr, known))}; got none")
+    for name in out:
+        core_check.option("methods", name, tuple(known))
+    if len(set(out)) < len(out):
+        raise ValueError(f"methods must be different; got {out}")
+    return out
+
+
+def most_rows(value: Any) -> int:
+    """Return how many rows are compared at most."""
+    out = core_check.count("most_rows", value)
+    if out < LEAST_ROWS_OF_FOLDS:
+        raise ValueError(f"most_rows must be at least {LEAST_ROWS_OF_FOLDS}; got {out}")
+    return out
+
+
+def rows_of_folds(n: int) -> None:
+    """Raise where there are too few rows to leave some out."""
+    if n < LEAST_ROWS_OF_FOLDS:
+        raise ValueError(
+            f"X must have at least {LEAST_ROWS_OF_FOLDS} rows of positive weight to choose a method by; got {n}: write "
+            "cukde.bandwidth.silverman(X) and cukde.kde"
+        )

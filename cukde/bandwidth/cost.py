@@ -8,6 +8,7 @@ Exponentials that a GPU leaves out of likelihoods of many rows are counted too: 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.density import check as density_check
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
+from cukde.density.mass_sizes import SAMPLES
 
 # Rows of one column from which kde takes a fast transform for each bandwidth, as in {cpu,gpu}/passes.py.
 LEAST_ROWS_OF_LINE = {"cpu": 4_096, "gpu": 65_536}
@@ -200,3 +202,55 @@ def isj(on: Peaks, *, n: int, d: int = 1, dtype: Any = "float64", weighted: bool
     return Counted(
         parts, "passes over the data counted in cukde/bandwidth/improved_sheather_jones.py; the root as measured"
     )
+
+
+_FOLDS, _TRIED = 5, 11  # folds, and bandwidths that a method tries on smooth data
+
+
+def selection(
+    on: Peaks,
+    *,
+    n: int,
+    d: int,
+    methods: Sequence[str] = ("kde", "sd", "positive", "abramson"),
+    most_rows: int = 10_000,
+    bandwidths: int = _TRIED,
+    dtype: Any = "float64",
+    weighted: bool = False,
+) -> Counted:
+    """Count the densities of left-out rows by ``methods``, each at so many ``bandwidths``: the data decide how many."""
+    m = min(n, most_rows)
+    scored = max(1, m // _FOLDS)
+    fitted = max(1, m - scored)
+    each: dict[str, Any] = {"n": fitted, "d": d, "dtype": dtype, "weighted": weighted}
+    parts = [cost_formulas.bandwidth(on, n=n, d=d, dtype=dtype, weighted=weighted).parts[0]]
+    pairs = 0.0
+    for method in methods:
+        counted = [
+            *([cost_formulas.debias(on, **each)] if method == "sd" else []),
+            *([cost_formulas.abramson(on, **each)] if method == "abramson" else []),
+            cost_formulas.positive_kde(on, m=scored, **each, samples=SAMPLES)
+            if method == "positive"
+            else cost_formulas.kde(on, m=scored, **each, local=method == "abramson"),
+        ]
+        pairs += sum(one.pairs for one in counted) * _FOLDS * bandwidths
+        for one in counted:
+            parts += [
+                dataclasses.replace(part.times(_FOLDS * bandwidths), name=f"{method}: {part.name}")
+                for part in one.parts
+            ]
+    return Counted(tuple(parts), "densities of the folds of cukde.bandwidth.select", pairs)
+
+
+def of_selection(
+    X: Any,
+    methods: Sequence[str] = ("kde", "sd", "positive", "abramson"),
+    *,
+    most_rows: int = 10_000,
+    random_state: Any = None,
+    weights: Any = None,
+    bounds: Any = None,
+    periods: Any = None,
+) -> dict[str, Any]:
+    """Sizes of a call; images are not counted."""
+    return cost_calls.of_bandwidth(X, weights=weights) | {"methods": tuple(methods), "most_rows": most_rows}

@@ -13,6 +13,7 @@ from cukde.bandwidth import check, circular, data, improved_sheather_jones, norm
 from cukde.bandwidth.cost import cross_validation as cross_validation_cost, isj as isj_cost, of_cross_validation
 from cukde.bandwidth.data import Rows
 from cukde.bandwidth.in_domain import LeaveOneOutInDomain
+from cukde.bandwidth.positive import LeaveOneOutPositive
 from cukde.bandwidth.scores import LeaveOneOut
 from cukde.bandwidth.search import Criterion, CrossValidation
 from cukde.core import check as core_check, dispatch
@@ -401,7 +402,7 @@ def isj(
 @public_call()
 def cross_validate(
     X: ArrayLike,
-    method: Literal["kde", "sd", "laplace"] = "kde",
+    method: Literal["kde", "sd", "laplace", "positive"] = "kde",
     bandwidths: ArrayLike | None = None,
     objective: Literal["likelihood", "least_squares"] = "likelihood",
     *,
@@ -421,13 +422,14 @@ def cross_validate(
     ----------
     X : array_like, shape (n, d) or (n,)
         Data, at least two rows; (n,) means d = 1. A GPU array computes on the GPU.
-    method : {"kde", "sd", "laplace"}
+    method : {"kde", "sd", "laplace", "positive"}
         The estimate that the bandwidth is for: :func:`cukde.kde`, :func:`cukde.sd_kde` (with the score's bandwidth that
-        of the density) or :func:`cukde.laplace_kde`.
+        of the density), :func:`cukde.laplace_kde` or :func:`cukde.positive_kde`.
     bandwidths : array_like, shape (B,) or (B, d), optional
         What to choose from: standard deviations, each for every column, or one a column. A GPU array is copied to the
-        host. Default: 32 multiples of the method's reference rule (:func:`silverman`, :func:`sd`, :func:`laplace`),
-        from 1/8 to 1.83 by steps of 9%; while the best is at an end, 16 more that way, at most six times.
+        host. Default: 32 multiples of the method's reference rule (:func:`silverman`, :func:`sd`, :func:`laplace`,
+        :func:`positive`), from 1/8 to 1.83 by steps of 9%; while the best is at an end, 16 more that way, at most six
+        times.
     objective : {"likelihood", "least_squares"}
         Greater scores are better for both. ``"likelihood"``: the mean log density,
         :math:`\sum_j w_j \log \hat p_{-j}(x_j)`, which brings the estimate near the density in Kullback-Leibler
@@ -443,8 +445,8 @@ def cross_validate(
     precision : {"float32", "tf32", "ieee", "float64"}, optional
         Arithmetic of the pairs; default the dtype's own. "tf32" and "ieee" mean "float32" here.
     bounds, periods : sequence of length d or mapping, optional
-        As for :func:`cukde.kde`, with ``method="kde"``: each row is scored by the density on that domain, without the
-        row and all its images. Sums are then in float64, whatever ``precision``.
+        As for :func:`cukde.kde`, with ``method="kde"`` or ``"positive"``: each row is scored by the density on that
+        domain, without the row and all its images. Sums are then in float64, whatever ``precision``.
     nan_policy : {"raise", "omit"}
         As in :func:`cukde.kde`.
 
@@ -469,7 +471,7 @@ def cross_validate(
     ValueError
         As :func:`scott`, but a column may be constant where ``bandwidths`` are given, without ``per_dimension``. For an
         unknown method, objective or precision; for ``"laplace"`` with ``"likelihood"``; for bounds or periods beside
-        another method than ``"kde"``; for bandwidths that are none,
+        another method than ``"kde"`` and ``"positive"``; for bandwidths that are none,
         not positive, 1e12 times each other, or of another shape; for data that span more than 1e18 (float64: 1e150) of
         the smallest bandwidth; for densities beyond the range of float64 by ``"least_squares"``.
 
@@ -509,6 +511,11 @@ def cross_validate(
     :math:`s_{-i}(x_j) = [(M_j - w_i e^{-q_{ij}} x_i) / (S_j - w_i e^{-q_{ij}}) - x_j] / h^2`, and a second pass sums
     the kernels at :math:`x_i` about all :math:`x_j + \frac{h^2}{2} s_{-i}(x_j)`. To leave out the own debiased point
     alone would not do: the others have moved towards it.
+
+    *positive.* Sums leave out each row, and the mass is that of all data, estimated by 2,048 points: with the same
+    random numbers for every bandwidth (on a line it is integrated). Each bandwidth takes a pass of
+    :func:`cukde.laplace_kde` of the data at the data, and again of rows whose own kernel dominates, and gradients are
+    central differences.
 
     *Gradients.* With :math:`t_{ijk} = (x_{ik} - x_{jk})^2 / h_k^2`, the derivative of the log likelihood by
     :math:`\log h_k` is :math:`\sum_j w_j E_j[t_{ijk}] - 1`, with :math:`E_j` the mean over :math:`i \ne j` in
@@ -573,7 +580,11 @@ def cross_validate(
             tried = check.bandwidths(dispatch.to_host(bandwidths), rows.points.shape[1])
         criterion: Criterion
         weighted = weights is not None
-        if domain is None:
+        if method == "positive":
+            criterion = LeaveOneOutPositive(
+                rows, domain, weighted=weighted, objective=objective, precision=chosen, backend=backend
+            )
+        elif domain is None:
             criterion = LeaveOneOut(
                 rows, weighted=weighted, method=method, objective=objective, precision=chosen, backend=backend
             )
@@ -608,7 +619,8 @@ def abramson(
     .. math:: \lambda_j = (\hat p(x_j) / g)^{-\alpha}, \qquad \log g = \sum_j w_j \log \hat p(x_j)
 
     The pilot density is that of the data at the data (Y = X), with bandwidth ``h``. Then
-    ``cukde.kde(X, Y, h, weights=weights, local_factors=factors)`` is narrow where data are dense, and wide in tails.
+    ``cukde.kde(X, Y, h, weights=weights, local_factors=factors)`` is narrow where data are dense, and wide in tails;
+    the other functions of that family take the factors, too.
 
     Parameters
     ----------
@@ -682,7 +694,12 @@ def _reference(method: str, steps: int = 1) -> Callable[[float, int], float]:
     return functools.partial(normal_reference.factor, method, steps=steps)
 
 
-_FACTORS = {"kde": _silverman_factor, "sd": _reference("sd"), "laplace": _reference("laplace")}
+_FACTORS = {
+    "kde": _silverman_factor,
+    "sd": _reference("sd"),
+    "laplace": _reference("laplace"),
+    "positive": _reference("positive"),
+}
 """Those of the reference rules that are the best for normal data, by method."""
 
 

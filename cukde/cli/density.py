@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import sys
 import warnings
@@ -20,7 +21,7 @@ from cukde.core import dispatch, extras
 from cukde.density import rules_by_name
 from cukde.density.check import PRECISIONS, result_dtype
 
-_RULE_OF_METHOD = {"kde": "silverman", "sd": "sd", "laplace": "laplace"}
+_RULE_OF_METHOD = {"kde": "silverman", "sd": "sd", "laplace": "laplace", "positive": "positive"}
 
 # About two seconds of work on a small machine, for a progress bar and for Ctrl-C. In one dimension the cost of a pass
 # depends on the data, not on the pairs, so passes should be few.
@@ -59,7 +60,7 @@ def add_parser(commands: Any) -> None:
         metavar="H",
         help="a number, numbers for the columns (0.5,2), or a rule of cukde.bandwidth: scott, silverman, sd, laplace, "
         "positive, scott_covariance, silverman_covariance, isj (one column), cross_validate (by leaving each row out: "
-        "all pairs of rows); default: silverman for kde, and the method's own rule for sd and laplace",
+        "all pairs of rows); default: silverman for kde, and the method's own rule for the others",
     )
     parser.add_argument("--columns", metavar="A,B", help="columns by name, or by index from 0 without a header")
     parser.add_argument("--weights", metavar="COLUMN", help="column of TRAIN that holds the rows' weights")
@@ -180,10 +181,13 @@ def evaluate(
 ) -> np.ndarray:
     """Compute the density in parts of a bounded number of pairs, on X's device; ``advance`` is called with each number.
 
-    The result is that of one call of ``cukde.kde``, ``cukde.sd_kde`` or ``cukde.laplace_kde``. SD-KDE's data are
-    debiased once and kept in float64, as in ``cukde.sd_kde``, with the pairs in the given precision.
+    The result is that of one call of the method's function. SD-KDE's data are debiased once and kept in float64, as in
+    ``cukde.sd_kde``, with the pairs in the given precision; the mass of the positive estimate is found once.
     """
-    density = cukde.laplace_kde if method == "laplace" else cukde.kde
+    functions: dict[str, Callable[..., Any]] = {"laplace": cukde.laplace_kde, "positive": cukde.positive_kde}
+    density = functions.get(method, cukde.kde)
+    if method == "positive":
+        density = functools.partial(density, mass=cukde.positive_mass(X, h, weights=weights, precision=precision))
     dtype = result_dtype(X, Y)
     if method == "sd":
         precision = precision or dtype.name
@@ -198,7 +202,8 @@ def evaluate(
 
 def leave_one_out(method: str, X: Any, h: Any, **options: Any) -> np.ndarray:
     """Compute the density at each row without the row's own kernel, on X's device, in one call."""
-    functions: dict[str, Any] = {"kde": cukde.kde, "sd": cukde.sd_kde, "laplace": cukde.laplace_kde}
+    functions: dict[str, Any] = {"kde": cukde.kde, "sd": cukde.sd_kde}
+    functions |= {"laplace": cukde.laplace_kde, "positive": cukde.positive_kde}
     out: np.ndarray = dispatch.to_host(functions[method](X, X, h, leave_one_out=True, **options))
     return out
 

@@ -154,6 +154,9 @@ WORKLOADS: dict[str, Workload] = {
         function.__name__: Workload(_density(function), *_PAIRS)
         for function in (cukde.kde, cukde.score, cukde.density_and_score, cukde.sd_kde, cukde.laplace_kde)
     },
+    "positive_kde": Workload(_density(cukde.positive_kde), *_PAIRS),
+    "positive_score": Workload(_density(cukde.positive_score), *_PAIRS),
+    "positive_mass": Workload(_of_data(cukde.positive_mass), *_DATA),
     "debias": Workload(_of_data(cukde.debias), *_DATA),
     "modes": Workload(_of_data(cukde.modes), {"n": 1024, "d": 4}, {"n": 16384, "d": 4}),
     "kernel_sum": Workload(_kernel_sum, *_PAIRS),
@@ -171,6 +174,7 @@ WORKLOADS: dict[str, Workload] = {
         for name in ("scott", "silverman", "sd", "laplace", "positive")
     },
     "bandwidth.abramson": Workload(_of_data(cukde.bandwidth.abramson), *_DATA),
+    "bandwidth.select": Workload(_rule(cukde.bandwidth.select), {"n": 1024, "d": 4}, {"n": 16384, "d": 4}),
     "bandwidth.isj": Workload(_isj, {"n": 2**18}, {"n": 2**24}),
     "bandwidth.cross_validate": Workload(_cross_validate, {"n": 1024, "d": 4}, {"n": 16384, "d": 4}),
     "kendalltau": Workload(_kendalltau, {"n": 10**5}, {"n": 10**6}),

@@ -143,8 +143,7 @@ def prepare(
         if radius is not None:
             if w is not None:
                 check.weight_range(float(w.min()), float(w.max()))
-            narrowest = 1.0 if factors is None else min(1.0, least_factor(factors))
-            check.squared_radius(radius / narrowest**2, single=chosen != "float64")
+            check.squared_radius(radius / least_factor(factors) ** 2, single=chosen != "float64")
         log_w = None if w is None else log_weights(w, xp)[0]
         factors = None if factors is None else factors.astype(xp.float64, copy=False)
         options = Options(chosen, log_w, centre, radius, deterministic, factors, rtol, bounded=bounded)

@@ -1,6 +1,7 @@
 """Sums of kernels at each point of the data without the point's own term.
 
-The own term is taken from the sum where at least half of the sum is left: a bit of accuracy is lost. Other rows are
+The own term is taken from the sum, and from that with Laplace factors, where at least half of either is left: a bit of
+accuracy is lost. Other rows are
 summed again without it: over the data that are no such rows, and among themselves by halves, each at the other, down
 to blocks of which all pairs are formed but the diagonal. There no pair is taken twice, and nothing cancels.
 
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from cukde.density.options import Options
-from cukde.density.sums import Output, PartialSums, joined, merge, nothing, put
+from cukde.density.sums import Output, PartialSums, joined, laplace_constant, merge, moment_columns, nothing, put
 
 Problem = Any
 """A :class:`cukde.density.problem.Problem`, whose module imports this one."""
@@ -82,7 +83,7 @@ def sums_of_others(problem: Problem, output: Output) -> PartialSums:
         return _direct(part, output)
 
     if problem.domain is not None:  # an own term is one of many images
-        columns = problem.X.shape[1] if output == "moments" else None
+        columns = moment_columns(output, problem.X.shape[1]) or None
         return _by_halves(problem, summed, lambda row: nothing(1, columns, xp), 1)
     block = _BLOCK[problem.backend.name]
     if n <= block:
@@ -141,21 +142,36 @@ def _taken(sums: PartialSums, problem: Problem, output: Output) -> tuple[Partial
     d = X.shape[1]
     steps = None if Y is None or Y is X else X.astype(xp.float64) - Y
     exponents = xp.zeros(len(X)) if steps is None else (-0.5 / problem.whitening.h**2) * (steps * steps).sum(axis=1)
-    factors = 1 + 0.5 * d + exponents if output == "laplace" else 1.0
-    terms = xp.exp(_of_data(exponents, options, d, xp) - sums.reference)
-    own = terms * factors
+    exponents = _of_factors(exponents, options)
+    constant = laplace_constant(output, d)
+    own = xp.exp(_of_data(exponents, options, d, xp) - sums.reference)
+    factored = own if constant is None else own * (constant + exponents)
     rest = sums.total - own
+    enough = rest >= own
     moments = sums.moments
-    if moments is not None and steps is not None:
-        moments = moments - terms[:, None] * steps
-    return PartialSums(sums.reference, rest, moments), ~(abs(rest) >= abs(own))  # of NaN, too
+    if output == "laplace":
+        moments = moments - factored[:, None]
+        enough &= abs(moments[:, 0]) >= abs(factored)
+    elif moments is not None and steps is not None:
+        moments = moments - _of_gradient(factored, options)[:, None] * steps
+    return PartialSums(sums.reference, rest, moments), ~enough  # of NaN, too
+
+
+def _of_factors(exponents: Any, options: Options) -> Any:
+    """Exponents of squared distances by the bandwidths of the data, which are along the last axis."""
+    return exponents if options.local_factors is None else exponents / options.local_factors**2
 
 
 def _of_data(exponents: Any, options: Options, d: int, xp: Any) -> Any:
-    """Exponents of squared distances, with the factors and the weights of the data, which are along the last axis."""
+    """The same with the weights of the data and the constants of their kernels."""
     if options.local_factors is not None:
-        exponents = exponents / options.local_factors**2 - d * xp.log(options.local_factors)
+        exponents = exponents - d * xp.log(options.local_factors)
     return exponents if options.log_weights is None else exponents + options.log_weights
+
+
+def _of_gradient(terms: Any, options: Options) -> Any:
+    """Terms by which moments take differences; the data are along the last axis."""
+    return terms / options.local_factors**2 if options.of_gradient and options.local_factors is not None else terms
 
 
 def _direct(problem: Problem, output: Output) -> PartialSums:
@@ -168,13 +184,18 @@ def _direct(problem: Problem, output: Output) -> PartialSums:
     exponents = xp.zeros((n, n))
     for x, y in zip(X.T, Y.T, strict=True):
         exponents += (x - y[:, None]) ** 2
-    exponents *= -0.5 / problem.whitening.h**2
-    factors = 1 + 0.5 * d + exponents if output == "laplace" else None
+    exponents = _of_factors(exponents * (-0.5 / problem.whitening.h**2), options)
+    constant = laplace_constant(output, d)
+    factors = 1.0 if constant is None else constant + exponents
     exponents = _of_data(exponents, options, d, xp)
     xp.fill_diagonal(exponents, -np.inf)
     reference = xp.maximum(exponents.max(axis=1), -np.finfo(np.float64).max)
     terms = xp.exp(exponents - reference[:, None])
-    moments = None
-    if output == "moments":
+    total, moments = terms.sum(axis=1), None
+    terms = terms * factors
+    if output == "laplace":
+        moments = terms.sum(axis=1)[:, None]
+    elif output != "sum":
+        terms = _of_gradient(terms, options)
         moments = xp.stack([(terms * (x - y[:, None])).sum(axis=1) for x, y in zip(X.T, Y.T, strict=True)], axis=1)
-    return PartialSums(reference, (terms if factors is None else terms * factors).sum(axis=1), moments)
+    return PartialSums(reference, total, moments)

@@ -164,32 +164,47 @@ class Problem(NamedTuple):
         if self.unchecked is not None:
             out = self.unchecked.tried("score", self.whitening.h, self.dtype)
             return self.unchecked.look().score() if out is None else out
-        return self._gradient(self.sums("moments", ratio=True))
+        return self._gradient(self._of_gradient().sums("moments", ratio=True))
 
     def log_density_and_score(self) -> tuple[Any, Any]:
         """Return the log density at the queries and the score, by one pass."""
         if self.unchecked is not None:
             both = self.unchecked.tried("density_and_score", self.whitening.h, self.whitening.log_norm, self.dtype)
             return self.unchecked.look().log_density_and_score() if both is None else both
-        sums = self.sums("moments")
+        sums = self._of_gradient().sums("moments")
         return results.log_density(sums, self.log_constant, self.dtype, self.xp), self._gradient(sums)
+
+    def _of_gradient(self) -> Problem:
+        """The same whose moments are the gradient's, which with local factors are not those of the mean shift."""
+        return self._replace(options=self.options._replace(of_gradient=True))
 
     def _gradient(self, sums: PartialSums) -> Any:
         gradient = results.gradient(sums, self.whitening, self.xp)
         return results.cast(gradient, self.dtype).reshape(self.query_shape)
 
-    def laplace_density(self, *, log: bool) -> Any:
-        """Return the Laplace-corrected density at the queries, negative values and all, or its logarithm."""
+    def laplace_density(self, *, log: bool, positive: bool = False, log_mass: float = 0.0) -> Any:
+        """Return the Laplace-corrected density at the queries, negative values and all, or its logarithm.
+
+        ``positive`` asks for the density of the same sums that is positive everywhere (:func:`results.positive`), over
+        a mass.
+        """
         if self.unchecked is not None:
-            h, log_norm = self.whitening.h, self.whitening.log_norm
-            out = self.unchecked.tried("density", h, log_norm, self.dtype, log=log, laplace=True)
-            return self.unchecked.look().laplace_density(log=log) if out is None else out
+            h, log_norm = self.whitening.h, self.whitening.log_norm - log_mass
+            form = "positive" if positive else "laplace"
+            out = self.unchecked.tried("density", h, log_norm, self.dtype, log=log, form=form)
+            if out is not None:
+                return out
+            return self.unchecked.look().laplace_density(log=log, positive=positive, log_mass=log_mass)
         (passes, options), epilogue = self._pass(), self.epilogue(log=log)
+        epilogue = epilogue._replace(log_constant=epilogue.log_constant - log_mass)
         finished = getattr(passes, "laplace_density", None)  # where a pass may end in the density itself
         if self.domain is not None or self.leave_one_out or finished is None:
-            return results.laplace(self.sums("laplace"), *epilogue, self.xp)[0]
+            sums = self.sums("laplace")
+            if positive:
+                return results.positive(sums, *epilogue, self.xp)
+            return results.laplace(sums, *epilogue, self.xp)[0]
         X, Y = self.whitened()
-        return finished(X, Y, self.whitening.h, options, epilogue)
+        return finished(X, Y, self.whitening.h, options, epilogue, positive=positive)
 
     def kernel_density(self, kernel: Kernel, *, log: bool) -> Any:
         """Return the density at the queries by another kernel than the Gaussian, or its logarithm."""
@@ -225,9 +240,9 @@ class Problem(NamedTuple):
         return passes.kernel_density(X, Y, self.whitening.h, kernel, options=self.options, **epilogue._asdict())
 
     def moved(self, estimate: Problem, steps: int = 1) -> Any:
-        """Return debiased data, (n, d) float64 or of the result's dtype, moved along the score of ``estimate``.
+        """Return debiased data, (n, d) float64 or of the result's dtype, moved by the mean shift of ``estimate``.
 
-        Each of several ``steps`` moves the data themselves, along the score at them of the points of the step before.
+        Each of several ``steps`` moves the data themselves, by the mean shift at them of the points of the step before.
         """
         if self.unchecked is not None:
             out = None
@@ -276,8 +291,8 @@ class Problem(NamedTuple):
     def debiased(self, estimate: Problem, steps: int = 1) -> Problem:
         """Return the same problem with debiased data, float64; ``estimate`` poses their score."""
         points = None
-        # The shorter way may change the order of the rows, and takes one step with own terms.
-        in_order = self.leave_one_out or estimate.leave_one_out or steps > 1
+        # The shorter way may change the order of the rows, and takes one step with own terms and without factors.
+        in_order = self.leave_one_out or estimate.leave_one_out or steps > 1 or self.options.local_factors is not None
         if self.whitening.plain and estimate.whitening.plain and self.domain is None and not in_order:
             queries = self.X if self.Y is None else self.Y
             passes, widths = estimate.passes(), (self.whitening.h, estimate.whitening.h)
@@ -356,7 +371,8 @@ class Problem(NamedTuple):
         """
         with self.device:
             radius = squared_radius(self.backend, self.X, self.Y, self.options.centre, self.whitening)
-        check.squared_radius(radius, single=self.options.precision != "float64", name=name)
+            narrowest = least_factor(self.options.local_factors)
+        check.squared_radius(radius / narrowest**2, single=self.options.precision != "float64", name=name)
         return self._replace(options=self.options._replace(squared_radius=radius, bounded=False))
 
     def whitened(self) -> tuple[Any, Any | None]:
@@ -376,15 +392,18 @@ def quiet(device: AbstractContextManager[Any]) -> Iterator[None]:
 
 
 def moved(X: Any, sums: PartialSums, whitening: Whitening, of_score: Whitening, xp: Any) -> Any:
-    """Points moved along the score, float64, from moments of the data at them by the bandwidth ``of_score``."""
+    """Points moved by half of their mean shift times H H_s^-1, float64: without local factors by H/2 times the score.
+
+    The mean shift is that of moments of the data at the points, by the bandwidth ``of_score``, H_s.
+    """
     if whitening.plain and of_score.plain:
         return debiased(X, sums, whitening.of_queries(0.5 * (whitening.h / of_score.h) ** 2, xp))
     return X + 0.5 * whitening.smooth(results.gradient(sums, of_score, xp), xp)
 
 
-def score_whitening(score_bandwidth: Any, d: int) -> Whitening:
-    """Return the whitening of a score's own bandwidth."""
-    return whitening_of(dispatch.to_host(score_bandwidth), d, "score_bandwidth")
+def score_whitening(score_bandwidth: Any, d: int, *, factors: bool) -> Whitening:
+    """Return the whitening of a score's own bandwidth, with local ``factors`` or without."""
+    return whitening_of(dispatch.to_host(score_bandwidth), d, "score_bandwidth", factors=factors)
 
 
 def score_problem(problem: Problem, score_bandwidth: Any, *, own_point: bool = True) -> Problem:
@@ -394,7 +413,8 @@ def score_problem(problem: Problem, score_bandwidth: Any, *, own_point: bool = T
     """
     whitening = None
     if score_bandwidth is not None:
-        whitening = score_whitening(score_bandwidth, 1 if problem.X.ndim == 1 else problem.X.shape[1])
+        d, factors = 1 if problem.X.ndim == 1 else problem.X.shape[1], problem.options.local_factors is not None
+        whitening = score_whitening(score_bandwidth, d, factors=factors)
         if problem.domain is not None:
             domains_check.bandwidth(whitening.bandwidth, problem.domain.bounded, "score_bandwidth")
     estimate = problem.of_score(whitening)
@@ -405,11 +425,13 @@ def score_problem(problem: Problem, score_bandwidth: Any, *, own_point: bool = T
     return estimate._replace(leave_one_out=True)
 
 
-def least_factor(factors: Any) -> float:
-    """Smallest factor of the bandwidth; the largest is checked with it."""
+def least_factor(factors: Any | None) -> float:
+    """Smallest local factor and 1, None being none; the largest is checked with it."""
+    if factors is None:
+        return 1.0
     least = float(factors.min())
     check.factor_range(least, float(factors.max()))
-    return least
+    return min(1.0, least)
 
 
 def checked_radius(

@@ -12,28 +12,38 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-Output = Literal["sum", "moments", "laplace", "values", "cdf"]
+Output = Literal["sum", "moments", "laplace", "laplace_moments", "values", "cdf"]
 """What a pass over all pairs accumulates; see :class:`PartialSums`. "cdf" is of one dimension."""
 
 
 class PartialSums(NamedTuple):
     """Sums over one block of data rows, a row a query.
 
-    With the exponent ``a_ij = -|y_i - x_j|^2 / (2 h^2) + log w_j`` (natural logarithms)::
+    With q_ij = |y_i - x_j|^2 / (2 h^2) and the exponent ``a_ij = -q_ij + log w_j`` (natural logarithms)::
 
-        output "sum"      total_i   = sum_j exp(a_ij - reference_i)
-        output "moments"  the same, and moments_ik = sum_j exp(a_ij - reference_i) (x_jk - y_ik)
-        output "laplace"  total_i   = sum_j exp(a_ij - reference_i) (1 + d/2 - |y_i - x_j|^2 / (2 h^2))
-        output "values"   moments_ik = sum_j exp(a_ij - reference_i) V_jk, and total as for "sum", or NaN: not summed
-        output "cdf"      total_i   = sum_j w_j Phi((y_i - x_j) / h) exp(-reference_i), d = 1, the normal's function Phi
+        output "sum"              total_i    = sum_j exp(a_ij - reference_i)
+        output "moments"          the same, and moments_ik = sum_j exp(a_ij - reference_i) (x_jk - y_ik)
+        output "laplace"          the same, and moments_i0 = sum_j exp(a_ij - reference_i) (1 + d/2 - q_ij)
+        output "laplace_moments"  the same, and
+                                  moments_ik = sum_j exp(a_ij - reference_i) (2 + d/2 - q_ij) (x_jk - y_ik)
+        output "values"           moments_ik = sum_j exp(a_ij - reference_i) V_jk, and total as for "sum", or NaN: not
+                                  summed
+        output "cdf"              total_i    = sum_j w_j Phi((y_i - x_j) / h) exp(-reference_i), d = 1, the normal's
+                                  function Phi
+
+    Moments of "laplace_moments" are h^2 times the gradient, with respect to the query, of those of "laplace".
 
     Moments are taken about the query, so blocks merge whatever each of them was centred on, and nothing
     cancels where the data lie far from the origin. All arrays are float64.
+
+    With local factors f_j of the bandwidth h is f_j h, and w_j is divided by the power d of f_j. With the option
+    ``of_gradient`` the terms of "moments" and "laplace_moments" that have (x_jk - y_ik) are divided by f_j^2, too: h^2
+    times gradients, as they are without factors.
     """
 
     reference: Any  # (m,)
     total: Any  # (m,)
-    moments: Any = None  # (m, d) or (m, k); None for the other outputs
+    moments: Any = None  # (m, moment_columns(output, d, V)); None where there are no columns
 
 
 class Epilogue(NamedTuple):
@@ -42,6 +52,18 @@ class Epilogue(NamedTuple):
     log_constant: float
     log: bool
     dtype: np.dtype
+
+
+def moment_columns(output: Output, d: int, values: Any = None) -> int:
+    """Columns of the moments of an output over data of ``d`` columns, or over their ``values`` (n, k)."""
+    if values is not None:
+        return int(values.shape[1])
+    return {"moments": d, "laplace": 1, "laplace_moments": d}.get(output, 0)
+
+
+def laplace_constant(output: Output, d: int) -> float | None:
+    """What the factors of an output have beside -q_ij; None of outputs without such factors."""
+    return {"laplace": 1 + 0.5 * d, "laplace_moments": 2 + 0.5 * d}.get(output)
 
 
 def merge(blocks: Sequence[PartialSums], xp: Any) -> PartialSums:

@@ -13,10 +13,11 @@ from cukde.core import check as core_check, dispatch
 from cukde.density import check as density_check, kernels
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
+from cukde.density.positive.check import mass as mass
 from cukde.estimators import bandwidths
 
 KERNELS = ("gaussian", *kernels.KERNELS)
-METHODS = ("kde", "sd", "laplace")
+METHODS = ("kde", "sd", "laplace", "positive")
 DEVICES = ("auto", "cpu", "gpu")
 _ALGORITHMS = ("auto", "kd_tree", "ball_tree")
 _SAMPLED = ("gaussian", "tophat")
@@ -227,11 +228,15 @@ def same_method(fitted: str, method: Any) -> None:
         raise ValueError(f"method was {fitted!r} in fit and is {method!r} now: fit again")
 
 
-def gradient(kernel: str, metric: Any | None, name: str, method: str) -> None:
+def gradient(kernel: str, metric: Any | None, name: str, method: str, *, in_domain: bool) -> None:
     """Raise if the log density has no gradient here."""
     if method == "laplace":
         raise NotImplementedError(
-            'grad_log_density needs method="kde" or "sd"; got "laplace", whose density may be negative'
+            'grad_log_density needs method="kde", "sd" or "positive"; got "laplace", whose density may be negative'
+        )
+    if method == "positive" and in_domain:
+        raise NotImplementedError(
+            'grad_log_density of method="positive" needs bounds and periods to be None; write method="kde" or "sd"'
         )
     if kernel != "gaussian" or metric is not None:
         raise NotImplementedError(
@@ -243,7 +248,8 @@ def sampled(kernel: str, method: str) -> None:
     """Raise if no samples can be drawn."""
     if method == "laplace":
         raise NotImplementedError(
-            'sample needs method="kde" or "sd"; got "laplace", whose density may be negative and so has no samples'
+            'sample needs method="kde", "sd" or "positive"; got "laplace", whose density may be negative and so has no '
+            "samples"
         )
     if kernel not in _SAMPLED:
         raise NotImplementedError(f'sample needs kernel="gaussian" or "tophat"; got {kernel!r}')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from collections.abc import Callable
 from os import PathLike
 from types import ModuleType
 from typing import Any
@@ -26,9 +27,12 @@ from cukde.density.arguments import prepare
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.kernel_density import kernel_density
+from cukde.density.mass_sizes import SAMPLES
 from cukde.density.metric_density import log_sums
+from cukde.density.positive import api as density_positive
+from cukde.density.positive.api import positive_kde, positive_mass, positive_score
 from cukde.density.problem import Problem, score_problem
-from cukde.estimators import bandwidths, check, file, sampling
+from cukde.estimators import bandwidths, check, file, rejection, sampling
 
 _DTYPES = [np.float64, np.float32, np.float16]  # others are converted to the first
 _ARRAYS = ("points_", "sample_weight_")
@@ -38,7 +42,10 @@ _NEGATIVE = (
     "a Laplace-corrected density is negative at some rows, so that the score is -inf: enlarge bandwidth, leave those "
     'rows out by score_samples, or take method="kde" or "sd"'
 )
-_FITTED = (*_ARRAYS, *_FLAGS, "bandwidth_", "n_features_in_", "feature_names_in_", "_dtype", "_method", "_ends")
+_MASS = ("mass_", "mass_error_")
+_FITTED = (
+    *(*_ARRAYS, *_FLAGS, *_MASS, "bandwidth_", "n_features_in_", "feature_names_in_", "_dtype", "_method", "_ends"),
+)
 # What an estimator that was pickled before there was such a thing has of it.
 _LATER: dict[str, Any] = {"bounds": None, "periods": None, "_ends": None}
 
@@ -80,9 +87,9 @@ class KernelDensity(BaseEstimator):
         Checked as in scikit-learn, without effect: no tree is built.
     metric_params : dict, optional
         Further arguments of the metric.
-    method : {"kde", "sd", "laplace"}
-        :func:`cukde.kde`, :func:`cukde.sd_kde` or :func:`cukde.laplace_kde`; the latter two require the Gaussian kernel
-        and the euclidean metric.
+    method : {"kde", "sd", "laplace", "positive"}
+        :func:`cukde.kde`, :func:`cukde.sd_kde`, :func:`cukde.laplace_kde` or :func:`cukde.positive_kde`; all but the
+        first require the Gaussian kernel and the euclidean metric.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
         As in :func:`cukde.kde`; for the Gaussian kernel only.
     device : {"auto", "cpu", "gpu"}
@@ -103,6 +110,9 @@ class KernelDensity(BaseEstimator):
         Centres of the kernels: a copy of the data, or for method "sd" the debiased data in float64. After a fit to Dask
         collections it is a Dask array; assign ``points_.persist()`` to keep it computed.
     sample_weight_ : array, shape (n,), or None
+    mass_, mass_error_ : float
+        Of method "positive" what :func:`cukde.positive_mass` finds for the fit; after a fit to Dask collections Dask
+        arrays without dimensions.
 
     Notes
     -----
@@ -125,8 +135,9 @@ class KernelDensity(BaseEstimator):
     not every one of scikit-learn's distances has bounds. Results are then more accurate than asked
     (``tests/estimators/test_estimator_tolerances.py``).
 
-    Cost: that of the functions. :meth:`fit` copies the data, and for method "sd" debiases them once, by n^2
-    exponentials. A metric other than the euclidean takes n m distances of scikit-learn's in one thread.
+    Cost: that of the functions. :meth:`fit` copies the data; for method "sd" it debiases them once, by n^2
+    exponentials, and for "positive" it finds the mass. A metric other than the euclidean takes n m distances of
+    scikit-learn's in one thread.
 
     *Many calls.* The first call with queries keeps what depends on the data alone, such as their order, in up to some
     five times their memory; the next ones cost what their queries do. It is neither pickled nor saved, and made anew
@@ -182,7 +193,7 @@ class KernelDensity(BaseEstimator):
         self.periods = periods
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> KernelDensity:
-        """Fit the estimator: copy the data, and for method "sd" debias them.
+        """Fit the estimator: copy the data; for method "sd" debias them, for "positive" find the mass.
 
         Parameters
         ----------
@@ -224,8 +235,12 @@ class KernelDensity(BaseEstimator):
         self._ends = None if domain is None else np.stack(domain)
         self._dtype = dtype.name
         self._method = self.method
+        for name in _MASS:
+            self.__dict__.pop(name, None)
         self._on_gpu = backend.name == "gpu"
         self._from_gpu = self.device != "cpu" and dispatch.is_gpu_array(meta(X))
+        if self.method == "positive":
+            self.mass_, self.mass_error_ = self._mass(backend)
         return self
 
     def score_samples(self, X: ArrayLike, *, leave_one_out: bool = False) -> Array:
@@ -313,13 +328,14 @@ class KernelDensity(BaseEstimator):
         Raises
         ------
         NotImplementedError
-            For method "laplace", and for a kernel or a metric other than the Gaussian and the euclidean.
+            For method "laplace", for "positive" with bounds or periods, and for a kernel or a metric other than the
+            Gaussian and the euclidean.
         TypeError, ValueError, sklearn.exceptions.NotFittedError
             As :meth:`score_samples`.
 
         Notes
         -----
-        Cost and accuracy are those of :func:`cukde.score`.
+        Cost and accuracy are those of :func:`cukde.score`, for method "positive" of :func:`cukde.positive_score`.
 
         Examples
         --------
@@ -329,17 +345,19 @@ class KernelDensity(BaseEstimator):
         """
         backend = self._fitted(X)
         metric = check.parameters(self.get_params(deep=False))
-        check.gradient(self.kernel, metric, self.metric, self.method)
+        check.gradient(self.kernel, metric, self.metric, self.method, in_domain=self._ends is not None)
+        positive = self.method == "positive"
         with backend.device_of(meta(self.points_)):
             if not self._is_lazy(X):
-                problem, dtype = self._problem(X, backend, tolerance=None)
+                problem, dtype = self._problem(X, backend, tolerance=None, unchecked=not positive)
                 with problem.device:
-                    out = problem.score()
+                    out = density_positive.score(problem) if positive else problem.score()
             else:
                 Y = self._array(X, backend, reset=False)
                 dtype = self._result_dtype(Y)
                 options = {"weights": self.sample_weight_, "precision": self._precision(dtype)}
-                out = gradient(self.points_, Y, self.bandwidth_, **options, **self._domain_arguments)
+                function = positive_score if positive else gradient
+                out = function(self.points_, Y, self.bandwidth_, **options, **self._domain_arguments)
             return self._returned(_rounded(out, dtype), X, backend)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Array:
@@ -356,8 +374,10 @@ class KernelDensity(BaseEstimator):
         Returns
         -------
         array, shape (n_samples, d)
-            Of the dtype of the data, on the GPU if the data were. Method "sd" draws from the debiased data. With any
-            metric the kernel is that of the euclidean distance, as in scikit-learn.
+            Of the dtype of the data, on the GPU if the data were. Method "sd" draws from the debiased data; "positive"
+            takes of points of the kernel estimate as many as its factor says, by :func:`cukde.positive_kde` of 2.4
+            points for one in 2 dimensions, of some 7 in 16. With any metric the kernel is that of the euclidean
+            distance, as in scikit-learn.
 
         Raises
         ------
@@ -379,12 +399,38 @@ class KernelDensity(BaseEstimator):
         check.sampled(self.kernel, self.method)
         count = core_check.count("n_samples", n_samples)
         with backend.device_of(meta(self.points_)):
-            points, weights = self.points_, self.sample_weight_
-            take = _lazily().drawn if is_dask(points) or is_dask(weights) else sampling.taken
-            out = sampling.draw(points, weights, self.bandwidth_, self.kernel, count, random_state, backend, take)
-            if (domain := self._domain) is not None:
-                out = domain.brought_in(out, backend.xp)
+            rng = sampling.source(random_state)
+            if self.method == "positive":
+                acceptance = float(self.mass_) / rejection.largest(self.points_)
+                out = rejection.draw(self._proposed(backend, rng), self._log_factor(backend), count, acceptance, rng)
+            else:
+                out = self._proposed(backend, rng)(count)
             return self._returned(out.astype(self._dtype), None, backend)
+
+    def _proposed(self, backend: ModuleType, rng: Any) -> Callable[[int], Any]:
+        """Draws so many points of the kernel estimate, float64."""
+        points, weights = self.points_, self.sample_weight_
+        take = _lazily().drawn if is_dask(points) or is_dask(weights) else sampling.taken
+
+        def drawn(count: int) -> Any:
+            out = sampling.draw(points, weights, self.bandwidth_, self.kernel, count, rng, backend, take)
+            return out if self._domain is None else self._domain.brought_in(out, backend.xp)
+
+        return drawn
+
+    def _log_factor(self, backend: ModuleType) -> Callable[[Any], Any]:
+        """Returns logarithms of the factors of method "positive" at points."""
+
+        def log_factor(points: Any) -> Any:
+            if not self._is_lazy(points):
+                problem = self._problem_of_data(points.dtype, backend, None)[0].at(points, gaussian=False)
+                with problem.device:
+                    return density_positive.log_factor(problem)
+            of_density = self.points_, points, self.bandwidth_
+            options = {"weights": self.sample_weight_, "log": True} | self._domain_arguments
+            return (positive_kde(*of_density, mass=1, **options) - kde(*of_density, **options)).compute()
+
+        return log_factor
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted estimator to an NPZ file of this name, with numbers, text and arrays, but no pickles.
@@ -530,6 +576,18 @@ class KernelDensity(BaseEstimator):
             moved = problem.moved(estimate)
             return moved if domain is None else domain.restored(moved, problem.xp)
 
+    def _mass(self, backend: ModuleType) -> tuple[Any, Any]:
+        """The mass of the fit and its error; lazy of Dask collections."""
+        points, weights, h = self.points_, self.sample_weight_, self.bandwidth_
+        options = {"weights": weights, "precision": self.precision} | self._domain_arguments
+        if is_dask(points) or is_dask(weights):
+            lazy: tuple[Any, Any] = positive_mass(points, h, **options)
+            return lazy
+        with backend.device_of(points):
+            problem, _ = prepare(points, None, h, **options)
+            with problem.device:
+                return density_positive.mass_of(problem, SAMPLES, 0)
+
     @property
     def _domain(self) -> Domain | None:
         """What the bounds and periods of the fit say."""
@@ -582,6 +640,8 @@ class KernelDensity(BaseEstimator):
             with problem.device:
                 if kernel is not None:
                     out = problem.kernel_density(kernel, log=True)
+                elif self.method == "positive":
+                    out = density_positive.density(problem, float(self.mass_), log=True)
                 else:
                     out = problem.laplace_density(log=True) if self.method == "laplace" else problem.density(log=True)
             return _rounded(out, dtype)
@@ -604,8 +664,10 @@ class KernelDensity(BaseEstimator):
         elif kernel is not None:
             out = kernel_density(X, Y, h, kernel=kernel, log=True, **options)
         else:
-            function = laplace_kde if self.method == "laplace" else kde
+            function: Any = {"laplace": laplace_kde, "positive": positive_kde}.get(self.method, kde)
             options |= self._domain_arguments
+            if self.method == "positive":
+                options["mass"] = self.mass_
             out = function(X, Y, h, log=True, precision=self._precision(dtype), **options)
         return _rounded(out, dtype)
 
@@ -697,5 +759,7 @@ def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
     ends = fitted.setdefault("_ends", None)  # files that are older have none
     if ends is not None:
         check.ends(ends, fitted["bandwidth_"], d)
+    if estimator.method == "positive":
+        fitted["mass_"], fitted["mass_error_"] = check.mass(fitted["mass_"]), float(fitted["mass_error_"])
     if fitted["_dtype"] not in ("float32", "float64") or not all(isinstance(fitted[flag], bool) for flag in _FLAGS):
         raise ValueError("the dtype or the device of the data is missing")

@@ -11,13 +11,20 @@ import numpy as np
 from cukde.core import dispatch
 
 
+def source(random_state: Any) -> Any:
+    """Return a source of random numbers; a Generator has all methods that are called here."""
+    from sklearn.utils import check_random_state
+
+    return random_state if isinstance(random_state, np.random.Generator) else check_random_state(random_state)
+
+
 def draw(
     points: Any,
     weights: Any | None,
     h: Any,
     kernel: str,
     count: int,
-    random_state: Any,
+    rng: Any,
     backend: ModuleType,
     take: Callable[[Any, Any | None, np.ndarray, ModuleType], Any],
 ) -> Any:
@@ -25,11 +32,6 @@ def draw(
 
     ``take`` returns rows of the data from uniform random numbers, like :func:`taken`.
     """
-    from sklearn.utils import check_random_state
-
-    # A Generator has all methods that are called here.
-    known = isinstance(random_state, np.random.Generator)
-    rng = random_state if known else check_random_state(random_state)
     u = rng.uniform(0, 1, size=count)
     centres = take(points, weights, u, backend)
     return centres + backend.xp.asarray(_steps(rng, centres.shape, h, kernel))

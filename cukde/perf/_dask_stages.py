@@ -23,10 +23,12 @@ _OUTPUTS = {
     "density_and_score": "moments",
     "kde": "sum",
     "kernel_sum": "values",
-    "laplace_kde": "sum",
+    "laplace_kde": "laplace",
     "score": "moments",
     "sd_kde": "sum",
 }
+
+_ONE_WAY = "weighted", "local", "deterministic"  # for which a pair of blocks is taken both ways
 
 OPERATIONS = tuple(_OUTPUTS)
 """Operations that are modelled on Dask arrays."""
@@ -102,7 +104,7 @@ def stages(op: str, sizes: Sizes, divided: Blocks, workers: int, seconds: Second
 
 
 def _pass(name: str, op: str, sizes: Sizes, divided: Blocks, workers: int, seconds: Seconds) -> Stage:
-    asymmetric = _OUTPUTS[op] != "moments" or sizes["d"] == 1 or sizes.get("weighted") or sizes.get("deterministic")
+    asymmetric = _OUTPUTS[op] != "moments" or sizes["d"] == 1 or any(sizes.get(name) for name in _ONE_WAY)
     if divided.itself and divided.data > 1 and not asymmetric:
         return _unordered(name, op, sizes, divided, workers, seconds)
     return _ordered(name, op, sizes, divided, workers, seconds)
@@ -178,14 +180,14 @@ def _options(sizes: Sizes) -> dict[str, Any]:
 
 
 def _bytes_of_row(sizes: Sizes, itemsize: int | None = None) -> int:
-    """Bytes of a row of a block: coordinates, the logarithm of the weight, values."""
-    weight = 8 * bool(sizes.get("weighted", False))
-    return (_itemsize(sizes) if itemsize is None else itemsize) * (sizes["d"] + sizes.get("k", 0)) + weight
+    """Bytes of a row of a block: coordinates, the logarithm of the weight, the local factor, values."""
+    beside = 8 * (bool(sizes.get("weighted", False)) + bool(sizes.get("local", False)))
+    return (_itemsize(sizes) if itemsize is None else itemsize) * (sizes["d"] + sizes.get("k", 0)) + beside
 
 
 def _bytes_of_sums(op: str, sizes: Sizes, *, of_pair: bool = False) -> int:
     """Bytes of a query's reference, total and moments: double, but single for two different blocks in a single pass."""
-    columns = {"sum": 0, "moments": sizes["d"], "values": sizes.get("k", 1)}[_OUTPUTS[op]]
+    columns = {"sum": 0, "laplace": 1, "moments": sizes["d"], "values": sizes.get("k", 1)}[_OUTPUTS[op]]
     return 8 + (_itemsize(sizes) if of_pair else 8) * (1 + columns)
 
 

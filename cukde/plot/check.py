@@ -13,7 +13,7 @@ import numpy as np
 
 from cukde.core import check as core_check
 
-METHODS = ("kde", "sd", "laplace")
+METHODS = ("kde", "sd", "laplace", "positive")
 
 # Limits of sizes: the product of two densities of such columns is within float64.
 _LARGEST, _SMALLEST = 1e100, 1e-100

@@ -13,18 +13,19 @@ import numpy as np
 
 from cukde.bandwidth import data as bandwidth_data, rules
 from cukde.core.over_dask import is_dask
-from cukde.density import check as density_check, rules_by_name
+from cukde.density import check as density_check, correction, rules_by_name
 from cukde.density.api import debias, kde, kernel_sum, laplace_kde, sd_kde
 from cukde.density.compositions import columns as compositions_columns, regions as compositions_regions
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain
 from cukde.density.grids.api import evaluate_grid
+from cukde.density.positive.api import positive_kde, positive_mass
 from cukde.plot import check
 
-RULES: dict[str, Any] = {"kde": rules.silverman, "sd": rules.sd, "laplace": rules.laplace}
+RULES: dict[str, Any] = {"kde": rules.silverman, "sd": rules.sd, "laplace": rules.laplace, "positive": rules.positive}
 """Reference rule for the bandwidth of each method."""
 
-_FUNCTIONS: dict[str, Any] = {"kde": kde, "sd": sd_kde, "laplace": laplace_kde}
+_FUNCTIONS: dict[str, Any] = {"kde": kde, "sd": sd_kde, "laplace": laplace_kde, "positive": positive_kde}
 
 MOST_MARKS = 1_000
 """Most rows that are marked one by one; of more, a random sample of this size is marked."""
@@ -51,6 +52,7 @@ class Estimate(NamedTuple):
     high: np.ndarray
     adjust: float  # the factor of the bandwidth, which ``h`` contains
     domain: Domain | None = None  # in which the data lie, those of periods from 0 on
+    mass: float = 1.0  # of method "positive", where densities are divided by it
 
     @property
     def widths(self) -> np.ndarray:
@@ -250,6 +252,9 @@ def regions(data: Estimate, masses: list[float], points: int, most: int, seed: i
             options |= data.ends
             debiased = debias(data.X, data.h, **options)
             data = data._replace(X=debiased, method="kde")
+        if data.method == "positive":
+            mass = positive_mass(data.X, data.h, weights=data.weights, precision="float32", **data.ends)
+            data = data._replace(mass=mass.value)
         at_rows = _without_own(data, rows, data.X[chosen], w)
         levels = data.backend.asnumpy(compositions_regions.levels(at_rows, np.asarray(masses), w, data.backend))
         at_rows, rows = data.backend.asnumpy(at_rows), data.backend.asnumpy(rows)
@@ -269,6 +274,8 @@ def _at(data: Estimate, Y: Any) -> Any:
     options: dict[str, Any] = {"weights": data.weights, "precision": "float32", "deterministic": True} | data.ends
     if data.method == "laplace":
         return laplace_kde(data.X, Y, data.h, **options)
+    if data.method == "positive":
+        return positive_kde(data.X, Y, data.h, mass=data.mass, **options)
     return kde(data.X, Y, data.h, rtol=1e-5, **options)
 
 
@@ -278,6 +285,10 @@ def _without_own(data: Estimate, rows: Any, points: Any, w: Any | None) -> Any:
     A picture's levels do not ask for more digits of rows whose own kernel is nearly all.
     """
     xp, d = data.backend.xp, rows.shape[1]
+    if data.method == "positive":
+        p, corrected = (_without_own(data._replace(method=method), rows, points, w) for method in ("kde", "laplace"))
+        t = xp.where(p > 0, corrected / xp.where(p > 0, p, 1.0) - 1, 0.0)
+        return p * (1 + t + correction.excess(t, xp)) / data.mass
     covariance = data.h if data.h.ndim == 2 else np.diag(data.widths**2)
     whitening = data.backend.asarray(np.linalg.inv(np.linalg.cholesky(covariance))).T
     if data.domain is not None:
@@ -318,7 +329,7 @@ def _images(points: Any, data: Estimate) -> Iterator[Any]:
 
 def _on_grid(data: Estimate, x: np.ndarray, y: np.ndarray) -> Any:
     """Return the density on a grid, with a row for each of ``y``."""
-    if data.method == "laplace":
+    if data.method in ("laplace", "positive"):
         grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
         return _at(data, data.backend.asarray(grid)).reshape(len(y), len(x))
     return evaluate_grid(data.X, (x, y), data.h, weights=data.weights, precision="float32", **data.ends).T

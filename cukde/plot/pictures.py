@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-_NAMES = {"kde": "KDE", "sd": "SD-KDE", "laplace": "Laplace-corrected KDE"}
+_NAMES = {"kde": "KDE", "sd": "SD-KDE", "laplace": "Laplace-corrected KDE", "positive": "positive KDE"}
 _ON_DIAGONAL = 256  # points of a curve in a pair plot
 
 
@@ -32,7 +32,7 @@ def density(
     h: Bandwidth | None = None,
     *,
     ax: Axes | None = None,
-    method: Literal["kde", "sd", "laplace"] = "kde",
+    method: Literal["kde", "sd", "laplace", "positive"] = "kde",
     rug: bool = True,
     band: float | None = 0.95,
     resamples: int = 200,
@@ -59,11 +59,12 @@ def density(
         Dask array or data frame a picture shows all rows of up to 100,000, else so many drawn at random.
     h : float, array_like or str, optional
         Bandwidth or name of a rule, as in :func:`cukde.kde`. Default the method's rule:
-        :func:`cukde.bandwidth.silverman`, ``sd`` or ``laplace``.
+        :func:`cukde.bandwidth.silverman`, ``sd``, ``laplace`` or ``positive``.
     ax : matplotlib.axes.Axes, optional
         Where to draw; default a new figure. Several densities on the same axes differ in colours and dashes.
-    method : {"kde", "sd", "laplace"}
-        :func:`cukde.kde`, :func:`cukde.sd_kde` or :func:`cukde.laplace_kde`, whose negative values are drawn too.
+    method : {"kde", "sd", "laplace", "positive"}
+        :func:`cukde.kde`, :func:`cukde.sd_kde`, :func:`cukde.laplace_kde`, whose negative values are drawn too, or
+        :func:`cukde.positive_kde`.
     rug : bool
         Whether to mark the rows below the curve: all of up to 1,000 (of each group), otherwise 1,000 at random, as the
         legend says.
@@ -121,8 +122,8 @@ def density(
 
     Weights are resampled instead of rows. The rows are collected in cells of a sixteenth of a bandwidth, each at the
     mean of its rows, which reproduces the density of the rows to 5e-4 of its largest value
-    (``tests/plot/test_plot.py``). Multinomial counts of the cells are columns of one :func:`cukde.kernel_sum`; "sd" and
-    "laplace" take one call for each resample.
+    (``tests/plot/test_plot.py``). Multinomial counts of the cells are columns of one :func:`cukde.kernel_sum`; others
+    than "kde" take one call for each resample.
 
     Cost: that of the curve, O(n + points) in one dimension; a sort for the cells, of which data without far outliers
     have some hundreds to thousands; and ``resamples`` densities of so many points.
@@ -177,7 +178,7 @@ def contours(
     h: Bandwidth | None = None,
     *,
     ax: Axes | None = None,
-    method: Literal["kde", "sd", "laplace"] = "kde",
+    method: Literal["kde", "sd", "laplace", "positive"] = "kde",
     mass: ArrayLike = (0.5, 0.8, 0.95),
     outside: bool = True,
     points: int = 100,
@@ -231,8 +232,8 @@ def contours(
     its size beyond the rows in it, so that outliers do not coarsen it.
 
     Cost: the density at ``subsample`` rows, by :func:`cukde.kde` to a tolerance of 1e-5, and on the grid, by
-    :func:`cukde.evaluate_grid`; "laplace" takes n (points^2 + subsample) pairs instead, and "sd" n^2 more. On a GPU all
-    of it is in single precision. 100,000 rows take 0.15 s on two CPU cores.
+    :func:`cukde.evaluate_grid`; "laplace" and "positive" take n (points^2 + subsample) pairs instead, and "sd" n^2
+    more. On a GPU all of it is in single precision. 100,000 rows take 0.15 s on two CPU cores.
 
     References
     ----------
@@ -285,7 +286,7 @@ def pairs(
     columns: Columns | None = None,
     names: Sequence[str] | None = None,
     ax: np.ndarray | Sequence[Sequence[Axes]] | None = None,
-    method: Literal["kde", "sd", "laplace"] = "kde",
+    method: Literal["kde", "sd", "laplace", "positive"] = "kde",
     mass: ArrayLike = (0.5, 0.8, 0.95),
     tau: bool = True,
     points: int = 64,

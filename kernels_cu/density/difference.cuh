@@ -16,6 +16,9 @@
 //   scales       (b,)    REAL      for a stack of b members, a split each, in place of given_scale; or null
 //   units        (b,)    STORAGE   likewise
 //   query_stride from the queries of a member to those of the next, in numbers; 0 if members share them
+//   row_scales   (n,)    REAL      given_scale / lambda_j^2 for local factors lambda of the bandwidth, log w_j then being
+//                                  those of w_j / lambda_j^d; or null
+//   of_gradient  whether terms of moments of differences, not those of totals, are divided by lambda_j^2
 //
 // 16 x 16 threads, each with 4 x 4 pairs of the tile of 64 x 64. STORAGE double with REAL float splits each
 // number into hi + lo floats, and a difference is (x_hi - y_hi) + (x_lo - y_lo).
@@ -28,19 +31,21 @@
 
 #include "squared_distances.cuh"
 
-constexpr bool has_moments = output == MOMENTS || output == VALUES;
-constexpr bool staged = COLUMNS > 8;  // moments through a tile of 2^(e - a)
+constexpr bool has_moments = output != SUM;
+constexpr bool of_differences = output == MOMENTS || output == LAPLACE_MOMENTS;  // moments are sums of x - y
+constexpr bool corrects = output == LAPLACE || output == LAPLACE_MOMENTS;
+constexpr bool staged = COLUMNS > 8;  // moments through a tile of 2^(e - a), with LAPLACE_MOMENTS times its factor
 constexpr int columns = COLUMNS ? COLUMNS : 1;
 constexpr int columns_of_thread = staged ? COLUMNS / lanes : columns;
 
 // Blocks of a multiprocessor at a time: it decides how many registers a thread may have.
 #if __CUDA_ARCH__ >= 1000  // 64 columns need a few registers more there than two blocks leave
-constexpr bool crowded = columns == 64;
+constexpr bool many = columns == 64;
 #else
-constexpr bool crowded = false;
+constexpr bool many = columns == 64 && sizeof(Real) == 8;
 #endif
-constexpr int blocks_at_once =
-    sizeof(Real) == 8 ? (columns <= 32 ? 2 : 1) : crowded ? 1 : CHUNK <= 4 && columns == 1 ? 3 : 2;
+constexpr bool crowded = many || (sizeof(Real) == 8 && output == LAPLACE_MOMENTS && !staged);
+constexpr int blocks_at_once = crowded ? 1 : sizeof(Real) == 4 && CHUNK <= 4 && columns == 1 ? 3 : 2;
 
 // Coordinates of queries and data rows of a chunk lie as [CHUNK][pitch], staged columns as [row][COLUMNS], in
 // the same buffer at different times.
@@ -48,6 +53,11 @@ constexpr int buffer_size = staged && 2 * chunk_size < 1024 ? 1024 : 2 * chunk_s
 constexpr int staged_rows = !staged ? 1 : buffer_size / columns >= tile ? tile : buffer_size / columns >= 32 ? 32 : 16;
 
 constexpr int rows_at_once = columns_of_thread == 4 || sizeof(Real) == 8 ? 2 : 4;  // of the second product
+
+// What an exponent takes of a data row: in one load, as registers are few.
+struct alignas(2 * sizeof(Real)) DataRow {
+    Real log2_weight, scale;
+};
 
 // The sums of a thread, for each of its queries.
 struct Sums {
@@ -105,7 +115,7 @@ __device__ inline void add_staged_moments(Sums& sums, const Real* powers, Coordi
                                           Storage unit, int tx, int ty) {
     Real* const value_buffer = reinterpret_cast<Real*>(buffer);
     Coordinate y[side][columns_of_thread];
-    if (output == MOMENTS) {
+    if (of_differences) {
 #pragma unroll
         for (int r = 0; r < side; r++) {
             const long long i = first_query + ty * side + r < m ? first_query + ty * side + r : m - 1;
@@ -152,7 +162,8 @@ __device__ inline void add_staged_moments(Sums& sums, const Real* powers, Coordi
 }
 
 // Whether the float16 engine has left any of the block's queries to this kernel: all of them if radius2 is beyond its
-// limit, none if that is negative, else those whose sums, of either sign, are too small in every split. All threads of a block pass the barriers.
+// limit, none if that is negative, else those whose totals are too small in every split. All threads of a block pass
+// the barriers.
 __device__ inline bool wanted(const float* radius2, const float* fast_total, long long first_query, long long m,
                               int fast_splits, float limit, float least) {
     if (!radius2 && !fast_total) return true;
@@ -165,7 +176,7 @@ __device__ inline bool wanted(const float* radius2, const float* fast_total, lon
     const int query = threadIdx.x % tile;
     if (first_query + query < m) {
         for (int s = threadIdx.x / tile; s < fast_splits; s += threads / tile)
-            if (fabsf(fast_total[s * m + first_query + query]) >= least) served[query] = 1;
+            if (fast_total[s * m + first_query + query] >= least) served[query] = 1;
     }
     __syncthreads();
     if (threadIdx.x < tile && !served[threadIdx.x]) any = 1;
@@ -178,11 +189,12 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
        const double* __restrict__ log_weights, const float* __restrict__ radius2, const float* __restrict__ fast_total,
        double* __restrict__ reference, double* __restrict__ total, double* __restrict__ moments, long long n, long long m,
        int d, int k, long long rows, int fast_splits, Storage given_unit, Real given_scale, float limit, float least,
-       const Real* __restrict__ scales, const Storage* __restrict__ units, long long query_stride) {
+       const Real* __restrict__ scales, const Storage* __restrict__ units, long long query_stride,
+       const Real* __restrict__ row_scales, int of_gradient) {
     alignas(16) __shared__ Coordinate buffer[buffer_size];
     alignas(16) __shared__ Real powers[staged ? tile * pitch : 1];  // 2^(e - a); at the end, moments
     alignas(16) __shared__ Real values[output == VALUES && !staged ? columns * pitch : 1];
-    alignas(16) __shared__ Real weights[tile];                      // log2 w_j
+    __shared__ DataRow data_rows[tile];
     __shared__ Real references[tile], rescales[tile], totals[tile], few_moments[staged ? 1 : tile * columns];
     Real* const tile_of_sums = staged ? powers : few_moments;
     constexpr int sums_pitch = staged ? pitch : columns;
@@ -197,11 +209,12 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
     const long long end = begin + rows < n ? begin + rows : n;
     // For a stack a split is a member: rows past its end belong to another member and are not even read. The member's
     // own numbers are kept in shared memory, as registers are few; the first barrier below comes before their first use.
-    __shared__ Real scale;
+    __shared__ Real at_zero;  // the factor of two points at one place
     __shared__ Storage unit;
+    if (threadIdx.x < tile) data_rows[threadIdx.x].scale = scales ? scales[blockIdx.z] : given_scale;
     if (threadIdx.x == 0) {
-        scale = scales ? scales[blockIdx.z] : given_scale;
         unit = units ? units[blockIdx.z] : given_unit;
+        if (corrects) at_zero = Real((output == LAPLACE ? 1 : 2) + 0.5 * d);
     }
     Y += blockIdx.z * query_stride;
 
@@ -217,7 +230,11 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
             stage_chunk(xs, X, at, end, k0, d, unit);
             if (staged || d > CHUNK || t == 0) stage_chunk(ys, Y, first_query, m, k0, d, unit);
             if (k0 == 0) {
-                if (threadIdx.x < tile) weights[threadIdx.x] = exponent_of_weight<Real>(log_weights, at + threadIdx.x, end);
+                if (threadIdx.x < tile) {
+                    const long long j = at + threadIdx.x;
+                    data_rows[threadIdx.x].log2_weight = exponent_of_weight<Real>(log_weights, j, end);
+                    if (row_scales) data_rows[threadIdx.x].scale = j < end ? row_scales[j] : Real(0);
+                }
                 if (output == VALUES && !staged) {
                     for (int i = threadIdx.x; i < tile * columns; i += threads) {
                         const long long j = at + i / columns;
@@ -237,7 +254,8 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
             Real largest = sums.reference[r];
 #pragma unroll
             for (int c = 0; c < side; c++) {
-                exponents[c] = multiply_add(-scale, r2[r][c], weights[tx * side + c]);
+                const DataRow& x = data_rows[tx * side + c];
+                exponents[c] = multiply_add(-x.scale, r2[r][c], x.log2_weight);
                 largest = larger(largest, exponents[c]);
             }
             if (staged) largest = largest_over_lanes<lanes>(largest);
@@ -245,18 +263,22 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
 #pragma unroll
             for (int c = 0; c < side; c++) {
                 const Real power = exp2_of(exponents[c] - largest);
-                if (output == LAPLACE) {
-                    const Real correction = Real(1 + 0.5 * d) - Real(ln_2) * scale * r2[r][c];
-                    sums.total[r] = multiply_add(power, correction, sums.total[r]);
-                } else {
-                    sums.total[r] += power;
-                }
-                r2[r][c] = power;
+                const Real scale = data_rows[tx * side + c].scale;
+                const Real correction = corrects ? at_zero - Real(ln_2) * scale * r2[r][c] : Real(1);
+                sums.total[r] += power;
+                if (output == LAPLACE) sums.moments[r][0] = multiply_add(power, correction, sums.moments[r][0]);
+                r2[r][c] = output == LAPLACE_MOMENTS ? power * correction : power;
             }
         }
 
         // 3. moments
-        if constexpr (has_moments && !staged) {
+        if constexpr (has_moments && output != LAPLACE && !staged) {
+            if (of_differences && of_gradient) {
+#pragma unroll
+                for (int c = 0; c < side; c++)
+#pragma unroll
+                    for (int r = 0; r < side; r++) r2[r][c] *= data_rows[tx * side + c].scale;
+            }
 #pragma unroll
             for (int column = 0; column < columns; column++) {
 #pragma unroll
@@ -275,6 +297,11 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
             for (int r = 0; r < side; r++)
 #pragma unroll
                 for (int c = 0; c < side; c++) powers[(ty * side + r) * pitch + tx * side + c] = r2[r][c];
+            if (of_differences && of_gradient) {  // where they lie: registers are few
+#pragma unroll 1
+                for (int i = 0; i < side * side; i++)
+                    powers[(ty * side + i / side) * pitch + tx * side + i % side] *= data_rows[tx * side + i % side].scale;
+            }
             add_staged_moments(sums, powers, buffer, X, Y, V, first_query, m, at, end, first_column, d, k, unit, tx, ty);
         }
 
@@ -307,7 +334,8 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
             }
         }
         if (has_moments) {
-            const double length = output == MOMENTS ? 1 / double(unit) : 1;
+            double length = of_differences ? 1 / double(unit) : 1;
+            if (of_differences && of_gradient) length /= given_scale;
             for (int i = threadIdx.x; i < tile * columns; i += threads) {
                 const int query = i / columns, column = first_column + i % columns;
                 if (first_query + query < m && column < k)

@@ -10,8 +10,9 @@
 //   SUM      total_i = S_i
 //   MOMENTS  the same, and moments_ik = sum_j 2^(e_ij - a_i) prod s  D_k,  D_k = sum_z 2^(..) (z - u) / s_k
 //                                                                              = sum_w G_iw V_jw / s_k  for waves
-//   LAPLACE  total_i = sum_j 2^(e_ij - a_i) prod s (1 - sum_k D_k),  D_k = half_k sum_z 2^(..) (z - u)^2 / s_k - 1/2
-//                                                                              = sum_w G_iw V_jw / s_k  for waves
+//   LAPLACE  the same, and moments_i0 = sum_j 2^(e_ij - a_i) prod s (1 - sum_k D_k),
+//                                      D_k = half_k sum_z 2^(..) (z - u)^2 / s_k - 1/2
+//                                          = sum_w G_iw V_jw / s_k  for waves
 //
 //   X            (n, d)          double  data, from the origin of the domain
 //   Y            (d, m)          double  queries, likewise
@@ -22,7 +23,7 @@
 //   log_weights  (n,)            double  or null: all weights 1
 //   reference    (splits, m)     double  a_i ln 2
 //   total        (splits, m)     double
-//   moments      (splits, m, d)  double  of MOMENTS
+//   moments      (splits, m, d)  double  of MOMENTS, (splits, m, 1) of LAPLACE
 //   rows         data rows of a split
 //
 // One thread owns a query and `group` columns of its moments; a block owns 64 queries and one split. Grid: x over
@@ -40,7 +41,7 @@ enum Output { SUM, MOMENTS, LAPLACE };
 constexpr Output output = OUTPUT;
 
 constexpr int threads = 64;
-constexpr int group = 8;
+constexpr int group = output == LAPLACE ? 1 : 8;
 constexpr int blocks_at_least = 6;  // of a multiprocessor: 170 registers
 
 // A sum over the images of a point, about the nearest.
@@ -140,7 +141,8 @@ KERNEL(const double* __restrict__ X, const double* __restrict__ Y, const double*
             largest = exponent;
         }
         const double term = exp2(exponent - largest) * product;
-        sum = fma(term, factor, sum);
+        sum += term;
+        if (output == LAPLACE) sums[0] = fma(term, factor, sums[0]);
         if (output == MOMENTS) {
 #pragma unroll
             for (int g = 0; g < group; g++) sums[g] = fma(term, derivatives[g], sums[g]);
@@ -151,6 +153,7 @@ KERNEL(const double* __restrict__ X, const double* __restrict__ Y, const double*
         reference[place] = largest * ln_2;
         total[place] = sum;
     }
+    if (output == LAPLACE) moments[place] = sums[0];
     if (output == MOMENTS) {
 #pragma unroll
         for (int g = 0; g < group; g++)

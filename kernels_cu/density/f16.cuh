@@ -20,13 +20,14 @@
 //
 //   reference  (splits, m)           float  a_i; with HAS_REFERENCE, else a_i = 0
 //   total      (splits, m)           float  S_i = sum_j 2^(e_ij - a_i + shift)
-//                                           sum_j 2^(e_ij + shift) (e_ij - log2 w_j + shift); output LAPLACE
 //   moments    (splits, m, DEPTH)    float  sum_j 2^(e_ij - a_i + shift) z_jk; output MOMENTS, dimensions in order
+//              (splits, m)           float  sum_j 2^(e_ij + shift) (e_ij - log2 w_j + shift); output LAPLACE
 //              (blocks, splits, m, COLUMNS)  float  sum_j 2^(e_ij - a_i + shift) V_jk; output VALUES
 //
 // Outputs SUM and LAPLACE have no reference, a_i = 0. So no largest exponent is needed, and the shift keeps 2^e from
 // underflow. Sums that come out too small all the same are summed again from differences (finish.cu says which).
-// The factor of LAPLACE is ln 2 (e - log2 w + shift), with shift = (1 + d/2) / ln 2: one multiply-add a pair.
+// The factor of LAPLACE is ln 2 (e - log2 w + shift), with shift = (1 + d/2) / ln 2: one multiply-add a pair, beside
+// the addition to the total.
 //
 // Grid: x over queries, y over splits of the data, z over blocks of columns of the values.
 //
@@ -247,13 +248,15 @@ __device__ inline float power_of_2(float x, int place) {
 
 // Sums of the thread's queries, rows g and g + 8 of each row tile.
 struct Sums {
-    float total[row_tiles][2];  // of the lane's columns
+    float total[row_tiles][2];                              // of the lane's columns
+    float corrected[output == LAPLACE ? row_tiles : 1][2];  // of the same powers times the factors of LAPLACE
     float product[row_tiles][product_tiles ? product_tiles : 1][4];
 
     __device__ void clear() {
 #pragma unroll
         for (int i = 0; i < row_tiles; i++) {
             total[i][0] = total[i][1] = 0;
+            if constexpr (output == LAPLACE) corrected[i][0] = corrected[i][1] = 0;
 #pragma unroll
             for (int u = 0; u < product_tiles; u++)
 #pragma unroll
@@ -265,7 +268,10 @@ struct Sums {
 #pragma unroll
         for (int i = 0; i < row_tiles; i++) {
 #pragma unroll
-            for (int r = 0; r < 2; r++) total[i][r] += other.total[i][r];
+            for (int r = 0; r < 2; r++) {
+                total[i][r] += other.total[i][r];
+                if constexpr (output == LAPLACE) corrected[i][r] += other.corrected[i][r];
+            }
 #pragma unroll
             for (int u = 0; u < product_tiles; u++)
 #pragma unroll
@@ -391,9 +397,11 @@ __device__ inline void add_pairs(Queries& y, float (&reference)[row_tiles][2], S
                 float weighted = exponent;
                 if constexpr (weights_apart) weighted += c % 2 ? weight.y : weight.x;
                 const float power = power_of_2(weighted, (half * row_tiles + i) * 4 + c);
-                float& total = of_tile.total[i][c / 2];
-                if constexpr (output == LAPLACE) total = fmaf(power, exponent, total);
-                else if constexpr (!total_by_product) total += power;
+                if constexpr (!total_by_product) of_tile.total[i][c / 2] += power;
+                if constexpr (output == LAPLACE) {
+                    float& corrected = of_tile.corrected[i][c / 2];
+                    corrected = fmaf(power, exponent, corrected);
+                }
                 e[i][half][c] = power;
             }
     }
@@ -407,9 +415,12 @@ __device__ inline void write(const Sums& sums, const float (&reference)[row_tile
     const int t = threadIdx.x % 4;
     float whole = sum_over_lanes<4>(sums.total[i][r]);
     if constexpr (total_by_product) whole = sums.product[i][column_tiles][2 * r];
+    float corrected = 0;
+    if constexpr (output == LAPLACE) corrected = sum_over_lanes<4>(sums.corrected[i][r]);
     if (!exists) return;
     if (t == 0 && (output != VALUES || blockIdx.z == 0)) {
         total[row] = whole;
+        if constexpr (output == LAPLACE) moments[row] = corrected;
         if constexpr (has_reference) references[row] = reference[i][r];
     }
 #pragma unroll

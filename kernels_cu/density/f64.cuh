@@ -11,7 +11,7 @@
 //                                        does nothing
 //   reference, total, moments            see pairs.cu
 //   rows         data rows of a split, a multiple of 64
-//   at_zero      1 + d/2, for output LAPLACE
+//   at_zero      1 + d/2, for output LAPLACE, of which k = 1
 //   unit         unit of z in the units of the data, for output MOMENTS
 //
 // No reference is needed: a double holds 2^(e + shift) for any two points. With |z|^2 <= B, e is in [-2B, 0] before
@@ -67,7 +67,8 @@ struct Queries {
 };
 
 struct Sums {
-    double total[row_tiles][2];  // of the lane's columns
+    double total[row_tiles][2];                              // of the lane's columns
+    double corrected[output == LAPLACE ? row_tiles : 1][2];  // of the same powers times the factors of LAPLACE
     double product[row_tiles][column_tiles][4];
 };
 
@@ -157,15 +158,16 @@ __device__ inline void add_pairs(Sums& sums, const Queries& y, const Tile& x, in
 #pragma unroll
             for (int c = 0; c < 4; c++) {
                 double& place = u[i][group][c];
-                double& total = sums.total[i][c / 2];
                 if constexpr (output == LAPLACE) {
                     const double weight = x.weights[(c % 2 ? odd : even) + group * 8];
                     const double factor = fma(ln_2, place + y.norm[i][c / 2], at_zero);
-                    total = fma(exp2_from(y.from[i][c / 2], place + weight), factor, total);
+                    double& corrected = sums.corrected[i][c / 2];
+                    place = exp2_from(y.from[i][c / 2], place + weight);
+                    corrected = fma(place, factor, corrected);
                 } else {
                     place = exp2_from(y.from[i][c / 2], place);
-                    total += place;
                 }
+                sums.total[i][c / 2] += place;
             }
 
     if constexpr (has_moments) {
@@ -195,6 +197,8 @@ __device__ inline void write(const Sums& sums, const Queries& y, const double* Y
 #pragma unroll
         for (int r = 0; r < 2; r++) {
             const double whole = sum_over_lanes<4>(sums.total[i][r]);
+            double corrected = 0;
+            if constexpr (output == LAPLACE) corrected = sum_over_lanes<4>(sums.corrected[i][r]);
             const long long query = first + i * 16 + g + 8 * r, row = blockIdx.z * m + query;
             if (query >= m) continue;
             // 2^-exponent brings the total to [1, 2). A total of zero stays zero, with a reference below all others.
@@ -204,6 +208,7 @@ __device__ inline void write(const Sums& sums, const Queries& y, const double* Y
                 const double rest = y.norm[i][r] - nearest_integer(y.norm[i][r]);
                 reference[row] = (rest + (exponent - shift)) * ln_2;
                 total[row] = whole * factor;
+                if constexpr (output == LAPLACE) moments[row] = corrected * factor;
             }
             if constexpr (has_moments) {
 #pragma unroll

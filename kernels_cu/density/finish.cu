@@ -4,8 +4,8 @@
 //
 //   references      (splits, m)            float   a_si; null: all zero
 //   fast_total      (splits, m)            float   S_si
-//   fast_moments    (blocks, splits, m, COLUMNS)   float   for outputs MOMENTS and VALUES, see f16.cuh; of
-//                                                  MOMENTS there is one block
+//   fast_moments    (blocks, splits, m, COLUMNS)   float   for outputs MOMENTS, LAPLACE and VALUES, see f16.cuh; only
+//                                                  VALUES has more than one block
 //   Y_hi, Y_lo      (rows, COLUMNS)        float16 queries in the order of column_order.cuh, for MOMENTS; lo may be null
 //   radius2         (1,)                   float   scaled squared radius, the largest |z|^2, or null: within `limit`
 //   exact_reference, exact_total           (exact_splits, m)     double  sums by differences, for the queries that the
@@ -13,13 +13,13 @@
 //
 //   reference, total  (m,)                 double  natural logarithm of the reference, and the total about it
 //   moments           (m, k)               double  about the query, in the units of the data; k: dimensions or values
-//   density           (m,)                 DENSITY, if that is a type: exp(log_constant + reference) total or, with
-//                                                  log_wanted, its logarithm, in place of reference and total; for
-//                                                  LAPLACE it has the sign of the total
+//   density           (m,)                 DENSITY, if that is a type: in place of these, the density of the sums times
+//                                                  exp(log_constant + reference), as `wanted` of density_forms.cuh says
 //
-// The engine serves no query if radius2 exceeds `limit`. Outputs SUM and LAPLACE do not serve queries whose sums are below
-// `least` in every split, because these may have underflowed. The difference kernel runs between the engine and this
-// epilogue and finds these queries by the same rule. With one split (exact_splits = 1) it has already written the results.
+// The engine serves no query if radius2 exceeds `limit`. Outputs SUM and LAPLACE do not serve queries whose totals are
+// below `least` in every split, because these may have underflowed. The difference kernel runs between the engine and
+// this epilogue and finds these queries by the same rule. With one split (exact_splits = 1) it has already written the
+// results.
 //
 // `self_interaction` (Y = X) says that the queries are the data, without weights, and that moments were summed from hi
 // alone. A query's own term, 2^shift times the query, may be nearly all of the sum. Its lo is added here, so that the
@@ -28,10 +28,11 @@
 //
 // One warp for each query, 4 warps a block; no barriers.
 //
-// Macros: OUTPUT; COLUMNS of the moments of a query: DEPTH of the operands for MOMENTS, 0 for SUM and LAPLACE; for
+// Macros: OUTPUT; COLUMNS of the moments of a query: DEPTH of the operands for MOMENTS, 0 for SUM, 1 for LAPLACE; for
 // outputs SUM and LAPLACE perhaps DENSITY, float or double.
 #include "ptx.cuh"
 #include "column_order.cuh"
+#include "density_forms.cuh"
 #include "log_sum_exp.cuh"
 
 enum Output { SUM, MOMENTS, LAPLACE, VALUES };
@@ -39,21 +40,18 @@ constexpr Output output = OUTPUT;
 
 constexpr int threads = 128;
 constexpr int blocks_at_least = 4;  // of a multiprocessor: 128 registers, without which some compilers spill
-constexpr bool has_moments = output == MOMENTS || output == VALUES;
+constexpr bool has_moments = output != SUM;
+constexpr bool of_densities = output == SUM || output == LAPLACE;  // whose totals may have underflowed
 
 constexpr int columns = COLUMNS > 0 ? COLUMNS : 1;  // of a block
 
 constexpr float nothing = -1e30f;
 
 #ifdef DENSITY
-// The result from a query's sum and its logarithmic constants. A negative result has no logarithm, and no result is -0.
-__device__ inline DENSITY density_of(double log_factor, double total, bool log_wanted) {
-    if (output != LAPLACE || log_wanted) {
-        const double log_density = log_factor + log(total);
-        return log_wanted ? log_density : exp(log_density);
-    }
-    const double size = exp(log_factor + log(fabs(total)));
-    return DENSITY(total < 0 ? -size : size) + DENSITY(0);
+// The result from a query's sums; no result is -0.
+__device__ inline DENSITY density_of(double log_factor, double total, double moment, int wanted) {
+    if constexpr (output == LAPLACE) return DENSITY(density_of_both(log_factor, total, moment, wanted)) + DENSITY(0);
+    else return density_of_total(log_factor, total, wanted);
 }
 #endif
 
@@ -95,7 +93,7 @@ finish_f16(const float* __restrict__ references, const float* __restrict__ fast_
            const double* __restrict__ exact_moments, double* __restrict__ reference, double* __restrict__ total,
            double* __restrict__ moments,
 #ifdef DENSITY
-           DENSITY* __restrict__ density, double log_constant, int log_wanted,
+           DENSITY* __restrict__ density, double log_constant, int wanted,
 #endif
            long long m, int k, int splits, int exact_splits, int self_interaction, float limit, float least, float shift,
            double unit) {
@@ -104,16 +102,17 @@ finish_f16(const float* __restrict__ references, const float* __restrict__ fast_
     if (i >= m) return;
 
     bool served = !radius2 || *radius2 <= limit;
-    if (served && !has_moments) {
+    if (served && of_densities) {
         bool enough = false;
-        for (int s = lane; s < splits; s += 32) enough |= fabsf(fast_total[s * m + i]) >= least;
+        for (int s = lane; s < splits; s += 32) enough |= fast_total[s * m + i] >= least;
         served = __any_sync(~0u, enough);
     }
     if (!served) {
         if (exact_splits > 1)
             merge_exact(exact_reference, exact_total, exact_moments, reference, total, moments, m, k, exact_splits, i);
 #ifdef DENSITY
-        if (lane == 0) density[i] = density_of(log_constant + reference[i], total[i], log_wanted);
+        if (lane == 0)
+            density[i] = density_of(log_constant + reference[i], total[i], has_moments ? moments[i * k] : 0, wanted);
 #endif
         return;
     }
@@ -124,23 +123,25 @@ finish_f16(const float* __restrict__ references, const float* __restrict__ fast_
         for (int s = lane; s < splits; s += 32) top = fmaxf(top, references[s * m + i]);
         top = largest_over_lanes<32>(top);
     }
-    double sum = 0;
+    double sum = 0, corrected = 0;
     for (int s = lane; s < splits; s += 32) {
         const float factor = references ? exp2_approx(references[s * m + i] - top) : 1;
         sum += double(factor) * fast_total[s * m + i];
+        if constexpr (output == LAPLACE) corrected += fast_moments[s * m + i];
     }
     sum = sum_over_lanes<32>(sum);
-    if constexpr (output == LAPLACE) sum *= ln_2;  // the factors were in bits
+    if constexpr (output == LAPLACE) corrected = sum_over_lanes<32>(corrected) * ln_2;  // the factors were in bits
 #ifdef DENSITY
-    if (lane == 0) density[i] = density_of(log_constant - shift * ln_2, sum, log_wanted);
+    if (lane == 0) density[i] = density_of(log_constant - shift * ln_2, sum, corrected, wanted);
     return;
 #endif
     if (lane == 0) {
         // If nothing counted for a query, its reference lies below any other.
-        reference[i] = (has_moments && sum == 0 ? double(nothing) : double(top) - shift) * ln_2;
+        reference[i] = (!of_densities && sum == 0 ? double(nothing) : double(top) - shift) * ln_2;
         total[i] = sum;
+        if constexpr (output == LAPLACE) moments[i] = corrected;
     }
-    if constexpr (has_moments) {
+    if constexpr (!of_densities) {
         const double own = self_interaction ? exp2_approx(shift) : 0.0f;
         for (int column = lane; column < k; column += 32) {
             double moment = 0;

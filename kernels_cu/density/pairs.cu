@@ -4,10 +4,11 @@
 //
 //   e_ij  = log2 w_j - log2(e) |y_i - x_j|^2 / (2 h^2)       the exponent, in bits
 //   a_i   = max_j e_ij                                       found in the same pass (log-sum-exp)
-//   S_i   = sum_j 2^(e_ij - a_i)                             total, outputs SUM, MOMENTS, VALUES
-//   S_i   = sum_j 2^(e_ij - a_i) (1 + d/2 - r_ij^2/(2 h^2))  total, output LAPLACE
-//   M_ik  = sum_j 2^(e_ij - a_i) (x_jk - y_ik)               moments, output MOMENTS
-//   M_ik  = sum_j 2^(e_ij - a_i) V_jk                        moments, output VALUES
+//   S_i   = sum_j 2^(e_ij - a_i)                                            total
+//   M_ik  = sum_j 2^(e_ij - a_i) (x_jk - y_ik)                              moments, output MOMENTS
+//   M_i   = sum_j 2^(e_ij - a_i) (1 + d/2 - r_ij^2/(2 h^2))                 moments, output LAPLACE: one column
+//   M_ik  = sum_j 2^(e_ij - a_i) (2 + d/2 - r_ij^2/(2 h^2)) (x_jk - y_ik)   moments, output LAPLACE_MOMENTS
+//   M_ik  = sum_j 2^(e_ij - a_i) V_jk                                       moments, output VALUES
 //
 // One block owns 64 queries (in the float64 engine WARPS ROW_TILES 16), at most COLUMNS columns of the moments and one
 // split of the data rows, which it goes through in tiles. Grid: x over queries, y over columns, z over splits. Each
@@ -18,8 +19,8 @@
 //   total      (splits, m)     double   S_i
 //   moments    (splits, m, k)  double   M_ik
 //
-// Macros: KERNEL the name; OUTPUT one of the four; COLUMNS the columns of the moments a block owns (0 for
-// none); and for the engines
+// Macros: KERNEL the name; OUTPUT one of the five, LAPLACE_MOMENTS only by differences; COLUMNS the columns of the
+// moments a block owns (0 for none; the one of LAPLACE needs none); and for the engines
 //   by differences   REAL the arithmetic, STORAGE what X and Y hold, CHUNK the dimensions staged at a time
 //   TF32             TF32 defined, CHUNK the dimensions staged at a time
 //   float64          F64 defined, DEPTH the columns of X and Y, a multiple of 8; WARPS of a block, ROW_TILES of 16
@@ -27,7 +28,7 @@
 #include "ptx.cuh"
 #include "log_sum_exp.cuh"
 
-enum Output { SUM, MOMENTS, LAPLACE, VALUES };
+enum Output { SUM, MOMENTS, LAPLACE, LAPLACE_MOMENTS, VALUES };
 constexpr Output output = OUTPUT;
 
 #if defined(TERMS)

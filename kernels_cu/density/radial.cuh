@@ -1,9 +1,9 @@
-// KDE kernels other than the usual Gaussian over a tile of 64 x 64 pairs: 16 x 16 threads have 4 x 4 pairs each
+// KDE kernels other than the Gaussian over a tile of 64 x 64 pairs: 16 x 16 threads have 4 x 4 pairs each
 // (squared_distances.cuh) and keep their sums in double. radial.cu has the formulas; it, radial_near.cu and
 // radial_exponential.cu choose the tiles.
 //
-// Macros: KIND one of the six; REAL the arithmetic; STORAGE the type of X and Y, which is REAL or, for GAUSSIAN with REAL
-// float, may be double; CHUNK the dimensions staged at a time.
+// Macros: KIND one of the five; REAL the arithmetic and STORAGE the type of X and Y, which is the same; CHUNK the dimensions
+// staged at a time.
 #pragma once
 #include "ptx.cuh"
 #include "log_sum_exp.cuh"
@@ -11,9 +11,9 @@
 #include "running_sums.cuh"
 #include "radial_boxes.cuh"
 
-enum Kind { TOPHAT, EPANECHNIKOV, LINEAR, COSINE, EXPONENTIAL, GAUSSIAN };
+enum Kind { TOPHAT, EPANECHNIKOV, LINEAR, COSINE, EXPONENTIAL };
 constexpr Kind kind = KIND;
-constexpr bool of_exponents = kind == EXPONENTIAL || kind == GAUSSIAN;
+constexpr bool of_exponents = kind == EXPONENTIAL;
 
 constexpr int blocks_at_least = 2;  // of a multiprocessor
 
@@ -68,17 +68,13 @@ __device__ inline double squared_distance(const Storage* x, const Storage* y, in
 
 // Sums of a thread's queries; for KDE kernels of bounded support the reference is 0.
 struct Sums : RunningSums {
-    // Add 2^e of a tile's data rows, whose scales are one or, of GAUSSIAN, `scales`.
-    __device__ void add_exponentials(const Real (&r2)[side][side], const Real* exponents_of_weights, Real scale,
-                                     const Real* scales) {
+    // Add 2^e of a tile's data rows.
+    __device__ void add_exponentials(const Real (&r2)[side][side], const Real* exponents_of_weights, Real scale) {
 #pragma unroll
         for (int r = 0; r < side; r++) {
             Real exponents[side];
 #pragma unroll
-            for (int c = 0; c < side; c++) {
-                const Real length = kind == GAUSSIAN ? r2[r][c] : root(r2[r][c]);
-                exponents[c] = multiply_add(kind == GAUSSIAN ? -scales[c] : -scale, length, exponents_of_weights[c]);
-            }
+            for (int c = 0; c < side; c++) exponents[c] = multiply_add(-scale, root(r2[r][c]), exponents_of_weights[c]);
             add_powers(r, exponents);
         }
     }
@@ -124,7 +120,6 @@ struct Sums : RunningSums {
 struct Pass {
     const Storage *X, *Y;
     const double* log_weights;
-    const Real* scales;
     long long n, m;
     int d;
     Storage unit;
@@ -139,7 +134,6 @@ struct TileMemory {
     alignas(16) Coordinate xs[chunk_size];
     alignas(16) Real counts[tile];     // of a data row: 1, and 0 past the end; of exponents log2 w_j
     alignas(16) double weights[tile];  // w_j, and 0 past the end
-    alignas(16) Real row_scales[tile];
 };
 
 // Add the data rows from `at` on, 64 of them but none from `end` on, to the sums of 64 queries. Up to CHUNK dimensions these
@@ -158,7 +152,6 @@ __device__ inline void add_tile(Sums& sums, TileMemory& staged, const Pass& pass
             const long long j = at + threadIdx.x;
             if (of_exponents) {
                 staged.counts[threadIdx.x] = exponent_of_weight<Real>(pass.log_weights, j, end);
-                if (kind == GAUSSIAN) staged.row_scales[threadIdx.x] = j < end ? pass.scales[j] : Real(0);
             } else {
                 staged.counts[threadIdx.x] = j < end;
                 staged.weights[threadIdx.x] = j < end && pass.log_weights ? exp(pass.log_weights[j]) : double(j < end);
@@ -169,7 +162,7 @@ __device__ inline void add_tile(Sums& sums, TileMemory& staged, const Pass& pass
     }
     if (!reaches) return;
     if constexpr (of_exponents) {
-        sums.add_exponentials(r2, staged.counts + tx * side, pass.scale, staged.row_scales + tx * side);
+        sums.add_exponentials(r2, staged.counts + tx * side, pass.scale);
     } else {
         const double* const own_weights = staged.weights + tx * side;
         unsigned at_edge = sums.add_values(r2, staged.counts + tx * side, pass.log_weights ? own_weights : nullptr,

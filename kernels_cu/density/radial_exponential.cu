@@ -38,7 +38,7 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const doubl
        unsigned long long* __restrict__ counts, long long n, long long m, int d, Storage unit, Real scale, Real lowered) {
     __shared__ TileMemory staged;
     __shared__ unsigned takes[warps][warps];  // of each warp, the votes on 32 blocks each
-    const Pass pass = {X, Y, log_weights, nullptr, n, m, d, unit, scale, 0, 0, 0};
+    const Pass pass = {X, Y, log_weights, n, m, d, unit, scale, 0, 0, 0};
     const Boxes data = {X_low, X_high, int((n + tile - 1) / tile)};
     const Boxes queries = {Y_low, Y_high, int((m + warps - 1) / warps)};
     const long long first_query = (long long)blockIdx.x * tile;

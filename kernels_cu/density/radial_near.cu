@@ -70,7 +70,7 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const doubl
        long long m, int d, Storage unit, Real scale, double squared_h, Real edge_from, Real edge_to) {
     __shared__ TileMemory staged;
     __shared__ unsigned near_boxes[warps];
-    const Pass pass = {X, Y, log_weights, nullptr, n, m, d, unit, scale, squared_h, edge_from, edge_to};
+    const Pass pass = {X, Y, log_weights, n, m, d, unit, scale, squared_h, edge_from, edge_to};
     const int data_blocks = int((n + tile - 1) / tile), count = (data_blocks + threads - 1) / threads;
     const Boxes data = {X_low, X_high, data_blocks}, groups = {groups_low, groups_high, count};
     const Boxes queries = {Y_low, Y_high, int(gridDim.x)};

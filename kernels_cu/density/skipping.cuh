@@ -1,17 +1,11 @@
 // What the sums of the passes that leave out pairs share: points in blocks of 64 as skipping_points.cu leaves them.
 //
-// What is summed is 2^e times a factor of the pair, `constant` - `slope` |z_i - z_j|^2: 1 and 0 for densities, 1 + d/2 and
-// ln 2 for Laplace-corrected ones.
-//
 // A pair (i, j) has the exponent e_ij = log2 w_j - |z_i - z_j|^2, in bits. It may be left out where e_ij is below the
 // query's threshold (skipping_limits.cu), so that all that is left out is at most the tolerance times what is kept.
 #pragma once
 #include "skipping_blocks.cuh"
 #include "exp2_f64.cuh"
-#include "log_sum_exp.cuh"
-
-enum Output { SUM, MOMENTS };
-constexpr Output output = OUTPUT;
+#include "skipping_output.cuh"
 
 typedef REAL Real;
 constexpr bool in_double = sizeof(Real) == 8;
@@ -22,10 +16,6 @@ constexpr float float_reach = DIM <= 8 ? 40 : 64;
 // Sums of queries whose references lie further apart are not taken about a common one.
 constexpr float most_extent = 40;
 constexpr float nothing = -1e30f;
-
-struct Factor {
-    Real constant, slope;
-};
 
 // Points as kernels see them; arrays as in skipping_points.cu.
 struct Points {

@@ -1,5 +1,4 @@
-// Sums of data's terms 2^e_ij |f_ij| from below, with e_ij = log2 w_j - |z_i - z_j|^2 and the factor f_ij = 1, or
-// top - ln 2 |z_i - z_j|^2 of Laplace-corrected densities.
+// Sums of data's terms 2^e_ij from below, with e_ij = log2 w_j - |z_i - z_j|^2.
 //
 // Coordinates are rounded to float, about the centres of blocks, and of blocks that are not wide to 2^-19. That moves a
 // distance r by at most `slack`, and so r^2 by at most slack (2 r + slack).
@@ -37,10 +36,10 @@ struct SumFromBelow {
     }
 
     // Add the term of a datum of weight 2^weight at the squared distance r2.
-    __device__ void add(float weight, float r2, float slack, float top) {
+    __device__ void add(float weight, float r2, float slack) {
         const float r = fminf(r2 * rsqrtf(r2 + 1e-30f), r2 + 1);  // which infinity is, too
         const float more = r2 * square_error + slack * (2 * r + slack);
-        add(weight - (r2 + more), top > 0 ? fmaxf(fabsf(top - 0.6931472f * r2) - 0.7f * more, 0.0f) : 1.0f);
+        add(weight - (r2 + more), 1.0f);
     }
 
     __device__ float bits() const {
@@ -50,7 +49,7 @@ struct SumFromBelow {
 
 // Add the data of a block, two a lane, to the sums of a warp's lanes; `y` is memory of the warp.
 __device__ inline void add_block(SumFromBelow& sum, float (&y)[DIM], const Points& Y, long long row, const Points& X,
-                                 const float* weights, int from, float top) {
+                                 const float* weights, int from) {
     const int lane = threadIdx.x % 32;
     const long long own = row / block;
     float offset = 0;
@@ -75,7 +74,7 @@ __device__ inline void add_block(SumFromBelow& sum, float (&y)[DIM], const Point
             const float r = four.z - own_four.z, s = four.w - own_four.w;
             r2 += p * p + q * q + r * r + s * s;
         }
-        sum.add(weights[column], r2, slack, top);
+        sum.add(weights[column], r2, slack);
     }
 }
 

@@ -10,6 +10,19 @@ struct Boxes {
     int blocks;
 };
 
+// Laplace-corrected densities need two sums of a query: T of 2^e, and L of 2^e f with the factor f = top - ln 2 r^2 of a
+// pair at the distance r in bits, top = 1 + d/2. What is left out counts with 1 + |f|, and is together at most tolerance T.
+// So T is off by at most tolerance T; L by as much, which is no more than tolerance times the sum of its absolute terms,
+// of 2^e (top + ln 2 r^2); and t = L / T - 1 by the sum of 2^e |f - L / T| over T, at most tolerance (1 + |t|). Bounds from
+// below are those of T: f may have either sign, so that of |L| nothing is certain.
+//
+// As log2 w <= 0, r^2 <= -e, and 2^e (1 + |f|) <= 2^e (1 + max(top, -e ln 2)), which grows with e. So no pair below
+// t - log2 F adds more than 2^t, if t <= 0 and F is at least 1 + max(top, -e ln 2) there, as what this returns is. Without
+// the sum L, top = 0 and F = 1.
+__device__ inline float most_factor(float t, float top) {
+    return top > 0 ? 1 + fmaxf(top, 0.7f * (fabsf(t) + 8)) : 1.0f;
+}
+
 // A lower bound of the squared distance of two boxes: of `a` in x and of `b`, or of b and b + 1 if `count` is 2, in y.
 __device__ inline float box_distance(const Boxes& x, int a, const Boxes& y, int b, int count, int box_axes) {
     float distance = 0;

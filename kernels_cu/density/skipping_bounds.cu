@@ -4,11 +4,10 @@
 //   Y_local, Y_centres, Y_reach               queries
 //   X_local, X_weights, X_centres, X_reach    data
 //   near        (query blocks, 2)  int        first and last of the blocks of data to look at; null: the query block's own
-//   reference   (query rows,)      float      b_i <= log2 sum_j 2^e_ij |f_ij|
+//   reference   (query rows,)      float      b_i <= log2 sum_j 2^e_ij
 //   extent      (query blocks, 2)  float      least b_i, twice
 //   around                                    blocks to look at beside these, on either side
 //   most_blocks                               of these are looked at, at equal distances
-//   top                                       1 + d/2 for Laplace-corrected densities, else 0
 //
 // One block of 64 threads for 64 queries, a thread a query. Barriers: one, passed by all threads.
 //
@@ -22,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(block, 8)
                const float* __restrict__ Y_reach, const float* __restrict__ X_local,
                const float* __restrict__ X_weights, const float* __restrict__ X_centres,
                const float* __restrict__ X_reach, const int* __restrict__ near, float* __restrict__ reference,
-               float* __restrict__ extent, long long m, int data_blocks, int around, int most_blocks, float top) {
+               float* __restrict__ extent, long long m, int data_blocks, int around, int most_blocks) {
     __shared__ float y[DIM][block];
     __shared__ float least[2];
     const int b = blockIdx.x, i = threadIdx.x;
@@ -51,13 +50,13 @@ extern "C" __global__ void __launch_bounds__(block, 8)
                 const float r = four.z - y[k + 2][i], s = four.w - y[k + 3][i];
                 r2 += p * p + q * q + r * r + s * s;
             }
-            sum.add(X_weights[j], r2, slack, top);
+            sum.add(X_weights[j], r2, slack);
         }
     }
     const bool exists = row < m;
     float bound = sum.bits();
     // A query that is a datum has at least itself, however wide its block.
-    if (!near) bound = fmaxf(bound, X_weights[row] * 1.000001f + (top > 0 ? log2f(top) : 0.0f) - 0.001f);
+    if (!near) bound = fmaxf(bound, X_weights[row] * 1.000001f - 0.001f);
     reference[row] = exists ? bound : never;
     const float low = least_over_lanes<32>(exists ? bound : never);
     if (i % 32 == 0) least[i / 32] = low;

@@ -1,6 +1,6 @@
 // Sums over the pairs of few dimensions that can matter: boxes of blocks and of parts of 32 points decide alone, and near
-// parts are summed whole. The sums and arrays are those of skipping_units.cu, but for T (DIMENSIONS, rows). With `rest`
-// the pairs that products serve are left to skipping_mutual_few.cu or skipping_sums_few.cu.
+// parts are summed whole. The sums and arrays are those of skipping_units.cu, but for T of MOMENTS, (DIMENSIONS, rows). With
+// `rest` the pairs that products serve are left to skipping_mutual_few.cu or skipping_sums_few.cu.
 //
 // A warp takes an item at a time, 128 queries by `span` blocks of data, and waits for no other. A lane has four queries in
 // registers. It looks at the boxes of 32 blocks of data at once; the points of one that is near come to shared memory,
@@ -35,7 +35,7 @@ struct alignas(16) Staged {
 // The sums of a lane's queries.
 struct Sums {
     Real total[rows_of_lane];
-    Real moment[rows_of_lane][moments];
+    Real moment[rows_of_lane][moments];  // of LAPLACE 2^e |z_i - z_j|^2
 
     __device__ void clear() {
 #pragma unroll
@@ -75,8 +75,8 @@ __device__ inline void stage(Staged& staged, const Points& X, const Points& Y, c
 
 // Pairs of the lane's queries with half of the staged data, from `first` on; all, or those of `bits`.
 template <bool alike, bool all>
-__device__ inline void add_staged(Sums& sums, const Staged& staged, const Queries& queries, Factor factor, Real scale2,
-                                  int first, unsigned bits) {
+__device__ inline void add_staged(Sums& sums, const Staged& staged, const Queries& queries, Real scale2, int first,
+                                  unsigned bits) {
 #pragma unroll 2
     for (int j = first; j < first + 32; j++) {
         Real x[pitch];
@@ -102,7 +102,8 @@ __device__ inline void add_staged(Sums& sums, const Staged& staged, const Querie
             if constexpr (in_double) square *= scale2;
             const Real power =
                 power_of_2((alike ? x[DIMENSIONS] : x[DIMENSIONS] - Real(queries.reference[r])) - square);
-            sums.total[r] += output == SUM ? power * multiply_add(-factor.slope, square, factor.constant) : power;
+            sums.total[r] += power;
+            if constexpr (output == LAPLACE) sums.moment[r][0] = multiply_add(power, square, sums.moment[r][0]);
             if constexpr (output == MOMENTS) {
 #pragma unroll
                 for (int k = 0; k < DIMENSIONS; k++) sums.moment[r][k] += power * apart[k];
@@ -113,8 +114,7 @@ __device__ inline void add_staged(Sums& sums, const Staged& staged, const Querie
 
 // The same from the points themselves.
 __device__ inline void add_wide(Sums& sums, Staged& staged, const Points& Y, const Points& X, const float* weights,
-                                long long first_row, int from, unsigned near, const Queries& queries, Factor factor,
-                                double scale) {
+                                long long first_row, int from, unsigned near, const Queries& queries, double scale) {
     if constexpr (!in_double) {
 #pragma unroll
         for (int j = threadIdx.x % 32; j < block; j += 32) {
@@ -146,7 +146,8 @@ __device__ inline void add_wide(Sums& sums, Staged& staged, const Points& Y, con
                     square = fma(apart[k], apart[k], square);
                 }
                 const float power = exp2_approx(float(double(staged.weights[j]) - double(reference) - square));
-                total += output == SUM ? power * float(factor.constant - factor.slope * square) : power;
+                total += power;
+                if constexpr (output == LAPLACE) moment[0] = fmaf(power, float(square), moment[0]);
                 if constexpr (output == MOMENTS) {
 #pragma unroll
                     for (int k = 0; k < DIMENSIONS; k++) moment[k] += power * float(apart[k]);
@@ -175,8 +176,8 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
            const unsigned char* __restrict__ X_kinds, const float* __restrict__ most,
            const double* __restrict__ log_weights, Real* __restrict__ S, Real* __restrict__ T,
            unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept, int query_blocks,
-           int data_blocks, int row_items, int groups, int span, int box_axes, int in_doubles, int rest,
-           double constant, double slope, double scale) {
+           int data_blocks, int row_items, int groups, int span, int box_axes, int in_doubles, int rest, double at_zero,
+           double scale) {
     __shared__ Staged staged_of_warp[threads / 32];
     Staged& staged = staged_of_warp[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
@@ -186,7 +187,6 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
     const Boxes parts_of_Y = boxes_of_parts(Y_parts, query_blocks, box_axes),
                 parts_of_X = boxes_of_parts(X_parts, data_blocks, box_axes);
     const unsigned long long items = (unsigned long long)row_items * groups;
-    const Factor factor = {Real(constant), Real(slope)};
     const long long T_rows = (long long)query_blocks * block;
     unsigned long long units = 0;
     for (;;) {
@@ -235,6 +235,8 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
                 const Real excess = Real(queries.reference[r]) - Real(reference[row]);
                 const Real factor = excess > -1000 ? power_of_2(excess) : Real(0);
                 add_to(S + row, sums.total[r] * factor);
+                if constexpr (output == LAPLACE)
+                    add_to(T + row, corrected(sums.total[r], sums.moment[r][0], Real(at_zero)) * factor);
                 if constexpr (output == MOMENTS) {
 #pragma unroll
                     for (int k = 0; k < DIMENSIONS; k++) add_to(T + k * T_rows + row, sums.moment[r][k] * factor);
@@ -269,14 +271,13 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
                     for (int half = 0; half < 2; half++) {
                         const unsigned bits = near >> (half * row_parts) & all_parts;
                         if (!bits) continue;
-                        if (!queries.alike)
-                            add_staged<false, false>(sums, staged, queries, factor, scale2, half * 32, bits);
+                        if (!queries.alike) add_staged<false, false>(sums, staged, queries, scale2, half * 32, bits);
                         else if (bits != all_parts)
-                            add_staged<true, false>(sums, staged, queries, factor, scale2, half * 32, bits);
-                        else add_staged<true, true>(sums, staged, queries, factor, scale2, half * 32, bits);
+                            add_staged<true, false>(sums, staged, queries, scale2, half * 32, bits);
+                        else add_staged<true, true>(sums, staged, queries, scale2, half * 32, bits);
                     }
                 } else {
-                    add_wide(sums, staged, Y, X, X_weights, first_row, from, near, queries, factor, scale);
+                    add_wide(sums, staged, Y, X, X_weights, first_row, from, near, queries, scale);
                 }
                 __syncwarp();
                 if (++taken % blocks_of_sum == 0) flush();

@@ -12,7 +12,7 @@ constexpr int columns_at_once = DIM <= 16 ? 2 : 1;
 // Sums of a query, which two lanes share.
 struct Sums {
     Real total;
-    Real moments[moment_columns];
+    Real moments[moment_columns];  // of LAPLACE 2^e |z_i - z_j|^2
 
     __device__ void clear() {
         total = 0;
@@ -40,10 +40,11 @@ __device__ inline void shifted(float (&y)[4], const Points& Y, const Points& X, 
 // Add 16 data of a block from `column` on, from coordinates about the centre of their block. Of few dimensions the query and
 // differences stay in registers; of more, squares of several data do, and coordinates are read again for the moments.
 __device__ inline void add_local(Sums& sums, const Points& Y, const Points& X, const float* weights, long long row,
-                                 long long column, float reference, Factor factor, int first_moment) {
+                                 long long column, float reference, int first_moment) {
     const auto add = [&](float weight, float square) {
         const float power = exp2_approx((weight - reference) - square);
-        sums.total = fmaf(power, output == SUM ? fmaf(-factor.slope, square, factor.constant) : 1.0f, sums.total);
+        sums.total += power;
+        if constexpr (output == LAPLACE) sums.moments[0] = fmaf(power, square, sums.moments[0]);
         return power;
     };
     if constexpr (keeps_differences) {
@@ -129,8 +130,7 @@ __device__ inline void add_local(Sums& sums, const Points& Y, const Points& X, c
 
 // The same from the points themselves, in double.
 __device__ inline void add_exact(Sums& sums, const Points& Y, const Points& X, const float* weights, long long row,
-                                 long long column, float reference, Factor factor, int first_moment, int d,
-                                 double scale) {
+                                 long long column, float reference, int first_moment, int d, double scale) {
     constexpr int columns = 8, chunk = 4;  // data at once, and dimensions
     const long long own = (long long)Y.source[row] * d;
 #pragma unroll 1
@@ -159,7 +159,8 @@ __device__ inline void add_exact(Sums& sums, const Points& Y, const Points& X, c
             square[c] *= scale * scale;
             power[c] =
                 power_of_2(Real(double(weight_of(X, weights, column + first + c)) - double(reference) - square[c]));
-            sums.total += power[c] * (output == SUM ? Real(factor.constant - factor.slope * square[c]) : Real(1));
+            sums.total += power[c];
+            if constexpr (output == LAPLACE) sums.moments[0] += power[c] * Real(square[c]);
         }
         if constexpr (output == MOMENTS) {
             const double unit = in_double ? 1.0 : scale;

@@ -7,7 +7,6 @@
 //   nearest     (query rows,)  unsigned long long     of skipping_nearest.cu: TOGETHER blocks; 0: none
 //   reference   (query rows,)      float      b_i; becomes the larger of it and of the sum over these blocks
 //   most_length                               of v of data that have finite norms in float16
-//   top                                       1 + d/2 for Laplace-corrected densities, else 0
 //
 // No exponent is larger than 0, so that a datum of more than `poor` bits is good. Where there is none, float16 may not tell
 // which datum is nearest: data of larger norms may be nearer than what was found, or products be off by more bits than -poor.
@@ -30,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(32 * warps, 3)
                    const float* __restrict__ X_weights, const float* __restrict__ X_centres,
                    const float* __restrict__ X_reach, const float* __restrict__ squares,
                    const unsigned long long* __restrict__ nearest, float* __restrict__ reference, long long m,
-                   int data_blocks, float most_length, float top) {
+                   int data_blocks, float most_length) {
     __shared__ __align__(16) float y_of_warp[warps][DIM];
     __shared__ float2 sums[warps][warps][32];  // of a warp for a query
     __shared__ int unknown[warps];
@@ -44,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(32 * warps, 3)
         if (key) {
             SumFromBelow sum;
             const int first = int(unsigned(key)) * TOGETHER, end = min(first + TOGETHER, data_blocks);
-            for (int from = first; from < end; from++) add_block(sum, y_of_warp[warp], Y, row, X, X_weights, from, top);
+            for (int from = first; from < end; from++) add_block(sum, y_of_warp[warp], Y, row, X, X_weights, from);
             bound = fmaxf(bound, over_lanes(sum).bits());
             if (lane == 0) reference[row] = bound;
         }
@@ -64,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(32 * warps, 3)
         for (int i = 0; i < warps; i++) {
             if (!unknown[i]) continue;
             SumFromBelow sum = {sums[warp][i][lane].x, sums[warp][i][lane].y};
-            add_block(sum, y_of_warp[warp], Y, (long long)i * gridDim.x + blockIdx.x, X, X_weights, from, top);
+            add_block(sum, y_of_warp[warp], Y, (long long)i * gridDim.x + blockIdx.x, X, X_weights, from);
             sums[warp][i][lane] = {sum.largest, sum.total};
         }
     }

@@ -9,7 +9,7 @@
 //   below                                     log2 of the tolerance over the number of data: that many terms, each smaller
 //                                             than 2^(b_i + below), are together at most the tolerance times the sum
 //   shrink                                    of the operands in float16, a power of two (skipping_points.cu)
-//   top                                       1 + d/2 for Laplace-corrected densities, else 0
+//   top                                       1 + d/2 for output LAPLACE, else 0: see most_factor
 //   lowest                                    limits are to be good for thresholds down to this, too, which are lower by
 //                                             as much as the limits then are (skipping_mutual.cu)
 //
@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(block, 16)
     const bool exists = row < m;
     const float bound = reference[row];
     float t = bound + below;
-    if (top > 0) t -= log2f(top + fabsf(t) + 20);  // what the factor of a pair at the threshold can be, and more
+    t -= log2f(most_factor(t, top));
     if (!exists) t = never;
     const float low = least_over_lanes<32>(exists ? bound : never),
                 high = largest_over_lanes<32>(exists ? bound : -never);

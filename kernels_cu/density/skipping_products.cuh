@@ -27,7 +27,8 @@ constexpr float moment_shift = 13;
 constexpr unsigned ones = 0x3c003c00;
 
 struct Products {
-    float total[tiles_at_once][2];  // of output SUM: of the lane's columns
+    float total[tiles_at_once][2];                         // of outputs SUM and LAPLACE: of the lane's columns
+    float bits[output == LAPLACE ? tiles_at_once : 1][2];  // likewise, 2^e e of LAPLACE
     float moments[output == MOMENTS ? tiles_at_once : 1][output == MOMENTS ? moment_tiles + 1 : 1]
                  [4];  // last: the total
 
@@ -35,6 +36,7 @@ struct Products {
 #pragma unroll
         for (int m = 0; m < tiles_at_once; m++) {
             total[m][0] = total[m][1] = 0;
+            if constexpr (output == LAPLACE) bits[m][0] = bits[m][1] = 0;
             if constexpr (output == MOMENTS) {
 #pragma unroll
                 for (int k = 0; k <= moment_tiles; k++)
@@ -141,7 +143,7 @@ __device__ inline void points_of(uint2 (&x)[2], const Operands& operands, const 
 template <bool together>
 __device__ inline void add_products(Products& sums, const Listed& listed, int count, float2* of_columns,
                                     const Points& Y, const Points& X, const Operands& operands, const float* reference,
-                                    int first_row_block, int first_tile, int first_k, unsigned allowed, Factor factor) {
+                                    int first_row_block, int first_tile, int first_k, unsigned allowed) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const long long first_row = (first_row_block * 4LL + first_tile) * 16;
     constexpr unsigned all = (1u << tiles_at_once) - 1;
@@ -192,15 +194,15 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
                 const auto add_tile = [&](int m) {
                     float2 of_rows[2];
                     exponents_of_rows<together>(of_rows, Y, X, operands, first_row + m * 16, from);
-                    float base[2] = {moment_shift, moment_shift}, all_of_base[2];
-                    if constexpr (output == SUM) {
+                    float base[2] = {moment_shift, moment_shift};
+                    if constexpr (output != MOMENTS) {
                         // What is exact comes first: then small terms are not rounded at the size of the exponent.
 #pragma unroll
                         for (int r = 0; r < 2; r++) {
-                            all_of_base[r] = -reference[first_row + m * 16 + g + 8 * r];
-                            const float exact = rintf(fmaxf(all_of_base[r], -4096.0f) * 4096) / 8192;
+                            const float all = -reference[first_row + m * 16 + g + 8 * r];
+                            const float exact = rintf(fmaxf(all, -4096.0f) * 4096) / 8192;
                             of_rows[r].x += exact;
-                            base[r] = fmaf(-2.0f, exact, all_of_base[r]);
+                            base[r] = fmaf(-2.0f, exact, all);
                         }
                     }
                     of_rows[0].y += base[0];
@@ -258,16 +260,15 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
                         e[j][2] = fmaf(2.0f, e[j][2], of_column[j].y + of_rows[1].y);
                         e[j][3] = fmaf(2.0f, e[j][3], of_column[j].w + of_rows[1].y);
                     }
-                    if constexpr (output == SUM) {
-                        // Without weights -|z_i - z_j|^2 is e less the reference; with weights the slope is 0.
-                        const float constant[2] = {fmaf(-factor.slope, all_of_base[0], factor.constant),
-                                                   fmaf(-factor.slope, all_of_base[1], factor.constant)};
+                    if constexpr (output != MOMENTS) {
 #pragma unroll
                         for (int j = 0; j < column_tiles; j++)
 #pragma unroll
                             for (int i = 0; i < 4; i++) {
-                                const float times = fmaf(factor.slope, e[j][i], constant[i / 2]);
-                                sums.total[m][i / 2] = fmaf(exp2_approx(e[j][i]), times, sums.total[m][i / 2]);
+                                const float power = exp2_approx(e[j][i]);
+                                sums.total[m][i / 2] += power;
+                                if constexpr (output == LAPLACE)
+                                    sums.bits[m][i / 2] = fmaf(power, e[j][i], sums.bits[m][i / 2]);
                             }
                     } else {
                         unsigned powers[fragments][4];
@@ -299,7 +300,7 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
                         }
                     }
                 };
-                if (output == SUM && bits == all) {  // without a branch between tiles, which then overlap
+                if (output != MOMENTS && bits == all) {  // without a branch between tiles, which then overlap
 #pragma unroll
                     for (int m = 0; m < tiles_at_once; m++) add_tile(m);
                 } else {
@@ -314,15 +315,18 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
 
 // Add what products left of a row tile to the results; moments become those about the query.
 __device__ inline void finish_products(const Products& sums, int m, const Operands& operands, const float* reference,
-                                       float* S, float* T, long long first_row, int first_k, int d) {
+                                       float* S, float* T, long long first_row, int first_k, int d, float at_zero) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    if constexpr (output == SUM) {
+    if constexpr (output != MOMENTS) {
 #pragma unroll
         for (int r = 0; r < 2; r++) {
-            float total = sums.total[m][r];
-            total += __shfl_xor_sync(~0u, total, 1);
-            total += __shfl_xor_sync(~0u, total, 2);
-            if (t == 0) add_to(S + first_row + g + 8 * r, total);
+            const long long row = first_row + g + 8 * r;
+            const float total = sum_over_lanes<4>(sums.total[m][r]);
+            if (t == 0) add_to(S + row, total);
+            if constexpr (output == LAPLACE) {
+                const float bits = sum_over_lanes<4>(sums.bits[m][r]);
+                if (t == 1) add_to(T + row, corrected_by_bits(total, bits, reference[row], at_zero));
+            }
         }
     } else {
         float scale[2], total[2];

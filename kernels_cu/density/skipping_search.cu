@@ -8,7 +8,6 @@
 //   of_groups                                 of skipping_groups.cu
 //   heaviest    (1,)               float      largest log2 w; null: 0
 //   reference   (query rows,)      float      b_i; becomes the larger of it and of the sum over the blocks that were visited
-//   top                                       1 + d/2 for Laplace-corrected densities, else 0
 //
 // In the end no exponent is larger than b_i + `close`, beside rounding, unless `most_visits` blocks were visited before. No
 // block is visited twice. Boxes say where to look; what is found holds however they are rounded.
@@ -55,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(threads, 4)
                  const float* __restrict__ X_reach, const float* __restrict__ low, const float* __restrict__ high,
                  const float* __restrict__ most, const float* __restrict__ axes, const float* __restrict__ of_groups,
                  const float* __restrict__ heaviest, float* __restrict__ reference, long long m, int data_blocks,
-                 int groups, int d, int box_axes, float top) {
+                 int groups, int d, int box_axes) {
     __shared__ __align__(16) float y_of_warp[threads / 32][DIM];
     float (&y)[DIM] = y_of_warp[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
@@ -97,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(threads, 4)
             const int first_block = (first + group) * 32, b = first_block + lane;
             float of_block = b < data_blocks ? promise(along, low, high, most, data_blocks, b, box_axes) : none;
             for (int taken; visits < most_visits && (taken = take_largest(of_block, best + close)) >= 0; visits++) {
-                add_block(sum, y, Y, row, X, X_weights, first_block + taken, top);
+                add_block(sum, y, Y, row, X, X_weights, first_block + taken);
                 best = fmaxf(best, largest_over_lanes<32>(sum.largest));
             }
         }

@@ -3,10 +3,10 @@
 //   extent      (query blocks, 2)  float   least and largest lower bound of the queries' sums, in bits
 //   most        (data blocks,)     float   largest log2 w
 //   threshold   (row_items, 2)     float   least -|distance of boxes|^2 + most of the blocks to take, and of their parts
-//   top                                    1 + d/2 for Laplace-corrected densities, else 0
+//   top                                    1 + d/2 for output LAPLACE, else 0: see most_factor
 //
-// A block of 64 data adds at most 2^(6 + most - distance^2) to a sum, of Laplace-corrected densities times top + ln 2
-// distance^2, where distance^2 is at most minus the exponent. Counts of blocks by this exponent, one bit a class, say
+// A block of 64 data adds at most 2^(6 + most - distance^2) to a sum, with factors at most so many times what one can be at
+// this exponent. Counts of blocks by this exponent, one bit a class, say
 // from which class on all of them are together at most half of `tolerance` times 2^(least bound of the item). Of the data
 // of the others the parts that are left out are together at most the other half, if none of them adds more than an equal
 // share of it. The boxes are those of skipping_points.cu, an item is two blocks of queries (skipping_boxes.cu).
@@ -44,16 +44,14 @@ extern "C" __global__ void __launch_bounds__(threads, 8)
         float together = 0;
         int taken = classes, blocks_taken = data_blocks;
         while (taken > 0) {
-            const float factor = top > 0 ? top + 0.7f * fmaxf(taken + 5 - bound, 0.0f) : 1.0f;
-            together += count[taken - 1] * exp2_approx(1.0f - taken) * factor;
+            together += count[taken - 1] * exp2_approx(1.0f - taken) * most_factor(bound - 5 - taken, top);
             if (!(together <= 0.5f * tolerance)) break;
             taken--;
             blocks_taken -= count[taken];
         }
         const float rounding = 0.01f + 1e-6f * fabsf(bound);
         float of_parts = bound - 6 + log2f(0.5f * tolerance / max(blocks_taken, 1)) - rounding;
-        if (top > 0)
-            of_parts -= log2f(top + fabsf(of_parts) + 20);  // what the factor can be at the threshold, and more
+        of_parts -= log2f(most_factor(of_parts, top));
         threshold[item] = make_float2(bound - 6 - taken - rounding, of_parts);
     }
 }

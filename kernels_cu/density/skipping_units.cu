@@ -2,8 +2,9 @@
 // themselves by differences.
 //
 //   e_ij = log2 w_j - |z_i - z_j|^2, relative to the query's reference b_i
-//   S_i = sum_j 2^(e_ij - b_i) (constant - slope |z_i - z_j|^2)
+//   S_i = sum_j 2^(e_ij - b_i)
 //   T_i = sum_j 2^(e_ij - b_i) (z_j - z_i)       output MOMENTS; with REAL double in the units of the data
+//   T_i = sum_j 2^(e_ij - b_i) (at_zero - ln 2 |z_i - z_j|^2)    output LAPLACE, at_zero = 1 + d/2
 //
 //   Y_..., X_...   queries and data as skipping_points.cu orders them
 //   limits, always, reference, threshold          of skipping_limits.cu
@@ -11,7 +12,7 @@
 //   row_list       (row_items,)    int            items that there are; null: all
 //   columns        (columns_there,) int           blocks of data that there are, for common queries alone; null: all, for
 //                                                 any. With these lists other kernels take pairs of two common blocks
-//   S, T           (rows,), (rows, DIM)  REAL     zero before
+//   S, T           (rows,), (rows, DIM)  REAL     zero before; T of LAPLACE (rows,), of SUM null
 //   next           (1,)    unsigned long long     zero before: items that warps have taken
 //   kept           (1,)    unsigned long long     zero before: units that were summed
 //   row_items, groups, spans, span                items are 16 ROW_TILES queries by `spans` times `span` blocks of data
@@ -26,7 +27,8 @@
 //   of others from differences of coordinates about the blocks' centres, in float, a query to two lanes;
 //   of blocks so wide that such coordinates are rounded too much, and with REAL double, from the points themselves, in double
 //
-// Products are for REAL float: of output SUM, and of MOMENTS where no reference is needed (`products`).
+// Products are for REAL float (`products`): of output SUM, of LAPLACE without weights, and of MOMENTS where no reference is
+// needed.
 //
 // Per pair: GROUPS / 64 products of 16 x 8 x 16 to screen, 4 GROUPS / 128 and an exponential where it is summed.
 //
@@ -71,14 +73,13 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
            const int* __restrict__ row_list, const int* __restrict__ columns, Real* __restrict__ S,
            Real* __restrict__ T, unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept,
            int query_blocks, int data_blocks, int row_items, int groups, int spans, int span, int d, int box_axes,
-           int in_doubles, int products, int columns_there, double constant, double slope, double scale) {
+           int in_doubles, int products, int columns_there, double at_zero, double scale) {
     __shared__ Listed listed_of_warp[threads / 32];
     Listed& listed = listed_of_warp[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
     const Points Y = {Y_given, bool(in_doubles), Y_source, Y_local, Y_centres, Y_reach, {Y_low, Y_high, query_blocks}};
     const Points X = {X_given,    bool(in_doubles), X_source, X_local, X_centres, X_reach, {X_low, X_high, data_blocks},
                       log_weights};
-    const Factor factor = {Real(constant), Real(slope)};
     for (;;) {
         const unsigned item = unsigned(take_item(next));
         if (item >= unsigned(row_items) * groups) break;
@@ -142,15 +143,15 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
                         Products sums;
                         sums.clear();
                         add_products<false>(sums, listed, count, of_columns[threadIdx.x / 32], Y, X, operands,
-                                            reference, first_row_block, m, first_k, allowed, factor);
+                                            reference, first_row_block, m, first_k, allowed);
                         if (Y_kinds[first_row_block] >= common_kind)
                             add_products<true>(sums, listed, count, of_columns[threadIdx.x / 32], Y, X, operands,
-                                               reference, first_row_block, m, first_k, allowed, factor);
+                                               reference, first_row_block, m, first_k, allowed);
 #pragma unroll
                         for (int i = 0; i < tiles_at_once; i++)
                             if (allowed >> i & 1)
                                 finish_products(sums, i, operands, reference, S, T,
-                                                first_row_block * 64LL + (m + i) * 16, first_k, d);
+                                                first_row_block * 64LL + (m + i) * 16, first_k, d, float(at_zero));
                     }
                 }
             }
@@ -182,16 +183,20 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
                                 const long long from = listed.blocks[p];
                                 const long long column = from * block + half * 32 + lane / 16 * 16;
                                 if (in_double || wide_row || X_reach[from] > float_reach)
-                                    add_exact(sums, Y, X, X_weights, row, column, own_reference, factor, first_moment,
-                                              d, scale);
+                                    add_exact(sums, Y, X, X_weights, row, column, own_reference, first_moment, d,
+                                              scale);
                                 else if constexpr (!in_double)
-                                    add_local(sums, Y, X, X_weights, row, column, own_reference, factor, first_moment);
+                                    add_local(sums, Y, X, X_weights, row, column, own_reference, first_moment);
                             }
                         }
                     }
                     if (!some) continue;
                     sums.total += __shfl_xor_sync(~0u, sums.total, 16);
                     if (lane < 16 && sweep == 0) add_to(S + row, sums.total);
+                    if constexpr (output == LAPLACE) {
+                        const Real squares = sums.moments[0] + __shfl_xor_sync(~0u, sums.moments[0], 16);
+                        if (lane >= 16) add_to(T + row, corrected(sums.total, squares, Real(at_zero)));
+                    }
                     if constexpr (output == MOMENTS) {
 #pragma unroll
                         for (int k = 0; k < moment_columns; k++) {

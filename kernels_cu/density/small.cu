@@ -5,12 +5,12 @@
 //   Y        (m, d)  STORAGE queries, or float where `single_queries`
 //   weights  (n,)    float or double, as many bytes each as `weight_bytes`; null: all are 1
 //   density  (m,)    out_bytes a number; null where it is not an output
-//            log_constant + ln sum_j 2^a_j (first_term - second_term |y - x_j|^2) - ln sum_j w_j, or its exponential. The
-//            terms are 1 and 0, or those of the Laplace correction, whose sum keeps its sign; its logarithm is NaN there
+//            that of the sums times exp(log_constant) / sum_j w_j, as `wanted` of density_forms.cuh says. The sums are
+//            T = sum_j 2^a_j and, for LAPLACE, L = sum_j 2^a_j (1 + d/2 - scale ln 2 |y - x_j|^2)
 //   points   (m, d)  out_bytes a number, for MOMENTS:  keep y + step sum_j 2^a_j (x_j - y) / sum_j 2^a_j,
 //            the score with keep = 0 and step = 1 / h^2, moved points with keep = 1
-//   sums     (splits, groups, queries (1 + D))  double, and references (splits, groups, queries), masses (splits, groups):
-//            of a split, where there are several
+//   sums     (splits, groups, queries (1 + others))  double, and references (splits, groups, queries), masses (splits,
+//            groups): of a split, where there are several
 //   tickets  (groups,)  unsigned, zero before
 //   odd      (1,)  int, in memory of the host; null: not wanted. It becomes 1 where a squared distance exceeds `limit` or is
 //            no number, or the weights are none that this kernel takes: the results are then void
@@ -19,9 +19,12 @@
 // largest exponent so far. The last block of a group merges the splits, in their order, so that runs are equal to the
 // bit. Barriers: four, or six with splits; all threads of a block pass them.
 //
-// Macros: KERNEL; OUTPUT: SUM or MOMENTS; STORAGE; REAL: float or double, the arithmetic; DIMENSIONS: d rounded up.
+// Macros: KERNEL; OUTPUT: SUM, MOMENTS or LAPLACE; STORAGE; REAL: float or double, the arithmetic; DIMENSIONS: d rounded
+// up.
 #define SUM 0
 #define MOMENTS 1
+#define LAPLACE 2
+#include "density_forms.cuh"
 #include "ptx.cuh"
 #include "log_sum_exp.cuh"
 #include "lane_sums.cuh"
@@ -35,7 +38,8 @@ constexpr int words = D * (sizeof(Storage) + sizeof(Real)) / 8;  // of a point, 
 constexpr int most_of_two = OUTPUT == MOMENTS ? 24 : 32;  // beyond, moments of two queries do not fit in registers
 constexpr int queries = words <= 16 ? 4 : words <= most_of_two ? 2 : 1;
 constexpr int moments = OUTPUT == MOMENTS ? D : 0;
-constexpr int sums_of_query = 1 + moments;
+constexpr int others = OUTPUT == LAPLACE ? 1 : moments;  // sums beside the total
+constexpr int sums_of_query = 1 + others;
 constexpr int all_sums = queries * sums_of_query;
 constexpr int together = 8;  // squares that are added up before they join the others: it bounds the rounding in float
 
@@ -75,8 +79,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
 KERNEL(const Storage* __restrict__ X, const void* __restrict__ Y, const void* __restrict__ weights, void* density,
        void* points, double* sums, double* references, double* masses, unsigned* tickets, int* odd, long long n,
        long long m, long long rows, int d, int splits, int by_vectors, int single_queries, int weight_bytes,
-       int out_bytes, int logarithm, Real scale, Real limit, Real first_term, Real second_term, double log_constant,
-       double keep, double step) {
+       int out_bytes, int wanted, Real scale, Real limit, double log_constant, double keep, double step) {
     __shared__ Real warp_sums[warps][all_sums], warp_references[warps][queries];
     __shared__ double warp_masses[warps];
     __shared__ double block_sums[all_sums], block_references[queries], block_mass;
@@ -95,9 +98,10 @@ KERNEL(const Storage* __restrict__ X, const void* __restrict__ Y, const void* __
     }
 
     // 1. sums of the thread
-    Real reference[queries], values[all_sums] = {};  // of each query its total, then its moments
+    Real reference[queries], values[all_sums] = {};  // of each query its total, then its other sums
 #pragma unroll
     for (int q = 0; q < queries; q++) reference[q] = Exponent<Real>::least;
+    const Real at_zero = Real(1 + 0.5 * d), of_square = Real(ln_2) * scale;  // of the factor of LAPLACE
     double mass = 0;
     bool broken = false;
 #pragma unroll 1
@@ -130,7 +134,8 @@ KERNEL(const Storage* __restrict__ X, const void* __restrict__ Y, const void* __
                 for (int s = 0; s < sums_of_query; s++) of_query[s] *= factor;
             }
             const Real power = exp2_of(exponent - reference[q]);
-            of_query[0] = multiply_add(power, first_term - second_term * r2, of_query[0]);
+            of_query[0] += power;
+            if (OUTPUT == LAPLACE) of_query[others] = multiply_add(power, at_zero - of_square * r2, of_query[others]);
 #pragma unroll
             for (int k = 0; k < moments; k++) of_query[1 + k] = multiply_add(power, Real(x[k] - y[q][k]), of_query[1 + k]);
         }
@@ -205,11 +210,12 @@ KERNEL(const Storage* __restrict__ X, const void* __restrict__ Y, const void* __
     if (odd && !usable) *odd = 1;
     if (density && threadIdx.x < queries && first_query + threadIdx.x < m) {
         const double total = block_sums[threadIdx.x * sums_of_query];
-        const double exponent = block_references[threadIdx.x] * ln_2 + log_constant;
-        const double size = exponent + ::log(fabs(total)) - (weights ? ::log(block_mass) : 0.0);
-        double value = size;
-        if (!logarithm) value = copysign(::exp(size), total);
-        else if (total < 0) value = nan("");
+        const double log_mass = weights ? log(block_mass) : 0.0;
+        const double log_factor = block_references[threadIdx.x] * ln_2 + log_constant - log_mass;
+        double value;
+        if constexpr (OUTPUT == LAPLACE)
+            value = density_of_both(log_factor, total, block_sums[threadIdx.x * sums_of_query + others], wanted);
+        else value = density_of_total(log_factor, total, wanted);
         put(density, first_query + threadIdx.x, value, out_bytes);
     }
     if (moments) {

@@ -12,7 +12,7 @@
 //   log_weights  (n,)        double  or null: all weights 1
 //   reference, total, moments        see pairs.cu
 //   rows         data rows of a split, a multiple of 64
-//   at_zero      1 + d/2, for output LAPLACE
+//   at_zero      1 + d/2, for output LAPLACE, of which k = 1
 //
 // 4 warps, each with 16 queries and all 64 data rows of a tile, as eight 16 x 8 fragments. A fragment of 2^(e - a) lies
 // in registers as the left operand of the second matrix product: its columns 2t and 2t + 1 become t and t + 4 of the
@@ -55,7 +55,7 @@ KERNEL(const float* __restrict__ X, const float* __restrict__ Y, const float* __
     const long long begin = blockIdx.z * rows, end = begin + rows < n ? begin + rows : n;
 
     // Of the thread's two queries, g and g + 8 of the warp's.
-    float query_norm[2], top[2], top_in_memory[2], sum[2] = {0, 0};
+    float query_norm[2], top[2], top_in_memory[2], sum[2] = {0, 0}, corrected[2] = {0, 0};
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         const long long i = first_query + warp * 16 + g + 8 * r;
@@ -121,6 +121,7 @@ KERNEL(const float* __restrict__ X, const float* __restrict__ Y, const float* __
                 const float factor = exp2_approx(top[r] - largest[r]);
                 top[r] = largest[r];
                 sum[r] *= factor;
+                corrected[r] *= factor;
 #pragma unroll
                 for (int c8 = 0; c8 < column_groups; c8++) {
                     product[c8][2 * r] *= factor;
@@ -133,13 +134,11 @@ KERNEL(const float* __restrict__ X, const float* __restrict__ Y, const float* __
 #pragma unroll
             for (int q = 0; q < 4; q++) {
                 const float power = exp2_approx(pairs[j8][q] + weights[j8 * 8 + 2 * t + q % 2] - top[q / 2]);
-                if (output == LAPLACE) {
-                    sum[q / 2] = fmaf(power, fmaf(float(ln_2), pairs[j8][q], at_zero), sum[q / 2]);
-                } else {
-                    // If moments are divided by the total, both must sum the same numbers.
-                    pairs[j8][q] = has_moments ? __uint_as_float(to_tf32(power)) : power;
-                    sum[q / 2] += pairs[j8][q];
-                }
+                if (output == LAPLACE)
+                    corrected[q / 2] = fmaf(power, fmaf(float(ln_2), pairs[j8][q], at_zero), corrected[q / 2]);
+                // If moments are divided by the total, both must sum the same numbers.
+                pairs[j8][q] = has_moments ? __uint_as_float(to_tf32(power)) : power;
+                sum[q / 2] += pairs[j8][q];
             }
 
         // 3. moments
@@ -165,11 +164,13 @@ KERNEL(const float* __restrict__ X, const float* __restrict__ Y, const float* __
         for (int r = 0; r < 2; r++) {
             const float rescale = exp2_approx(top_in_memory[r] - top[r]);
             const float whole = sum_over_lanes<lanes>(sum[r]);
+            const float whole_corrected = output == LAPLACE ? sum_over_lanes<lanes>(corrected[r]) : 0;
             const long long i = first_query + warp * 16 + g + 8 * r;
             const long long row = blockIdx.z * m + i;
             if (i < m && t == 0 && blockIdx.y == 0) {
                 reference[row] = top[r] * ln_2;
                 accumulate(total[row], whole, rescale, first_time);
+                if (output == LAPLACE) accumulate(moments[row], whole_corrected, rescale, first_time);
             }
             if (has_moments) {
 #pragma unroll
@@ -183,7 +184,7 @@ KERNEL(const float* __restrict__ X, const float* __restrict__ Y, const float* __
                     }
             }
             top_in_memory[r] = top[r];
-            sum[r] = 0;
+            sum[r] = corrected[r] = 0;
         }
     }
 }

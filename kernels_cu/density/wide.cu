@@ -20,7 +20,8 @@
 // Outputs SUM and LAPLACE keep their sums in registers, and write for every part of the data
 //
 //   references (parts, pitch)   float  a_i, the largest exponent
-//   totals     (parts, pitch)   float  sum_j 2^(e_ij - a_i);  LAPLACE: sum_j 2^(e_ij + log2 w_j - a_i) (shift + e_ij)
+//   totals     (parts, pitch)   float  sum_j 2^(e_ij - a_i);  LAPLACE: sum_j 2^(e_ij + log2 w_j - a_i)
+//   moments    (parts, pitch)   float  sum_j 2^(e_ij + log2 w_j - a_i) (shift + e_ij), for LAPLACE; else null
 //
 // Outputs MOMENTS and VALUES write 2^e to memory, for matrix products by a library with any number of columns:
 //
@@ -94,6 +95,7 @@ struct Shared {
 struct Merge {
     float reference[warps_across][tile_queries];
     float total[warps_across][tile_queries];
+    float corrected[output == LAPLACE ? warps_across : 1][tile_queries];
 };
 
 // Fragments of 16 dimensions: of two row tiles of queries, and of all the warp's columns.
@@ -247,9 +249,10 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
        const float* __restrict__ Y_norms, const float* __restrict__ Y_rests, const unsigned short* __restrict__ X_hi,
        const unsigned short* __restrict__ X_lo, const float* __restrict__ X_norms, const float* __restrict__ X_rests,
        const float* __restrict__ X_weights, const float* __restrict__ radius2, float* __restrict__ references,
-       float* __restrict__ totals, unsigned short* __restrict__ P_hi, unsigned short* __restrict__ P_lo, long long top,
-       long long m, long long left, long long right, long long part_rows, long long pitch_of_totals, long long P_pitch,
-       int depth, int skip_own, float limit, float shift) {
+       float* __restrict__ totals, float* __restrict__ moments, unsigned short* __restrict__ P_hi,
+       unsigned short* __restrict__ P_lo, long long top, long long m, long long left, long long right,
+       long long part_rows, long long pitch_of_totals, long long P_pitch, int depth, int skip_own, float limit,
+       float shift) {
     extern __shared__ uint4 dynamic_shared[];
     static_assert(sizeof(Merge) <= sizeof(Shared::under_way));
     auto& shared = *reinterpret_cast<Shared*>(dynamic_shared);
@@ -262,6 +265,7 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
 
     // Of rows g and g + 8 of each row tile.
     float norm[row_tiles][2], rest[row_tiles][2], reference[row_tiles][2], total[row_tiles][2];
+    float corrected[row_tiles][2] = {};  // the total with the factors of LAPLACE
 #pragma unroll
     for (int i = 0; i < row_tiles; i++)
 #pragma unroll
@@ -358,7 +362,9 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
                     for (int j = 0; j < column_tiles; j++)
 #pragma unroll
                         for (int c = 0; c < 2; c++) largest = fmaxf(largest, sums.large[i][j][2 * r + c] + weights[j][c]);
-                    total[i][r] *= exp2_approx(reference[i][r] - largest);
+                    const float factor = exp2_approx(reference[i][r] - largest);
+                    total[i][r] *= factor;
+                    if constexpr (output == LAPLACE) corrected[i][r] *= factor;
                     reference[i][r] = largest;
 #pragma unroll
                     for (int j = 0; j < column_tiles; j++)
@@ -366,8 +372,9 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
                         for (int c = 0; c < 2; c++) {
                             const float exponent = sums.large[i][j][2 * r + c];
                             const float power = exp2_approx(exponent + weights[j][c] - largest);
-                            if constexpr (output == LAPLACE) total[i][r] = fmaf(power, shift + exponent, total[i][r]);
-                            else total[i][r] += power;
+                            total[i][r] += power;
+                            if constexpr (output == LAPLACE)
+                                corrected[i][r] = fmaf(power, shift + exponent, corrected[i][r]);
                         }
                 }
         } else {
@@ -421,27 +428,35 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
 #pragma unroll
         for (int r = 0; r < 2; r++) {
             const float largest = largest_over_lanes<4>(reference[i][r]);
-            const float sum = sum_over_lanes<4>(total[i][r] * exp2_approx(reference[i][r] - largest));
+            const float factor = exp2_approx(reference[i][r] - largest);
+            const float sum = sum_over_lanes<4>(total[i][r] * factor);
+            float sum_corrected = 0;
+            if constexpr (output == LAPLACE) sum_corrected = sum_over_lanes<4>(corrected[i][r] * factor);
             if (t == 0) {
                 const int row = warp_row + 16 * i + 8 * r + g;
                 merge.reference[warp % warps_across][row] = largest;
                 merge.total[warp % warps_across][row] = sum;
+                if constexpr (output == LAPLACE) merge.corrected[warp % warps_across][row] = sum_corrected;
             }
         }
     __syncthreads();
     const long long query = first_query + threadIdx.x;
     if (threadIdx.x >= tile_queries || query >= bottom) return;
-    float largest = first_reference, sum = 0;
+    float largest = first_reference, sum = 0, sum_corrected = 0;
 #pragma unroll
     for (int w = 0; w < warps_across; w++) largest = fmaxf(largest, merge.reference[w][threadIdx.x]);
 #pragma unroll
-    for (int w = 0; w < warps_across; w++)
-        sum += merge.total[w][threadIdx.x] * exp2_approx(merge.reference[w][threadIdx.x] - largest);
+    for (int w = 0; w < warps_across; w++) {
+        const float factor = exp2_approx(merge.reference[w][threadIdx.x] - largest);
+        sum += merge.total[w][threadIdx.x] * factor;
+        if constexpr (output == LAPLACE) sum_corrected += merge.corrected[w][threadIdx.x] * factor;
+    }
     const long long place = blockIdx.y * pitch_of_totals + query;
     if constexpr (staged) {
         add_global(totals + place, sum);
     } else {
         references[place] = largest;
         totals[place] = sum;
+        if constexpr (output == LAPLACE) moments[place] = sum_corrected;
     }
 }

@@ -10,10 +10,10 @@
 //   X_weights  (data,)          double  log2 w_j, or null: in the norms, or all weights 1, as with COLUMN_TOTALS
 //   radius2    (1,)             float   scaled squared radius, the largest |z|^2, or null; beyond `limit` the kernel
 //                                       does nothing
-//   totals     (parts, pitch)   double  += sum_j p_ij, and with LAPLACE sum_j p_ij (at_zero + e_ij ln 2), of query i in
-//                                       a row for each part of the data; with COLUMN_TOTALS also the same over i, of
-//                                       data row j, in a row for each block of queries: for Y = X a block off the
-//                                       diagonal serves both of its sides
+//   totals     (parts, pitch)   double  += sum_j p_ij of query i in a row for each part of the data; with COLUMN_TOTALS
+//                                       also the same over i, of data row j, in a row for each block of queries: for
+//                                       Y = X a block off the diagonal serves both of its sides
+//   moments    (parts, pitch)   double  likewise of p_ij (at_zero + e_ij ln 2), with LAPLACE; else null
 //   shift      an integer that keeps p_ij in the range of double: see f64.cuh
 //
 // 8 warps own 128 queries, 16 for each warp, and go through a part of the data. A part, the numbers of rows, `left` and
@@ -33,7 +33,13 @@ constexpr int warp_rows = 16;
 constexpr int block_rows = warps * warp_rows;
 constexpr int tile_columns = 128;
 constexpr int rows_at_once = 2;    // whose loads are in flight together
-constexpr int blocks_at_once = 4;  // of a multiprocessor, with 64 registers a thread
+
+// Of a multiprocessor, with 64 registers a thread; from sm_100 on both sums of LAPLACE over columns want a few more.
+#if __CUDA_ARCH__ >= 1000
+constexpr int blocks_at_once = LAPLACE && COLUMN_TOTALS ? 3 : 4;
+#else
+constexpr int blocks_at_once = 4;
+#endif
 
 // A lane's numbers of a row of 128.
 __device__ inline void load(double (&to)[4], const double* row) {
@@ -56,8 +62,8 @@ __device__ inline void store(double* row, const double (&from)[4]) {
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
 powers_f64(double* __restrict__ P, const double* __restrict__ Y_norms, const double* __restrict__ X_norms,
            const double* __restrict__ X_weights, const float* __restrict__ radius2, double* __restrict__ totals,
-           long long top, long long left, long long right, long long part_columns, long long P_pitch, long long pitch,
-           float limit, double shift, double at_zero) {
+           double* __restrict__ moments, long long top, long long left, long long right, long long part_columns,
+           long long P_pitch, long long pitch, float limit, double shift, double at_zero) {
     if (radius2 && !(*radius2 <= limit)) return;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const long long first_row = (long long)blockIdx.x * block_rows + warp * warp_rows;
@@ -67,10 +73,10 @@ powers_f64(double* __restrict__ P, const double* __restrict__ Y_norms, const dou
     const double* const own_norms = Y_norms + top + first_row;
     double* row = P + first_row * P_pitch + begin - left;
 
-    double total = 0;  // of the warp's row of the lane's number
+    double total = 0, corrected = 0;  // of the warp's row of the lane's number
 #pragma unroll 1
     for (long long column = begin; column < end; column += tile_columns) {
-        double norm[4], weight[4] = {}, column_total[4] = {};
+        double norm[4], weight[4] = {}, column_total[4] = {}, column_corrected[4] = {};
         load(norm, X_norms + column);
         if (!COLUMN_TOTALS && X_weights) {
             load(weight, X_weights + column);
@@ -87,35 +93,50 @@ powers_f64(double* __restrict__ P, const double* __restrict__ Y_norms, const dou
 #pragma unroll
             for (int r = 0; r < rows_at_once; r++) {
                 const double own_norm = own_norms[group + r];
-                double row_total = 0;
+                double row_total = 0, row_corrected = 0;
 #pragma unroll
                 for (int c = 0; c < 4; c++) {
                     const double exponent = place[r][c] + own_norm + norm[c];
                     const double power = exp2_from(from, LAPLACE ? exponent + weight[c] : exponent);
-                    const double term = LAPLACE ? power * fma(ln_2, exponent, at_zero) : power;
-                    row_total += term;
-                    column_total[c] += term;
+                    row_total += power;
+                    column_total[c] += power;
+                    if constexpr (LAPLACE) {
+                        const double term = power * fma(ln_2, exponent, at_zero);
+                        row_corrected += term;
+                        column_corrected[c] += term;
+                    }
                     place[r][c] = power;
                 }
                 if constexpr (KEPT) store(row + r * P_pitch, place[r]);
                 row_total = sum_over_lanes<32>(row_total);
                 if (lane == group + r) total += row_total;
+                if constexpr (LAPLACE) {
+                    row_corrected = sum_over_lanes<32>(row_corrected);
+                    if (lane == group + r) corrected += row_corrected;
+                }
             }
             row += rows_at_once * P_pitch;
         }
         row += tile_columns - warp_rows * P_pitch;
         if constexpr (COLUMN_TOTALS) {
-            __shared__ double of_warps[2][warps][tile_columns];
+            constexpr int sums = 1 + LAPLACE;
+            __shared__ double of_warps[2][sums][warps][tile_columns];
             auto& of_tile = of_warps[(column - begin) / tile_columns % 2];
-            store(of_tile[warp], column_total);
+            store(of_tile[0][warp], column_total);
+            if constexpr (LAPLACE) store(of_tile[sums - 1][warp], column_corrected);
             __syncthreads();
-            if (threadIdx.x < tile_columns) {
+            const int of_sum = threadIdx.x / tile_columns, of_column = threadIdx.x % tile_columns;
+            if (of_sum < sums) {
                 double sum = 0;
 #pragma unroll
-                for (int w = 0; w < warps; w++) sum += of_tile[w][threadIdx.x];
-                totals[blockIdx.x * pitch + column + threadIdx.x] += sum;
+                for (int w = 0; w < warps; w++) sum += of_tile[of_sum][w][of_column];
+                (of_sum ? moments : totals)[blockIdx.x * pitch + column + of_column] += sum;
             }
         }
     }
-    if (lane < warp_rows) totals[blockIdx.y * pitch + top + first_row + lane] += total;
+    if (lane < warp_rows) {
+        const long long place = blockIdx.y * pitch + top + first_row + lane;
+        totals[place] += total;
+        if constexpr (LAPLACE) moments[place] += corrected;
+    }
 }

@@ -1,11 +1,12 @@
 // Epilogue of wide_f64.cu: the sums of each query, from its totals and the matrix products with its p_ij:
 //
 //   totals     (parts, pitch)  double  2^shift parts of S_i
+//   corrected  (parts, pitch)  double  2^shift parts of the sums of LAPLACE, which are its moments; or null
 //   products   (m, width)      double  2^shift sum_j 2^e_ij times z_jk, or times V_jk; null: only totals are needed
 //   points     (rows, depth)   double  z of the queries, if products are with z of the data; or null
 //   radius2    (1,)            float   scaled squared radius, the largest |z|^2, or null; beyond `limit` nothing is written
 //
-//   reference, total  (m,)     double  natural logarithm of the reference, and the total about it: 1 to 2 in size
+//   reference, total  (m,)     double  natural logarithm of the reference, and the total about it: 1 to 2
 //   moments           (m, k)   double  about the query, in the units of the data (`unit` is that of z); or sums of values
 //
 // One warp for each query, 4 a block. No barriers.
@@ -16,7 +17,8 @@
 constexpr int threads = 128;
 
 extern "C" __global__ void __launch_bounds__(threads)
-finish_wide_f64(const double* __restrict__ totals, const double* __restrict__ products,
+finish_wide_f64(const double* __restrict__ totals, const double* __restrict__ corrected,
+                const double* __restrict__ products,
                 const double* __restrict__ points, const float* __restrict__ radius2, double* __restrict__ reference,
                 double* __restrict__ total, double* __restrict__ moments, long long m, long long pitch, int k,
                 int width, int depth, int parts, float limit, double shift, double unit) {
@@ -33,6 +35,12 @@ finish_wide_f64(const double* __restrict__ totals, const double* __restrict__ pr
     if (lane == 0) {
         reference[i] = (exponent - shift) * ln_2;
         total[i] = sum * factor;
+    }
+    if (corrected) {
+        double moment = 0;
+        for (int p = lane; p < parts; p += 32) moment += corrected[p * pitch + i];
+        moment = sum_over_lanes<32>(moment);
+        if (lane == 0) moments[i] = moment * factor;
     }
     if (!products) return;
     for (int column = lane; column < k; column += 32) {

@@ -3,6 +3,7 @@
 // Outputs SUM and LAPLACE:
 //
 //   references, totals  (parts, m)     float  a_pi in bits, and S_pi:  S_i = sum_p 2^(a_pi - a_i) S_pi, a_i = max_p a_pi
+//   products            (parts, m)     float  M_pi likewise, for LAPLACE
 //
 // Outputs MOMENTS and VALUES:
 //
@@ -16,7 +17,7 @@
 // Results; none is written if the scaled squared radius `radius2`, the largest |z|^2, is beyond `limit` (or null: always):
 //
 //   reference, total  (m,)             double natural logarithm of the reference, and the total about it
-//   moments           (m, k)           double about the query, in the units of the data; or sums of values
+//   moments           (m, k)           double about the query, in the units of the data; or of values, or of LAPLACE
 //
 // One warp for each query, 4 a block. No barriers.
 //
@@ -43,13 +44,18 @@ finish_wide(const float* __restrict__ references, const float* __restrict__ tota
         float top = Exponent<float>::least;
         for (int p = lane; p < parts; p += 32) top = fmaxf(top, references[p * pitch + i]);
         top = largest_over_lanes<32>(top);
-        double sum = 0;
-        for (int p = lane; p < parts; p += 32)
-            sum += double(exp2_approx(references[p * pitch + i] - top)) * totals[p * pitch + i];
+        double sum = 0, corrected = 0;
+        for (int p = lane; p < parts; p += 32) {
+            const double factor = exp2_approx(references[p * pitch + i] - top);
+            sum += factor * totals[p * pitch + i];
+            if constexpr (output == LAPLACE) corrected += factor * products[p * pitch + i];
+        }
         sum = sum_over_lanes<32>(sum);
+        if constexpr (output == LAPLACE) corrected = sum_over_lanes<32>(corrected);
         if (lane > 0) return;
         reference[i] = top * ln_2;
-        total[i] = output == LAPLACE ? sum * ln_2 : sum;  // the factors were in bits
+        total[i] = sum;
+        if constexpr (output == LAPLACE) moments[i] = corrected * ln_2;  // the factors were in bits
     } else {
         const double scale = exp2(-double(shift));
         double sum = 0;

@@ -465,7 +465,7 @@ def test_a_constant_column_may_have_a_given_bandwidth(backend: Any) -> None:
 
 
 ERRORS: dict[str, tuple[type[Exception], str, tuple[Any, ...], dict[str, Any]]] = {
-    "method": (ValueError, "method must be one of 'kde', 'sd', 'laplace'; got 'sc'", (FIRST, "sc"), {}),
+    "method": (ValueError, "method must be one of 'kde', 'sd', 'laplace', 'positive'; got 'sc'", (FIRST, "sc"), {}),
     "objective": (ValueError, "objective must be one of", (FIRST, "kde", None, "risk"), {}),
     "laplace": (ValueError, 'write objective="least_squares"', (FIRST, "laplace"), {}),
     "per_dimension": (ValueError, "per_dimension must be True or False", (FIRST,), {"per_dimension": "yes"}),

@@ -38,7 +38,7 @@ def test_every_kernel_is_launched(
         "check_stack",
     ):
         monkeypatch.setattr(small, name, lambda *_: None)
-    for name in ("check", "check_density"):
+    for name in ("check", "check_density", "check_scaled"):
         monkeypatch.setattr(small.tolerances, name, lambda *_: None)
     # No kernel writes of which kind blocks are: something is left to every other kernel.
     left = small.near_plan.Left(np.zeros(1, np.int32))
@@ -71,6 +71,7 @@ def test_some_passes(small: ModuleType, capsys: pytest.CaptureFixture[str]) -> N
         "splits_merged",
         "other_kernels",
         "near_blocks",
+        "factors_of_points",
         "products_of_columns",
         "stacks",
         "cross_validation",

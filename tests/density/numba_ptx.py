@@ -40,7 +40,7 @@ def signature(chosen: Specialisation) -> tuple[Any, ...]:
         return (*arrays, _INT, _INT, _INT, _REAL, _REAL, _INT, _REAL, _REAL, *(_FLAG,) * 3)
     if name == "evaluate":
         x, values, out = _array(dtypes[0]), _array(dtypes[0], 2), _array(dtypes[1], 2)
-        return (x, x, _LINE, values, _LINE, _LINE, _CUBE, out, *(_REAL,) * 8, _INT, *(_FLAG,) * 4)
+        return (x, x, _LINE, values, _LINE, _LINE, _CUBE, out, *(_REAL,) * 8, _INT, *(_FLAG,) * 3)
     x, values = _array(dtypes[1]), _array(dtypes[1], 2)
     if name == "direct":
         return (x, x, _LINE, x, _array(dtypes[2], 2), _LINE, *(_REAL,) * 5, _FLAG, _FLAG)

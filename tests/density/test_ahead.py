@@ -11,16 +11,26 @@ import pytest
 
 import cukde
 from cukde.density import backends
+from cukde.density.arguments import prepare
 from tests.conftest import Backend
 
 pytestmark = pytest.mark.small
 pytest.importorskip("cupy", reason="needs CuPy: install the test extra")
 
 NEAR, FAR, BEYOND = 3.0, 13.0, 60.0  # bandwidths from the middle to the farthest points
+
+
+def _positive(X: Any, Y: Any, h: float, **options: Any) -> Any:
+    problem, _ = prepare(X, Y, h, **options, may_be_unchecked=True)
+    with problem.device:
+        return problem.laplace_density(log=False, positive=True)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "kde": cukde.kde,
     "log": lambda X, Y, h, **options: cukde.kde(X, Y, h, log=True, **options),
     "laplace": cukde.laplace_kde,
+    "positive": _positive,
     "score": cukde.score,
     "both": cukde.density_and_score,
     "sd": cukde.sd_kde,

@@ -881,13 +881,15 @@ class TestMerge:
         near = reference.nearness(X, Y, 0.7, w)
         allowed = 4 * allowed_log(backend, dtype, near.exponent)
         scale = backend.asnumpy(abs(whole.total))
-        if output == "laplace":
-            _, signed, size = reference.scaled_laplace(X, Y, 0.7, w)
-            scale = scale * size / np.abs(signed)
         error = backend.asnumpy(abs(merged.total * factor - whole.total))
         tolerances.check(error, allowed * scale, "merged total")
-        if output in ("moments", "values"):
-            size = 0.7 * near.reach if output == "moments" else np.full(len(Y), np.abs(X).max())
+        if output != "sum":
+            _, signed, absolute = reference.scaled_laplace(X, Y, 0.7, w)
+            size = {
+                "moments": 0.7 * near.reach,
+                "laplace": np.abs(backend.asnumpy(whole.moments[:, 0]) / scale) * absolute / np.abs(signed),
+                "values": np.full(len(Y), np.abs(X).max()),
+            }[output]
             error = backend.asnumpy(abs(merged.moments * factor[:, None] - whole.moments)).max(axis=1)
             tolerances.check(error, allowed * scale * size, "merged moments")
 

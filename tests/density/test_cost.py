@@ -326,6 +326,17 @@ def test_factors_of_points_take_all_pairs_by_differences() -> None:
     assert perf.cost("kde", CPU, local=True, **(sizes | {"m": 0})).pairs == 0
 
 
+@pytest.mark.parametrize("d", [1, 2, 16])
+@pytest.mark.parametrize("name", ["score", "density_and_score", "debias", "sd_kde", "laplace_kde"])
+def test_factors_of_points_take_every_pair_of_every_pass(name: str, d: int) -> None:
+    n, m = 8192, 1024
+    sizes = {"n": n, "d": d} if name == "debias" else {"n": n, "m": m, "d": d}
+    pairs = {"debias": n * n, "sd_kde": n * (n + m)}.get(name, n * m)
+    on_gpu, on_cpu = (perf.cost(name, on, local=True, dtype="float32", **sizes) for on in (H200, CPU))
+    assert (on_gpu.tensor_flops, on_gpu.exponentials, on_cpu.exponentials) == (0, pairs, pairs)
+    assert on_cpu.work("gemm_f64") >= 2 * (d + 2) * pairs
+
+
 def test_factors_by_abramsons_rule_are_a_density_at_the_data() -> None:
     sizes = {"n": 8192, "d": 16}
     for on in (H200, CPU):
@@ -383,7 +394,7 @@ def test_every_operation_is_predicted_on_every_processor() -> None:
     for op, d, on, dtype, n in grid:
         sizes: dict[str, Any] = {"n": n, "d": d}
         if not op.startswith("bandwidth"):
-            sizes |= {} if op == "debias" else {"m": 300}
+            sizes |= {} if op in ("debias", "positive_mass") else {"m": 300}
         if op.startswith("study") or (op.endswith("cdf") and d > 1):
             continue
         times = [perf.predict(op, on, dtype=dtype, **(sizes | {"n": some * n})) for some in (1, 4)]
@@ -442,7 +453,9 @@ def test_sizes_of_calls_are_read_without_the_arrays() -> None:
     assert (of_values["k"], of_values["dtype"], of_values["m"]) == (5, "float64", 7)
     itself = called(cukde.score, (X, X, 1.0), {"weights": [1.0]})[1]
     assert (itself["m"], itself["at_data"], itself["weighted"]) == (100, True, True)
-    assert [called(cukde.kde, (X, Y, 1.0), {"local_factors": f})[1]["local"] for f in (None, X)] == [False, True]
+    for function, args in ((cukde.kde, (X, Y, 1.0)), (cukde.debias, (X, 1.0)), (cukde.laplace_kde, (X, Y, 1.0))):
+        of = [called(function, args, {"local_factors": f})[1].get("local", False) for f in (None, X)]
+        assert of == [False, True]
     found, given = called(cukde.bandwidth.abramson, (V, 1.0), {"alpha": 0.3, "weights": X})
     assert (found.name, given) == (
         "bandwidth.abramson",

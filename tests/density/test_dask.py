@@ -39,6 +39,7 @@ RNG = np.random.default_rng(11)
 X, Y, V = (RNG.standard_normal(shape) for shape in ((N, D), (M, D), (N, 2)))
 W = np.where(np.arange(N) < 50, 0.0, 10.0 ** RNG.uniform(-3, 3, N))
 FACTORS = RNG.uniform(0.5, 2, N)
+FACTORED = {"local_factors": FACTORS}
 COVARIANCE = np.array([[0.3, 0.1, 0.0], [0.1, 0.4, -0.05], [0.0, -0.05, 0.25]])
 
 Call = Callable[..., Any]
@@ -53,6 +54,9 @@ CALLS: dict[str, Call] = {
     "sd_kde": lambda X, Y, h=0.5, **o: cukde.sd_kde(X, Y, h, **o),
     "sd_kde of another score": lambda X, Y, h=0.5, **o: cukde.sd_kde(X, Y, h, score_bandwidth=0.7, **o),
     "laplace_kde": lambda X, Y, h=0.5, **o: cukde.laplace_kde(X, Y, h, **o),
+    "density_and_score of local factors": lambda X, Y, h=0.5, **o: cukde.density_and_score(X, Y, h, **FACTORED, **o),
+    "sd_kde of local factors": lambda X, Y, h=0.5, **o: cukde.sd_kde(X, Y, h, score_bandwidth=0.7, **FACTORED, **o),
+    "laplace_kde of local factors": lambda X, Y, h=0.5, **o: cukde.laplace_kde(X, Y, h, **FACTORED, **o),
     "kernel_sum": lambda X, Y, h=0.5, **o: cukde.kernel_sum(X, V, Y, h, **o),
     "kernel_sum of one column": lambda X, Y, h=0.5, **o: cukde.kernel_sum(X, V[:, 0], Y, h, **o),
 }

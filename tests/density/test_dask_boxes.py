@@ -228,7 +228,7 @@ class TestCertificate:
 
     @pytest.mark.parametrize("weighted", [False, True])
     @pytest.mark.parametrize("h", BANDWIDTHS, ids=["number", "vector", "covariance"])
-    @pytest.mark.parametrize("output", ["sum", "moments", "laplace"])
+    @pytest.mark.parametrize("output", ["sum", "moments", "laplace", "laplace_moments"])
     @pytest.mark.parametrize("seed", range(4))
     def test_what_is_left_out(self, output: Any, h: np.ndarray, weighted: bool, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -244,14 +244,17 @@ class TestCertificate:
         assert not found.pairs.all()
         squares = self.squares(x, y, h)
         terms = np.exp(-0.5 * squares) * (1.0 if w is None else w)
-        if output == "laplace":
-            terms *= np.abs(1 + D / 2 - 0.5 * squares)
         kept = np.repeat(np.repeat(found.pairs, 40, axis=1), 15, axis=0)
         allowed = tolerance * (terms * kept).sum(axis=1)
         left = terms * ~kept
         assert (left.sum(axis=1) <= allowed).all()
-        if output == "moments":
-            assert ((left * np.sqrt(squares)).sum(axis=1) <= allowed).all()
+        beside = {
+            "sum": 0.0,
+            "moments": np.sqrt(squares),
+            "laplace": 1 + np.abs(1 + D / 2 - 0.5 * squares),
+            "laplace_moments": np.abs(2 + D / 2 - 0.5 * squares) * np.sqrt(squares),
+        }
+        assert ((left * beside[output]).sum(axis=1) <= allowed).all()
         rows = np.repeat(np.arange(len(queries.block)), self._counts(y, 12, 15))
         log_sums = np.log(terms.sum(axis=1))[self._order(y, 12, 15)]
         assert (found.log_least[rows] <= log_sums + 1e-9).all()
@@ -267,11 +270,10 @@ class TestCertificate:
         pairs = certificate.needed(queries, data, h, output, 1e-2).pairs
         squares = self.squares(x, y, h)
         terms = np.exp(-0.5 * squares)
-        factor = {"sum": 1.0, "moments": 1 + np.maximum(np.sqrt(squares), 1), "laplace": 1 + D / 2 + squares / 2}[
+        factor = {"sum": 1.0, "moments": 1 + np.maximum(np.sqrt(squares), 1), "laplace": 2 + D / 2 + squares / 2}[
             output
         ]
-        most = terms * factor
-        least = (terms * np.abs(1 + D / 2 - squares / 2) if output == "laplace" else terms).sum(axis=1)
+        most, least = terms * factor, terms.sum(axis=1)
         order = np.argsort(most, axis=1)
         ascending = np.take_along_axis(most, order, axis=1).cumsum(axis=1)
         want = np.empty_like(pairs)

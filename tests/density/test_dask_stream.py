@@ -43,6 +43,8 @@ CALLS: dict[str, Call] = {
     "sd_kde": lambda X, Y, h=0.5, **o: cukde.sd_kde(X, Y, h, **o),
     "sd_kde of another score": lambda X, Y, h=0.5, **o: cukde.sd_kde(X, Y, h, score_bandwidth=[0.4, 0.7, 0.5], **o),
     "laplace_kde": lambda X, Y, h=0.5, **o: cukde.laplace_kde(X, Y, h, **o),
+    "score of local factors": lambda X, Y, h=0.5, **o: cukde.score(X, Y, h, local_factors=FACTORS, **o),
+    "sd_kde of local factors": lambda X, Y, h=0.5, **o: cukde.sd_kde(X, Y, h, local_factors=FACTORS, **o),
     "kernel_sum": lambda X, Y, h=0.5, **o: cukde.kernel_sum(X, V, Y, h, **o),
     "kernel_sum of one column": lambda X, Y, h=0.5, **o: cukde.kernel_sum(X, V[:, 0], Y, h, **o),
 }

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import cukde
 from cukde.core import dispatch
 from cukde.density.api import _stages_of_sd_kde
+from cukde.density.arguments import prepare
 from cukde.density.domains import images as domains_images
 from cukde.density.domains.cpu import passes as domains_passes
 from tests import reference, tolerances
@@ -86,6 +87,10 @@ def verify(
         tolerances.check_score(error, allowed + np.finfo(dtype).eps * abs(want.score * h).max(axis=1), reach)
     laplace = backend.asnumpy(cukde.laplace_kde(x, y, h, **options))
     tolerances.check_scaled(laplace, want.log, want.laplace, want.size, allowed, "laplace")
+    problem, _ = prepare(x, y, h, **options)
+    sums = problem.sums("laplace")  # which has the total beside
+    log_total = backend.asnumpy(sums.reference + backend.xp.log(sums.total)) + problem.log_constant
+    tolerances.check_log(log_total, want.log, allowed, "log total")
 
 
 def test_estimates_match_sums_over_all_images(backend: Backend, dtype: str, case: str) -> None:

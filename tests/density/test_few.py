@@ -77,28 +77,34 @@ def test_sums_match_the_oracle(case: Case, dtype: str) -> None:
         terms = np.exp(exponents - top[:, None])
         least = half.min(axis=1) if w is None else half[:, w > 0].min(axis=1)
         allowed = tolerances.log_error("cpu", arithmetic, least)
+        whole = terms.sum(axis=1)
         constant = 1 + 0.5 * case.d
-        for output, total, size in (
-            ("sum", terms, terms),
-            ("moments", terms, terms),
-            ("values", terms, terms),
-            ("laplace", terms * (constant - half), terms * (constant + half)),
+        for output, want, size in (
+            ("sum", None, None),
+            ("moments", steps, 2 * (1 + np.abs(steps))),
+            ("values", V, np.abs(V)),
+            ("laplace", (constant - half)[..., None], (constant + half)[..., None]),
+            (
+                "laplace_moments",
+                (constant + 1 - half)[..., None] * steps,
+                2 * (constant + 1 + half)[..., None] * (1 + np.abs(steps)),
+            ),
         ):
             got = few.partial_sums(X, queries, case.h, output, options, values=V if output == "values" else None)
             scale = np.exp(got.reference - top)
-            whole = size.sum(axis=1)
-            tolerances.check(np.abs(got.total * scale - total.sum(axis=1)), allowed * whole, output)
-            if output == "moments":
-                assert got.moments.flags.c_contiguous
-                want, sizes = (np.einsum("ij,ijk->ik", terms, a) for a in (steps, np.abs(steps)))
-                error = np.abs(got.moments / case.h * scale[:, None] - want)
-                tolerances.check(error, 2 * allowed[:, None] * (whole[:, None] + sizes), output)
-            elif output == "values":
-                tolerances.check(
-                    np.abs(got.moments * scale[:, None] - terms @ V), allowed[:, None] * (terms @ np.abs(V)), output
-                )
-            else:
+            tolerances.check(np.abs(got.total * scale - whole), allowed * whole, output)
+            if want is None:
                 assert got.moments is None
+                continue
+            assert got.moments.flags.c_contiguous
+            width = case.h if "moments" in output else 1.0
+            error = np.abs(got.moments / width * scale[:, None] - _summed(terms, want))
+            tolerances.check(error, allowed[:, None] * _summed(terms, size), output)
+
+
+def _summed(terms: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """Sums of terms times columns of pairs, (m, n, k), or of data, (n, k)."""
+    return terms @ of if of.ndim == 2 else np.einsum("ij,ijk->ik", terms, of)
 
 
 def test_values_of_many_columns() -> None:
@@ -108,7 +114,7 @@ def test_values_of_many_columns() -> None:
     tolerances.check(np.abs(cukde.kernel_sum(X, V, Y, 0.4) - total), 1e-12 * size, "values")
 
 
-@pytest.mark.parametrize("output", ["sum", "moments", "values"])
+@pytest.mark.parametrize("output", ["sum", "moments", "laplace", "laplace_moments", "values"])
 def test_data_without_weight_add_nothing(output: Any) -> None:
     X, Y, _ = _drawn(Case(20, 3, 2), "float64")
     values = np.ones((20, 2)) if output == "values" else None

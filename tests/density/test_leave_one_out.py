@@ -109,12 +109,21 @@ def test_bandwidths_of_every_form(backend: Backend, h: np.ndarray) -> None:
     tolerances.check_log(call(backend, cukde.kde, X, h, None, log=True), want, allowed)
 
 
-def test_local_factors(backend: Backend) -> None:
-    X, factors = sample(2), 2.0 ** np.random.default_rng(0).uniform(-1, 1, N)
-    w = exponential()
-    want, exponent = each(lambda A, y, v, f: reference.log_local_kde(A, y, 0.5, f, v), X, w, factors)
-    got = call(backend, cukde.kde, X, 0.5, w, log=True, local_factors=backend.asarray(factors))
-    tolerances.check_log(got, want, TWICE * tolerances.log_error(backend.device, "float64", exponent))
+def test_local_factors(backend: Backend, again: bool) -> None:
+    X, factors, h, w = sample(2), 2.0 ** np.random.default_rng(0).uniform(-1, 1, N), 0.5, exponential()
+    called = functools.partial(call, backend, X=X, h=h, w=w, local_factors=backend.asarray(factors))
+    of = reference.Local(*each(lambda A, y, v, f: reference.local(A, y, h, f, v), X, w, factors))
+    allowed = TWICE * tolerances.log_error(backend.device, "float64", of.exponent)
+    tolerances.check_log(called(cukde.kde, log=True), of.log, allowed)
+    tolerances.check_scaled(called(cukde.laplace_kde), of.log, of.laplace, of.size, allowed, "laplace")
+    error = np.linalg.norm(called(cukde.score) - of.score, axis=1) * h
+    tolerances.check_score(error, allowed, np.maximum(1, of.steepness))
+
+    moved = reference.local_debias(X, h, factors, weights=w)
+    of = reference.Local(*each(lambda A, y, v, f, B: reference.local(B, y, h, f, v), X, w, factors, moved))
+    near = reference.Nearness(of.exponent, np.maximum(1, of.steepness), of.reach)
+    allowed = TWICE * tolerances.sd_log_error("float64", near, reference.size_in_bandwidths(X, h))
+    tolerances.check_log(called(cukde.sd_kde, log=True), of.log, allowed)
 
 
 def test_domains(backend: Backend) -> None:

@@ -29,6 +29,9 @@ CALLS: dict[str, Any] = {
     "density_and_score": lambda x, **o: cukde.density_and_score(x, x, 0.5, **o),
     "sd_kde": lambda x, **o: cukde.sd_kde(x, x, 0.4, score_bandwidth=COVARIANCE, log=True, **o),
     "laplace_kde": lambda x, **o: cukde.laplace_kde(x, x, 0.5, **o),
+    "score of local factors": lambda x, **o: cukde.score(x, x, 0.5, local_factors=FACTORS, **o),
+    "sd_kde of local factors": lambda x, **o: cukde.sd_kde(x, x, 0.4, local_factors=FACTORS, log=True, **o),
+    "laplace_kde of local factors": lambda x, **o: cukde.laplace_kde(x, x, 0.5, local_factors=FACTORS, **o),
     "periods": lambda x, **o: cukde.kde(x, x, 0.5, bounds=[None, None, (-5, 5)], periods=[None, 7.0, None], **o),
 }
 

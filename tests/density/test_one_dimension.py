@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 import cukde
+from cukde.density.arguments import prepare
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.cpu import boxes, few
-from cukde.density.sums import Output
+from cukde.density.sums import Output, PartialSums
 from tests import reference, tolerances
 from tests.conftest import BACKENDS, Backend
+from tests.density import laplace_sums
 from tests.density.test_api import Sample
 
 H = 0.37
@@ -199,6 +201,9 @@ class Accuracy:
         allowed = allowed_log(dtype, reference.nearness(s.X, s.Y, s.h, s.w).exponent)
         got = backend.asnumpy(cukde.laplace_kde(X, Y, s.h, weights=w))
         tolerances.check_scaled(got, *reference.scaled_laplace(s.X, s.Y, s.h, s.w), allowed, "Laplace")
+        problem, _ = prepare(X, Y, s.h, w)
+        sums = (None if a is None else backend.asnumpy(a) for a in problem.sums("laplace"))
+        laplace_sums.check(PartialSums(*sums), s.X, s.Y, s.h, s.w, allowed)
 
     def test_kernel_sum(self, backend: Backend, case: tuple[str, str, str]) -> None:
         s, dtype = self.sample(backend, case), case[-1]
@@ -272,7 +277,7 @@ class TestPlan:
         rho, powers = plan.unit / H, np.arange(plan.order)
         ends = np.concatenate([np.linspace(-1, 1, 21), [-0.999, 0.999]])  # alpha, and beta
         steps = ends[:, None] ** powers  # (points, powers)
-        for o, table in enumerate(plan.translation):
+        for o, (table, of_total) in enumerate(zip(plan.translation, plan.of_total, strict=True)):
             D = 2 * rho * (o - plan.reach)
             u = D + rho * (ends[:, None] - ends)  # query by point
             phi = np.exp(-0.5 * u * u)
@@ -281,6 +286,11 @@ class TestPlan:
                 got, want = plan.slope / H * (powers[1:] * steps[:, :-1]) @ B[:, 1:].T, -u * phi
             else:
                 got, want = steps @ B.T, phi * ((1.5 - 0.5 * u * u) if output == "laplace" else 1)
+            of_phi = steps @ of_total.T
+            assert all(of.shape == plan.translation.shape for of in plan.translations(output))
+            assert (np.abs(steps @ of_phi[:, : plan.order].T - phi) <= plan.error[o]).all()
+            if output == "laplace":  # by the coefficients of the total
+                assert (np.abs(steps @ plan.corrected(of_phi).T - want) <= plan.error[o]).all()
             assert (np.abs(got - want) <= plan.error[o]).all()
             assert (phi >= plan.least[o] * (1 - 1e-12)).all()
 

@@ -324,13 +324,15 @@ class TestPasses:
         a = -0.5 * ((Y.astype(float) - X[:, 0]) / 0.5) ** 2
         e = np.exp(a - got.reference[:, None])
         difference = X[:, 0] - Y.astype(float)
-        want = {"laplace": e * (1.5 + a), "moments": e * difference}.get(output, e)
-        size = {"laplace": e * (1.5 - a), "moments": e * np.maximum(0.5, np.abs(difference))}.get(output, e)
+        want = {"laplace": e * (1.5 + a), "moments": e * difference}
+        size = {"laplace": e * (1.5 - a), "moments": e * np.maximum(0.5, np.abs(difference))}
         allowed = np.where(got.reference < 0, 2.0**-49 * -got.reference, DENSITY["gpu", "float32"].value)
         if output == "values":
             np.testing.assert_array_less(np.abs(got.moments - e @ V), 1e-30 + allowed[:, None] * (e @ np.abs(V)))
-        sums = got.moments[:, 0] if output == "moments" else got.total
-        assert (np.abs(sums - want.sum(axis=1)) <= allowed * size.sum(axis=1)).all()
+        if output in want:
+            error = np.abs(got.moments[:, 0] - want[output].sum(axis=1))
+            assert (error <= allowed * size[output].sum(axis=1)).all()
+        assert (np.abs(got.total - e.sum(axis=1)) <= allowed * e.sum(axis=1)).all()
 
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
     def test_few_points_to_a_box(
@@ -355,6 +357,29 @@ class TestPasses:
         np.testing.assert_array_equal(T[W + 2, :P, :P].T, plan.translation[W + 2])
         assert not T[:, P:].any()
         assert not T[:, :, P:].any()
+
+    def test_a_table_of_laplace_corrected_sums_has_two_translations(self, gpu: SimpleNamespace) -> None:
+        """The first is that of sums alone; so one moments' pass serves both."""
+        table, of_sums = (gpu.boxes.table(0.3, output, 1e-6, ("here", 1)) for output in ("laplace", "sum"))
+        plan = one_dimension_plan.plan(0.3, "laplace", 1e-6)
+        rows, powers = len(plan.error), gpu.boxes.order(plan)
+        T = table[2 * rows :].reshape(2, rows, powers, powers).swapaxes(2, 3)
+        P = one_dimension_plan.plan(0.3, "sum", 1e-6).order
+        of_sums = of_sums[2 * rows :].reshape(rows, powers, powers).swapaxes(1, 2)
+        np.testing.assert_array_equal(T[0, :, :P, :P], of_sums[:, :P, :P])
+        np.testing.assert_array_equal(T[1, :, : plan.order, : plan.order], plan.translation)
+
+    def test_a_laplace_corrected_pass_takes_no_more_launches(
+        self, gpu: SimpleNamespace, launched: list[core_compile.Kernel]
+    ) -> None:
+        X, Y = self.sample()
+        sums = gpu.density.partial_sums(X, Y, 0.5, "laplace", Options("float64"))
+        assert names(launched) == ["bounds", "moments", "translate", "evaluate"]
+        a = -0.5 * ((Y - X[:, 0]) / 0.5) ** 2
+        e = np.exp(a - sums.reference[:, None])
+        np.testing.assert_allclose(sums.total, e.sum(axis=1), rtol=1e-12)
+        ratio = (e * (1.5 + a)).sum(axis=1) / e.sum(axis=1)
+        np.testing.assert_allclose(sums.moments[:, 0] / sums.total, ratio, rtol=1e-12, atol=1e-12)
 
     def test_every_plan_has_kernels(self, gpu: SimpleNamespace) -> None:
         for tolerance in TOLERANCE.values():

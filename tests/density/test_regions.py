@@ -243,7 +243,7 @@ def test_blocks_on_the_backend_have_a_level_there(backend: Backend) -> None:
         (TypeError, {"mass": None}, "mass must be a number between 0 and 1"),
         (TypeError, {"mass": True}, "mass must be a number between 0 and 1"),
         (ValueError, {"mass": [[0.5], [0.5, 0.6]]}, "mass must be a number or a rectangular array"),
-        (ValueError, {"method": "laplace"}, "method must be one of 'kde', 'sd'; got 'laplace'"),
+        (ValueError, {"method": "laplace"}, "method must be one of 'kde', 'sd', 'positive'; got 'laplace'"),
         (TypeError, {"mass": da.ones(2) / 2}, "mass must be a number or a plain array; got a Dask collection"),
         (ValueError, {"weights": -np.ones(5)}, "weights must not be negative"),
         (ValueError, {"h": -1.0}, "h must be positive"),

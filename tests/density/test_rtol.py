@@ -309,7 +309,7 @@ def test_signatures(module: Any, name: str) -> None:
     parameters = inspect.signature(getattr(module, name)).parameters
     rtol = parameters["rtol"]
     assert (rtol.kind, rtol.default) == (inspect.Parameter.KEYWORD_ONLY, None)
-    before = {"kde": "local_factors", "kernel_sum": "h"}.get(name, "weights")
+    before = "h" if name == "kernel_sum" else "local_factors"
     assert list(parameters).index("rtol") == list(parameters).index(before) + 1
 
 

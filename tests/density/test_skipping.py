@@ -14,6 +14,7 @@ from cukde.density.options import Options
 from cukde.density.sums import Output, PartialSums
 from tests import reference, tolerances
 from tests.conftest import Backend
+from tests.density import laplace_sums
 from tests.density.samples import GRID
 from tests.tolerances import Tolerance
 
@@ -125,9 +126,9 @@ def computed(
     m, d = case.queries.shape
     assert found.reference.shape == found.total.shape == (m,)
     assert found.reference.dtype == found.total.dtype == np.float64
-    assert (found.moments is None) == (of_pass != "moments")
+    assert (found.moments is None) == (of_pass == "sum")
     if found.moments is not None:
-        assert found.moments.shape == (m, d)
+        assert found.moments.shape == (m, d if of_pass == "moments" else 1)
         assert found.moments.dtype == np.float64
     return found
 
@@ -164,7 +165,7 @@ def check(
     want = formula(case, precision, device)
     allowed, d = want.allowed + left_out, case.X.shape[1]
     if output == "laplace":
-        check_laplace(found, case, allowed)
+        laplace_sums.check(found, case.X, case.queries, case.h, case.w, want.allowed, left_out)
         return
     once = output == "ratio" and precision == "float32" and case.Y is None and case.w is None
     if once:
@@ -208,15 +209,6 @@ def check_values(
         lost = terms * (logs - logs.max(axis=1, keepdims=True) < UNDERFLOW)
         allowed = (terms * rounding + lost) @ size + left_out * (terms @ size)
         tolerances.check(np.abs(found.moments[rows] - terms @ V), allowed + 1e-300, "values")
-
-
-def check_laplace(found: PartialSums, case: Case, allowed: np.ndarray) -> None:
-    """Laplace-corrected sums, relative to the sum of absolute terms."""
-    X, w = case.X, case.w
-    log_scale, total, size = reference.scaled_laplace(X, case.queries, case.h, w)
-    log_scale = log_scale - reference.log_constant(case.h, X.shape[1]) + (np.log(len(X)) if w is None else 0)
-    error = np.abs(np.exp(found.reference - log_scale) * found.total - total)
-    tolerances.check(error, allowed * size, "Laplace-corrected total")
 
 
 def normal(gpu: SimpleNamespace, n: int, m: int | None, d: int, *, at: float = 0.0) -> Case:
@@ -508,6 +500,24 @@ def test_what_is_left_out_is_at_most_the_tolerance(
     if output == "sum":  # nothing is added, beside what rounding may add
         want = formula(case, precision)
         tolerances.check(found.reference + np.log(found.total) - want.log, want.allowed, "excess")
+
+
+@pytest.mark.parametrize("precision", DEFAULT)
+def test_factors_of_both_signs(gpu: SimpleNamespace, precision: str) -> None:
+    """Two terms alike whose factors are 33 and -33: what is left out is little beside T, not beside absolute terms.
+
+    All other data lie where the first of the two does, and together add to L 2.5 times the tolerance times T.
+    """
+    n, m, d, tolerance = gpu.size(2048, 384), gpu.size(192, 70), 64, 1e-2
+    rng = np.random.default_rng(d)
+    at_zero = 1 + d / 2
+    bits = 2 * at_zero / np.log(2)
+    X = 1e-6 * rng.standard_normal((n, d))
+    X[1] += on_shells(radius_of(np.full(1, bits)), d, rng)[0]
+    log_w = np.full(n, np.log2(2.5 * tolerance * 2 / at_zero / n) - bits)
+    log_w[:2] = -bits, np.log2((at_zero - 1) / (at_zero + 1))  # L is T
+    case = Case(X, X[0] + 1e-6 * rng.standard_normal((m, d)), 1.0, 2.0**log_w).of(precision)
+    check(computed(gpu, case, "laplace", precision, tolerance), case, "laplace", precision, tolerance)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -850,14 +860,11 @@ def test_bounds_of_queries_are_close(
     for x, y in zip(case.X.T.astype(float), case.queries[order].T.astype(float), strict=True):
         square += ((y[:, None] - x) / case.h) ** 2 / 2
     log_w = np.zeros(len(case.X)) if log_weights is None else log_weights
-    with np.errstate(divide="ignore"):
-        factor = abs(1 + d / 2 - square) if output == "laplace" else np.ones_like(square)
-        terms = log_w - square + np.log(factor)
-    total = np.logaddexp.reduce(terms, axis=1) / np.log(2)
-    largest = np.where(factor > 0.01, terms, -np.inf).max(axis=1) / np.log(2)  # nearly zero is left out of bounds
+    terms = log_w - square
+    total, largest = np.logaddexp.reduce(terms, axis=1) / np.log(2), terms.max(axis=1) / np.log(2)
     assert (bounds <= total).all()
-    # Factors of terms are no part of the search. In few dimensions bounds from -10 bits on are good enough.
-    below = (20 if d > 5 else 5) + (4 if output == "laplace" else 0) + 3e-6 * abs(largest)
+    # In few dimensions bounds from -10 bits on are good enough.
+    below = (20 if d > 5 else 5) + 3e-6 * abs(largest)
     assert (bounds >= np.minimum(largest - below, log_w.max() / np.log(2) - 10 if d <= 5 else np.inf)).all()
 
     guards: list[Any] = []

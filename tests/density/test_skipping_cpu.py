@@ -48,7 +48,7 @@ def check(case: Case, output: Output, precision: str, tolerance: float | None = 
         of = of._replace(once=False)  # its points serve both
     found = passes.run(of)
     assert {a.dtype for a in found if a is not None} == {np.dtype(np.float64)}
-    assert (found.moments is None) == (output != "moments")
+    assert (found.moments is None) == (output == "sum")
     cases.check(found, case, output, precision, tolerance, device="cpu")
     return found
 
@@ -163,6 +163,46 @@ def test_local_factors(precision: str, d: int, weighted: bool) -> None:
     largest = np.take_along_axis(spent, exponents.argmax(axis=1)[:, None], axis=1)[:, 0]
     allowed = tolerances.log_error("cpu", precision, largest) + DEFAULT[precision]
     tolerances.check(np.abs(found.reference + np.log(found.total) - want), allowed, "log total")
+
+
+@pytest.mark.parametrize("d", [2, 6, 16])
+@pytest.mark.parametrize("precision", DEFAULT)
+def test_moments_and_laplace_factors_by_local_factors(precision: str, d: int) -> None:
+    case = normal(800, 200, d).of(precision)
+    factors = np.exp(np.random.default_rng(d).uniform(-2, 2, 800))
+    of, tolerance = reference.local(case.X, case.queries, case.h, factors), DEFAULT[precision]
+    allowed = tolerances.log_error("cpu", precision, of.exponent) + tolerance
+
+    def sums(output: Output, tolerance: float, **options: bool) -> PartialSums:
+        chosen = Options(precision, -d * np.log(factors), local_factors=factors, **options)
+        frame = pairs_frame.frame(case.X)
+        return passes.run(passes.pose(case.X, case.Y, case.h, output, chosen, frame, tolerance))
+
+    def error(found: PartialSums, want: np.ndarray) -> np.ndarray:
+        assert found.moments is not None
+        return np.linalg.norm(found.moments / found.total[:, None] - want, axis=1) / case.h
+
+    tolerances.check(error(sums("moments", tolerance), of.shift), allowed * np.maximum(1, of.reach), "mean shift")
+    gradient = sums("moments", tolerance * factors.min(), of_gradient=True)
+    beside = 10 * tolerance  # of what is left out some bandwidths away
+    tolerances.check(error(gradient, case.h**2 * of.score), allowed * np.maximum(1, of.steepness) + beside, "score")
+    corrected = sums("laplace", tolerance)
+    assert corrected.moments is not None
+    found = corrected.moments[:, 0] / corrected.total
+    tolerances.check(np.abs(found - of.laplace), allowed * of.size, "corrected")
+
+
+def test_a_gradient_has_the_tolerance_of_the_narrowest_point() -> None:
+    rng = np.random.default_rng(0)
+    X, Y, factors = rng.standard_normal((20_000, 3)), rng.standard_normal((1_000, 3)), rng.uniform(0.01, 1, 20_000)
+    found = []
+    for of_gradient in (False, True):
+        options = Options("float64", -3 * np.log(factors), local_factors=factors, rtol=1e-6, of_gradient=of_gradient)
+        options = pairs_passes._located(options, X, Y, 0.05)
+        of = choice.posed(X, Y, 0.05, "moments", options, product=np.float64)
+        assert of is not None
+        found.append(of.tolerance)
+    assert found == pytest.approx([1e-6, 1e-6 * factors.min()])
 
 
 @pytest.mark.parametrize("output", OUTPUTS)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import cukde
+from cukde.density.arguments import prepare
 from tests import reference, tolerances
 from tests.conftest import BACKENDS, Backend
 from tests.density import test_api
@@ -22,7 +23,7 @@ CASES = [
         [(1, 0.1), (2, 0.1), (3, 0.03), (4, 3.0), (5, 0.5), (8, 0.1), (9, 0.5), (16, 0.5), (17, 3.0), (32, 0.1)]
     )
 ]
-SMALL = ("small_sum_f32", "small_sum_f64", "small_moments_f32", "small_moments_f64")
+SMALL = {f"small_{sums}_{real}" for sums in ("sum", "moments", "laplace") for real in ("f32", "f64")}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -78,6 +79,30 @@ def test_launches(device: Backend, launched: list[str], check_finite: bool) -> N
     launched.clear()
     cukde.sd_kde(X, Y, 0.5, score_bandwidth=0.4, check_finite=check_finite)
     assert launched == ["small_moments_f32", "small_sum_f32"]
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("n", "m", "d"), [(1500, 2, 1), (400, 30, 3), (3001, 3, 16)])
+def test_a_positive_density_takes_one_launch(
+    device: Backend, launched: list[str], n: int, m: int, d: int, dtype: str, weighted: bool
+) -> None:
+    """Of both sums of the Laplace correction, which splits merge; its logarithm is finite far away."""
+    X, Y = _sample(n, m, d, dtype)
+    Y[0] *= 1e4
+    h, w = 0.4 * d**0.5, np.random.default_rng(0).random(n) if weighted else None
+    weights = None if w is None else device.asarray(w)
+    problem, _ = prepare(device.asarray(X), device.asarray(Y), h, weights, may_be_unchecked=True)
+    with problem.device:
+        density, log_density = (
+            device.asnumpy(problem.laplace_density(log=log, positive=True)) for log in (False, True)
+        )
+    assert len(launched) == 2
+    assert set(launched) <= SMALL
+    want, condition = reference.log_positive(X, Y, h, w)
+    allowed = condition * tolerances.log_error("gpu", dtype, reference.nearness(X, Y, h, w).exponent)
+    tolerances.check_log(log_density, want, allowed)
+    tolerances.check_density(density, want, allowed)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -136,7 +136,10 @@ def test_any_form_of_bandwidth(asked: list[core_compile.Kernel], h: np.ndarray) 
 
 @pytest.mark.parametrize(
     ("d", "stem", "others"),
-    [(3, "near_boxes", {"near_boxes_once"}), (16, "near_units", {"near_pairs_once", "add_own", "near_sums"})],
+    [
+        (3, "near_boxes", {"near_boxes_once", "near_sum_few"}),
+        (16, "near_units", {"near_pairs_once", "add_own", "near_sum_by_chunks"}),
+    ],
 )
 def test_passes_that_leave_out_pairs(
     asked: list[core_compile.Kernel], monkeypatch: pytest.MonkeyPatch, d: int, stem: str, others: set[str]
@@ -151,6 +154,7 @@ def test_passes_that_leave_out_pairs(
     assert {"morton_codes", "order_points", "finish_skipping"} | others < set(names)
     assert {f"{stem}_{summed}_single" for summed in ("sum", "moments")} < set(names)
     assert {"kde_f16x2", "score_symmetric_f16x2"} & set(names)  # all pairs stay a choice
+    assert f"{stem}_laplace_single" in cukde.warmup(300, 40, d, functions=["laplace_kde"])
 
 
 def test_only_the_functions_that_are_named(asked: list[core_compile.Kernel]) -> None:

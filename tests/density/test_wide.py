@@ -10,6 +10,7 @@ import pytest
 
 import cukde
 from cukde.density.options import Options
+from cukde.density.sums import moment_columns
 from tests import reference
 from tests.density.samples import OUTPUTS, SHIFT, Sample, verify
 from tests.density.test_f16 import ALLOWED
@@ -132,10 +133,8 @@ def test_the_device_decides_where_the_radius_is_unknown(gpu: SimpleNamespace, be
         )
     found = sums(gpu, s, output, "two-terms", squared_radius=None)
     values = s.V[:, :5] if output == "values" else None
-    k = {"moments": 70, "values": 5}.get(output, 0)
-    differences = gpu.results.empty(40, k)
-    chosen = gpu.difference.specialise(output, "float32", s.X.dtype, 70, k)
-    gpu.difference.launch(chosen, s.X, s.Y, s.h, output, values, None, out=differences, one_split=True)
+    differences = gpu.results.empty(40, moment_columns(output, 70, values))
+    gpu.difference.launch("float32", s.X, s.Y, s.h, output, values, None, out=differences, one_split=True)
     pairs = zip(found, differences, strict=True)
     same = [np.array_equal(a, b, equal_nan=True) for a, b in pairs if a is not None]
     if beyond == "nothing":

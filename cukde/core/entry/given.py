@@ -80,7 +80,7 @@ class Given:
                 a[name] = names.bandwidth(name, self._array(name, value), self.labels, d)
             elif name in _BY_COLUMN and isinstance(value, Mapping):
                 a[name] = names.by_name(name, value, self.labels, d, optional=True)
-            elif name == "axes":
+            elif name == "axes" and value is not None:
                 a[name] = names.sequence(value, self.labels, d)
                 if isinstance(a[name], list):
                     a[name] = [self._array("axes", each) for each in a[name]]

@@ -168,7 +168,7 @@ def denominator_bandwidth(h: Any, h_denominator: Any, d: int) -> Any:
     return h if h_denominator is None else bandwidth(h_denominator, d, "denominator_bandwidth")
 
 
-METHODS = ("kde", "sd")
+METHODS = ("kde", "sd", "positive")
 
 
 def mass(values: Any) -> np.ndarray:

@@ -22,6 +22,7 @@ from cukde.density import check as density_check, results
 from cukde.density.api import kde, sd_kde
 from cukde.density.compositions import check, columns as compositions_columns, regions
 from cukde.density.dask.arguments import beside
+from cukde.density.positive.api import positive_kde
 
 
 def marginal(
@@ -141,7 +142,7 @@ def hdr_threshold(
     h: Bandwidth,
     mass: ArrayLike = 0.95,
     *,
-    method: Literal["kde", "sd"] = "kde",
+    method: Literal["kde", "sd", "positive"] = "kde",
     weights: ArrayLike | None = None,
     log: bool = False,
     precision: str | None = None,
@@ -181,7 +182,9 @@ def hdr_threshold(
 
 def _at_rows(X: Any, h: Any, method: str, **options: Any) -> da.Array:
     """Densities at the rows, whose level is looked for."""
-    return (kde if method == "kde" else sd_kde)(X, X, h, **options)
+    functions: dict[str, Any] = {"kde": kde, "sd": sd_kde, "positive": positive_kde}
+    density: da.Array = functions[method](X, X, h, **options)
+    return density
 
 
 def _levels(densities: list[Any], weights: list[Any] | None = None, *, shares: np.ndarray) -> Any:

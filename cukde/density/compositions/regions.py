@@ -15,6 +15,9 @@ from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density.api import kde, sd_kde
 from cukde.density.compositions import check, cost
 from cukde.density.cost import calls as cost_calls
+from cukde.density.positive.api import positive_kde
+
+_FUNCTIONS: dict[str, Any] = {"kde": kde, "sd": sd_kde, "positive": positive_kde}
 
 # Rounding of cumulated shares, relative: so much less than a mass is the mass.
 _EPS = float(np.finfo(np.float64).eps)
@@ -28,7 +31,7 @@ def hdr_threshold(
     h: Bandwidth,
     mass: ArrayLike = 0.95,
     *,
-    method: Literal["kde", "sd"] = "kde",
+    method: Literal["kde", "sd", "positive"] = "kde",
     weights: ArrayLike | None = None,
     log: bool = False,
     precision: str | None = None,
@@ -53,8 +56,8 @@ def hdr_threshold(
         Bandwidth, in any form that :func:`cukde.kde` takes.
     mass : float or array_like
         Probabilities between 0 and 1. A GPU array is copied to the host.
-    method : {"kde", "sd"}
-        The estimate: :func:`cukde.kde` or :func:`cukde.sd_kde`.
+    method : {"kde", "sd", "positive"}
+        The estimate: :func:`cukde.kde`, :func:`cukde.sd_kde` or :func:`cukde.positive_kde`.
     weights, precision, deterministic, check_finite, nan_policy
         As in :func:`cukde.kde`.
     log : bool
@@ -92,7 +95,7 @@ def hdr_threshold(
 
     And ``"kde"`` is smoother than the data: of new data the region holds ``mass``, but under the estimate *itself*
     less, by :math:`-\frac{h^2}{2} \int_R \Delta p`. That is 0.8% for 1,000 rows of a normal distribution by
-    Silverman's rule, as much as the standard deviation. ``"sd"`` has no such term of order :math:`h^2`.
+    Silverman's rule, as much as the standard deviation. The others have no such term of order :math:`h^2`.
 
     Cost: one density of self-interaction (Y = X), n^2 exponentials (in one dimension O(n)), and as many again of rows
     whose own kernel dominates; for "sd" a score pass besides; and a sort. Pairs are left out by the default ``rtol`` of
@@ -114,7 +117,7 @@ def hdr_threshold(
     log = core_check.flag("log", log)
     core_check.option("method", method, check.METHODS)
     shares = check.mass(dispatch.to_host(mass))
-    density = (kde if method == "kde" else sd_kde)(
+    density = _FUNCTIONS[method](
         X,
         X,
         h,

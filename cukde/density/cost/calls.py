@@ -10,6 +10,7 @@ from typing import Any
 from cukde.core.cost import arguments
 from cukde.core.cost.registry import Observed
 from cukde.density import check as density_check
+from cukde.density.mass_sizes import SAMPLES
 from cukde.density.plane.recent import recent_cells
 from cukde.density.sums import Output
 
@@ -22,6 +23,7 @@ def of_queries(
     h: Any = None,
     *,
     weights: Any = None,
+    local_factors: Any = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
@@ -45,12 +47,20 @@ def of_queries(
         "check_finite": bool(check_finite),
         "weighted": weights is not None,
     }
+    sizes |= {} if local_factors is None else {"local": True}
     return sizes if rtol is None else sizes | {"rtol": density_check.tolerance(rtol)}
 
 
-def of_kde(X: Any, Y: Any, h: Any = None, *, local_factors: Any = None, **options: Any) -> Sizes:
-    """Sizes of a call of the density."""
-    return of_queries(X, Y, h, **options) | {"local": local_factors is not None}
+def of_positive(X: Any, Y: Any, h: Any = None, *, mass: Any = None, **options: Any) -> Sizes:
+    """Sizes of a call of the positive density, with what finds its mass."""
+    return of_queries(X, Y, h, **options) | {"samples": SAMPLES if mass is None else 0}
+
+
+def of_mass(X: Any, h: Any = None, *, axes: Any = None, samples: int = SAMPLES, **options: Any) -> Sizes:
+    """Sizes of a call for the mass; nodes of a grid are as many points."""
+    if axes is not None:
+        samples = of_grid(X, axes, h)["m"]
+    return of_data(X, h, **options) | {"samples": samples}
 
 
 def of_data(X: Any, h: Any = None, **options: Any) -> Sizes:

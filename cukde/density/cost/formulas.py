@@ -26,6 +26,7 @@ from cukde.density.cost.flash import (
     flash_score_flops,
 )
 from cukde.density.cost.sizes import OF_DATA, OF_QUERIES, OPTIONS, Sizes, sized
+from cukde.density.mass_sizes import NODES, REACH, SAMPLES
 from cukde.density.one_dimension import cost as one_dimension_cost
 from cukde.density.pairs.cost import cpu as cost_cpu, cuda_cores, engines, skipping, skipping_cpu, tensor, wide
 from cukde.density.pairs.cost.engines import Pass
@@ -53,19 +54,17 @@ _SCALAR_OF_ROW, _SCALAR_OF_ENTRY = 165, 5
 _SCALAR_OF_MEAN, _SCALAR_OF_LOOK = 5.5, 2.3
 
 
-@sized(f"n m d dtype precision weighted local at_data {OPTIONS} rtol share cells")
-def kde(on: Peaks, sizes: Sizes, local: bool = False) -> Counted:
+@sized(f"{OF_QUERIES} rtol share cells local")
+def kde(on: Peaks, sizes: Sizes) -> Counted:
     """Count a density of ``n`` points of ``d`` dimensions at ``m`` queries; ``local``: each point has its own factor.
 
     In two dimensions and more a call without ``share`` is counted as one of all pairs, whatever its ``rtol``.
     """
-    if local and sizes.share is not None and on.backend == "gpu":
-        raise ValueError("share must be None where each point has a factor: such a density takes all pairs on a GPU")
     task = _pass("sum", sizes)
-    return _estimate(task, on, _local(task, on) if local else _passed(task, on, sizes.boxes))
+    return _estimate(task, on, _passed(task, on, sizes.boxes))
 
 
-@sized(f"{OF_QUERIES} rtol share cells")
+@sized(f"{OF_QUERIES} rtol share cells local")
 def score(on: Peaks, sizes: Sizes) -> Counted:
     """Count the gradients of the log density."""
     task = _pass("moments", sizes, ratio=True)
@@ -73,7 +72,7 @@ def score(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(task, on, [*_passed(task, on, sizes.boxes), after])
 
 
-@sized(f"{OF_QUERIES} rtol share cells")
+@sized(f"{OF_QUERIES} rtol share cells local")
 def density_and_score(on: Peaks, sizes: Sizes) -> Counted:
     """Count log densities with their gradients."""
     task = _pass("moments", sizes)
@@ -81,14 +80,45 @@ def density_and_score(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(task, on, [*_passed(task, on, sizes.boxes), after])
 
 
-@sized(f"{OF_QUERIES} rtol share")
+@sized(f"{OF_QUERIES} rtol share local")
 def laplace_kde(on: Peaks, sizes: Sizes) -> Counted:
     """Count a Laplace-corrected density: a factor, by one multiply-add, beside each exponential."""
     task = _pass("laplace", sizes)
     parts = _passed(task, on, sizes.boxes)
-    if on.backend == "cpu" or sizes.d == 1 or _engine(task, on) != "f16":  # in f16 the pass ends in the density
+    # In float16 the pass ends in the density.
+    if on.backend == "cpu" or sizes.d == 1 or task.local or _engine(task, on) != "f16":
         parts.append(elementwise.doubles("density", on, 20 * sizes.m, launches=9))
     return _estimate(task, on, parts, flops=2 * task.pairs)
+
+
+@sized(f"{OF_QUERIES} rtol share")
+def positive_kde(on: Peaks, sizes: Sizes, samples: int = 0) -> Counted:
+    """Count a positive density: a pass as of a Laplace-corrected one, and one at ``samples`` points for the mass."""
+    task = _pass("laplace", sizes)
+    after = elementwise.doubles("density", on, 20 * sizes.m, launches=9)
+    parts = [*_passed(task, on, sizes.boxes), after, *_mass(task, on, samples, sizes.boxes)]
+    return _estimate(task, on, parts, flops=2 * task.pairs)
+
+
+@sized(f"{OF_QUERIES} rtol share")
+def positive_score(on: Peaks, sizes: Sizes) -> Counted:
+    """Count its score: moments, sums with the correction, and moments of that by differences, with all pairs."""
+    share_of_score, share = _of_two(sizes.share)
+    first = _pass("moments", dataclasses.replace(sizes, share=share_of_score))
+    second = _pass("laplace", dataclasses.replace(sizes, share=share))
+    curved = dataclasses.replace(first, share=None)
+    third = cost_cpu.passed(curved) if on.backend == "cpu" else cuda_cores.by_difference(curved, on)
+    after = elementwise.doubles("scale", on, 12 * sizes.d * sizes.m, launches=16)
+    stages = ("score", _passed(first, on, sizes.boxes)), ("correction", _passed(second, on, sizes.boxes))
+    parts = [part for name, parts in (*stages, ("gradient", third)) for part in _named(name, parts)]
+    return _estimate(first, on, [*parts, after], flops=2 * first.pairs)
+
+
+@sized(f"{OF_DATA} rtol share")
+def positive_mass(on: Peaks, sizes: Sizes, samples: int = SAMPLES) -> Counted:
+    """Count the mass that normalises a positive density: a pass at ``samples`` points."""
+    task = _pass("laplace", dataclasses.replace(sizes, m=0))
+    return _estimate(task, on, _mass(task, on, samples, sizes.boxes))
 
 
 @sized(f"n m d k dtype precision at_data {OPTIONS} rtol share")
@@ -114,7 +144,7 @@ def log_cdf(on: Peaks, sizes: Sizes) -> Counted:
     return _distribution(task, on, both)
 
 
-@sized(f"{OF_DATA} rtol share cells steps")
+@sized(f"{OF_DATA} rtol share cells steps local")
 def debias(on: Peaks, sizes: Sizes, steps: int = 1) -> Counted:
     """Count shifts of the data along the score at the data."""
     task = _pass("moments", sizes.at_points(), ratio=True)
@@ -133,7 +163,7 @@ def _further(task: Pass, on: Peaks, boxes: int, steps: int) -> tuple[list[Part],
     return [part.times(more) for part in parts], more * textbook[0], more * textbook[1]
 
 
-@sized(f"{OF_QUERIES} rtol share cells steps")
+@sized(f"{OF_QUERIES} rtol share cells steps local")
 def sd_kde(on: Peaks, sizes: Sizes, steps: int = 1) -> Counted:
     """Count score-debiased densities: parts of the score, the shift and the density, by these names."""
     n, m, d, boxes = sizes.n, sizes.m, sizes.d, sizes.boxes
@@ -143,15 +173,17 @@ def sd_kde(on: Peaks, sizes: Sizes, steps: int = 1) -> Counted:
     estimate = dataclasses.replace(estimate, share=_share(share_of_score), cells=_cells(cells_of_score, d))
     moved = dataclasses.replace(given, itemsize=8, itself=False)  # debiased data are float64
     of_score = _passed(estimate, on, boxes, in_order=not sizes.weighted)
-    sorted_by_score = d == 1 and not sizes.weighted and not one_dimension_cost.takes_pairs(estimate, on.backend)
+    line = d == 1 and not given.local
+    sorted_by_score = line and not sizes.weighted and not one_dimension_cost.takes_pairs(estimate, on.backend)
     of_kde = _passed(moved, on, boxes, ordered=sorted_by_score and on.backend == "gpu")
     shift = _shift(on, n, d, m)
-    if d == 1:
+    if line:
         shift = elementwise.doubles("shift", on, 2 * m)
     elif (
         m > 0
         and steps == 1
         and on.backend == "gpu"
+        and not given.local
         and estimate.share is None
         and moved.share is None
         and estimate.cells is None
@@ -217,7 +249,16 @@ def _pass(output: Output, sizes: Sizes, *, k: int = 0, ratio: bool = False) -> P
     itemsize = 8 if chosen == "float64" else promoted.itemsize
     flags = (sizes.at_data, sizes.weighted, sizes.deterministic, sizes.check_finite)
     tolerance, share, cells = density_check.tolerance(sizes.rtol), _share(sizes.share), _cells(sizes.cells, d)
-    return Pass(output, n, m, d, chosen, itemsize, k, *flags, ratio, tolerance, share, cells)
+    return Pass(output, n, m, d, chosen, itemsize, k, *flags, ratio, tolerance, share, cells, sizes.local)
+
+
+def _mass(task: Pass, on: Peaks, samples: int, boxes: int) -> list[Part]:
+    """Parts of a mass by so many points; on a line nodes lie in the boxes of the data, half a bandwidth wide."""
+    if samples == 0:
+        return []
+    points = NODES * (boxes // 2 + 2 * REACH) if task.d == 1 else samples
+    passed = _passed(dataclasses.replace(task, m=points, itself=False), on, boxes)
+    return [*_named("mass", passed), elementwise.doubles("mass: mean", on, 12 * points, launches=12)]
 
 
 def _of_two(value: Any) -> tuple[Any, Any]:
@@ -270,6 +311,8 @@ def _passed(task: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_orde
         )
     if task.m == 0:
         return []
+    if task.local:
+        return _local(task, on)
     if task.cells is not None:
         return plane_cost.passed(task, on, task.cells)
     if task.share is not None:
@@ -289,9 +332,10 @@ def _passed(task: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_orde
 
 
 def _local(task: Pass, on: Peaks) -> list[Part]:
-    """Parts of a density with a factor for each point: all pairs by differences, or on a CPU by BLAS in double."""
-    if task.m == 0:
-        return []
+    """Parts of a pass with a factor for each point: all pairs by differences, or on a CPU by BLAS in double."""
+    if task.share is not None and on.backend == "gpu":
+        raise ValueError("share must be None where each point has a factor: such a pass takes all pairs on a GPU")
+    task = dataclasses.replace(task, weighted=True)  # no pair is the same both ways
     # Checked, squared, logarithms taken; exponents' offsets and scales written.
     factors = elementwise.doubles("factors", on, 14 * task.n, launches=12)
     if on.backend == "cpu":

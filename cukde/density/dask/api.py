@@ -86,8 +86,8 @@ def kde(
         periods=periods,
         leave_one_out=leave_one_out,
     )
-    data, sums = _sums(inputs, "sum")
-    return _result(inputs, _with_total(inputs, data, sums, _density, log=core_check.flag("log", log)))
+    data, sums = sums_of(inputs, "sum")
+    return result_of(inputs, with_total(inputs, data, sums, _density, log=core_check.flag("log", log)))
 
 
 def score(
@@ -96,6 +96,7 @@ def score(
     h: Bandwidth,
     *,
     weights: ArrayLike | None = None,
+    local_factors: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
@@ -126,14 +127,15 @@ def score(
         precision,
         deterministic,
         check_finite,
+        local_factors=local_factors,
         rtol=rtol,
         boxes=boxes,
         bounds=bounds,
         periods=periods,
         leave_one_out=leave_one_out,
     )
-    _, sums = _sums(inputs, "moments", ratio=True)
-    return _of_queries(inputs, each("score", _gradient, sums, **_shape(inputs)))
+    _, sums = sums_of(inputs, "moments", ratio=True, of_gradient=True)
+    return of_queries(inputs, each("score", _gradient, sums, **shape_of(inputs)))
 
 
 def density_and_score(
@@ -142,6 +144,7 @@ def density_and_score(
     h: Bandwidth,
     *,
     weights: ArrayLike | None = None,
+    local_factors: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
@@ -173,15 +176,16 @@ def density_and_score(
         precision,
         deterministic,
         check_finite,
+        local_factors=local_factors,
         rtol=rtol,
         boxes=boxes,
         bounds=bounds,
         periods=periods,
         leave_one_out=leave_one_out,
     )
-    data, sums = _sums(inputs, "moments")
-    log_density = _with_total(inputs, data, sums, _log_density)
-    return _result(inputs, log_density), _of_queries(inputs, each("score", _gradient, sums, **_shape(inputs)))
+    data, sums = sums_of(inputs, "moments", of_gradient=True)
+    log_density = with_total(inputs, data, sums, _log_density)
+    return result_of(inputs, log_density), of_queries(inputs, each("score", _gradient, sums, **shape_of(inputs)))
 
 
 def debias(
@@ -192,6 +196,7 @@ def debias(
     steps: int = 1,
     own_point: bool = True,
     weights: ArrayLike | None = None,
+    local_factors: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
@@ -215,11 +220,22 @@ def debias(
     array([-0.8808,  0.8808])
     """
     inputs = arguments(
-        X, X, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes, bounds=bounds, periods=periods
+        X,
+        X,
+        h,
+        weights,
+        precision,
+        deterministic,
+        check_finite,
+        local_factors=local_factors,
+        rtol=rtol,
+        boxes=boxes,
+        bounds=bounds,
+        periods=periods,
     )
     own_point = core_check.flag("own_point", own_point)
     data, sums, _ = _sums_at_data(inputs, score_bandwidth, density_check.steps(steps), own_point=own_point)
-    return _of_queries(inputs, each("debiased", _moved, data, sums, **_shape(inputs)))
+    return of_queries(inputs, each("debiased", _moved, data, sums, **shape_of(inputs)))
 
 
 def sd_kde(
@@ -231,6 +247,7 @@ def sd_kde(
     steps: int = 1,
     own_point: bool = True,
     weights: ArrayLike | None = None,
+    local_factors: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
@@ -264,6 +281,7 @@ def sd_kde(
         precision,
         deterministic,
         check_finite,
+        local_factors=local_factors,
         rtol=rtol,
         debiases=True,
         boxes=boxes,
@@ -278,12 +296,12 @@ def sd_kde(
     moved = each("debiased", inputs.tasks.debiased, data, sums, layout=layout)
     queries = inputs.query_blocks(layout)
     if leave_one_out:
-        sums = _pass(inputs, queries, moved, "sum", None, leave_one_out=True)
+        sums = pass_over(inputs, queries, moved, "sum", None, leave_one_out=True)
         sums = without_own_weight(data, sums, weighted=weights is not None)
     else:
         needed = inputs.needed(whitening, "sum", moved=shifts) if steps == 1 and own_point else None
-        sums = _pass(inputs, queries, moved, "sum", needed)
-    return _result(inputs, _with_total(inputs, moved, sums, _density, log=core_check.flag("log", log)))
+        sums = pass_over(inputs, queries, moved, "sum", needed)
+    return result_of(inputs, with_total(inputs, moved, sums, _density, log=core_check.flag("log", log)))
 
 
 def laplace_kde(
@@ -293,6 +311,7 @@ def laplace_kde(
     *,
     negative: Literal["keep", "clip"] = "keep",
     weights: ArrayLike | None = None,
+    local_factors: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
@@ -326,15 +345,16 @@ def laplace_kde(
         precision,
         deterministic,
         check_finite,
+        local_factors=local_factors,
         rtol=rtol,
         boxes=boxes,
         bounds=bounds,
         periods=periods,
         leave_one_out=leave_one_out,
     )
-    data, sums = _sums(inputs, "laplace")
+    data, sums = sums_of(inputs, "laplace")
     clip = negative == "clip"
-    return _result(inputs, _with_total(inputs, data, sums, _laplace, log=core_check.flag("log", log), clip=clip))
+    return result_of(inputs, with_total(inputs, data, sums, _laplace, log=core_check.flag("log", log), clip=clip))
 
 
 def kernel_sum(
@@ -363,10 +383,10 @@ def kernel_sum(
     """
     core_check.given("V", V)
     inputs = arguments(X, Y, h, None, precision, deterministic, check_finite, V=V, rtol=rtol)
-    _, sums = _sums(inputs, "values")
+    _, sums = sums_of(inputs, "values")
     values: Any = inputs.forms.v
     k = None if values.ndim == 1 else values.shape[1]
-    return _result(inputs, each("values", _values, sums, dtype=inputs.forms.dtype, flat=k is None), k)
+    return result_of(inputs, each("values", _values, sums, dtype=inputs.forms.dtype, flat=k is None), k)
 
 
 def kernel_density(
@@ -383,10 +403,10 @@ def kernel_density(
     """See :func:`cukde.density.kernel_density.kernel_density`."""
     core_check.option("kernel", kernel, KERNELS)
     inputs = arguments(X, Y, h, weights=weights, check_finite=check_finite, rtol=rtol)
-    data, sums = _sums(inputs, "sum", summed=partial(_sums_of_kernel, kernel=kernel))
+    data, sums = sums_of(inputs, "sum", summed=partial(_sums_of_kernel, kernel=kernel))
     log_unit = kernels.log_constant(kernel, inputs.forms.x.shape[1])
-    return _result(
-        inputs, _with_total(inputs, data, sums, _kernel_density, log_unit=log_unit, log=core_check.flag("log", log))
+    return result_of(
+        inputs, with_total(inputs, data, sums, _kernel_density, log_unit=log_unit, log=core_check.flag("log", log))
     )
 
 
@@ -395,21 +415,21 @@ def metric_density(
 ) -> da.Array:
     """Logarithm of a kernel density by one of scikit-learn's distances, with the constant of the euclidean one."""
     inputs = arguments(X, Y, h, weights=weights)
-    data, sums = _sums(inputs, "sum", summed=partial(_sums_by_distance, distance=distance, h=h, kernel=kernel))
+    data, sums = sums_of(inputs, "sum", summed=partial(_sums_by_distance, distance=distance, h=h, kernel=kernel))
     d = inputs.forms.x.shape[1]
     log_unit = -0.5 * d * math.log(2 * math.pi) if kernel == "gaussian" else kernels.log_constant(kernel, d)
-    return _result(inputs, _with_total(inputs, data, sums, _kernel_density, log_unit=log_unit, log=True))
+    return result_of(inputs, with_total(inputs, data, sums, _kernel_density, log_unit=log_unit, log=True))
 
 
-def _sums(inputs: Arguments, output: Output, **options: Any) -> tuple[Blocks, Blocks]:
-    """Blocks of data, and sums over all of them for each block of queries; options of :func:`_pass`."""
+def sums_of(inputs: Arguments, output: Output, **options: Any) -> tuple[Blocks, Blocks]:
+    """Blocks of data, and sums over all of them for each block of queries; options of :func:`pass_over`."""
     whitening = inputs.forms.whitening
     layout = inputs.layout(whitening)
     data = inputs.data_blocks(layout)
     queries = data if inputs.Y is None else inputs.query_blocks(layout)
     if not inputs.leave_one_out:
-        return data, _pass(inputs, queries, data, output, inputs.needed(whitening, output), **options)
-    sums = _pass(inputs, queries, data, output, None, leave_one_out=True, **options)
+        return data, pass_over(inputs, queries, data, output, inputs.needed(whitening, output), **options)
+    sums = pass_over(inputs, queries, data, output, None, leave_one_out=True, **options)
     return data, without_own_weight(data, sums, weighted=inputs.weights is not None)
 
 
@@ -425,7 +445,8 @@ def _sums_at_data(
     density_check.no_rule("score_bandwidth", score_bandwidth)
     whitening = inputs.forms.whitening
     if score_bandwidth is not None:
-        whitening = score_whitening(score_bandwidth, inputs.forms.x.shape[1])
+        factors = inputs.local_factors is not None
+        whitening = score_whitening(score_bandwidth, inputs.forms.x.shape[1], factors=factors)
         if inputs.domain is not None:
             domains_check.bandwidth(whitening.bandwidth, inputs.domain.bounded, "score_bandwidth")
     data = inputs.data_blocks(inputs.layout(whitening))
@@ -438,8 +459,8 @@ def _sums_at_data(
 
     def shifted(points: Blocks, needed: Needed | None) -> Blocks:
         if own_point:
-            return _pass(inputs, data, points, "moments", needed, ratio=True, everywhere=True)
-        sums = _pass(inputs, data, points, "moments", None, everywhere=True, leave_one_out=True)
+            return pass_over(inputs, data, points, "moments", needed, ratio=True, everywhere=True)
+        sums = pass_over(inputs, data, points, "moments", None, everywhere=True, leave_one_out=True)
         return each("limited", _limited, sums, h=whitening.h)
 
     sums = shifted(data, needed)
@@ -450,15 +471,15 @@ def _sums_at_data(
     return data, sums, inputs.shifts(needed, whitening)
 
 
-def _pass(
+def pass_over(
     inputs: Arguments, queries: Blocks, data: Blocks, output: Output, needed: Needed | None, **options: Any
 ) -> Blocks:
     """One pass over the pairs of blocks that are ``needed``; options are those of a pair.
 
     Where ``queries`` are the data, the kernel of two points is the same both ways, and an unordered pair of blocks is
-    taken once; not with weights, nor where every run is to give the same bits, nor by the fast transform of one
-    dimension, which takes no pairs, nor in a domain with images, nor without own terms, nor where the data stay on the
-    host.
+    taken once; not with weights or local factors, nor where every run is to give the same bits, nor by the fast
+    transform of one dimension, which takes no pairs, nor in a domain with images, nor without own terms, nor where the
+    data stay on the host.
     """
     several_columns = inputs.forms.x.shape[1] > 1
     pairs = None if needed is None else needed.pairs
@@ -467,6 +488,7 @@ def _pass(
         and output == "moments"
         and several_columns
         and inputs.weights is None
+        and inputs.local_factors is None
         and not inputs.deterministic
         and inputs.domain is None
         and not options.get("leave_one_out")
@@ -504,7 +526,7 @@ def _quiet() -> Any:
     return np.errstate(divide="ignore", invalid="ignore")
 
 
-def _with_total(inputs: Arguments, data: Blocks, sums: Blocks, finish: Any, **options: Any) -> Blocks:
+def with_total(inputs: Arguments, data: Blocks, sums: Blocks, finish: Any, **options: Any) -> Blocks:
     """Call ``finish`` on merged sums and on the logarithm of all weights."""
     options |= {"whitening": inputs.forms.whitening, "dtype": inputs.forms.dtype}
     total = inputs.log_total(data)
@@ -513,17 +535,17 @@ def _with_total(inputs: Arguments, data: Blocks, sums: Blocks, finish: Any, **op
     return each("density", finish, sums, log_total=total, **options)
 
 
-def _shape(inputs: Arguments) -> dict[str, Any]:
+def shape_of(inputs: Arguments) -> dict[str, Any]:
     """How gradients and points are returned."""
     return {"whitening": inputs.forms.whitening, "dtype": inputs.forms.dtype, "flat": inputs.queries.ndim == 1}
 
 
-def _of_queries(inputs: Arguments, blocks: Blocks) -> da.Array:
+def of_queries(inputs: Arguments, blocks: Blocks) -> da.Array:
     """A result of the shape of the queries."""
-    return _result(inputs, blocks, *inputs.queries.shape[1:])
+    return result_of(inputs, blocks, *inputs.queries.shape[1:])
 
 
-def _result(inputs: Arguments, blocks: Blocks, columns: int | None = None) -> da.Array:
+def result_of(inputs: Arguments, blocks: Blocks, columns: int | None = None) -> da.Array:
     """A result with a row for each query."""
     on_gpu = (a._meta for a in (inputs.X, inputs.queries) if dispatch.is_gpu_array(a._meta))
     meta = next(on_gpu, np.empty(0))

@@ -187,7 +187,7 @@ def completed(block: Block, others: dict[str, Any], layout: Layout, name: str) -
         if v is not None:
             block = block._replace(values=xp.ascontiguousarray(v, dtype=layout.storage))
         if factors is not None and n:
-            narrowest = min(1.0, least_factor(factors)) if layout.check_finite else 1.0
+            narrowest = least_factor(factors) if layout.check_finite else 1.0
             block = block._replace(local_factors=factors.astype(xp.float64, copy=False), narrowest=narrowest)
     return block
 
@@ -383,6 +383,7 @@ def pair(
     rtol: float | None = None,
     everywhere: bool = False,
     leave_one_out: bool = False,
+    of_gradient: bool = False,
     summed: Callable[[Problem], PartialSums] | None = None,
 ) -> PartialSums:
     """Sums over one block of data at one block of queries; ``itself`` says that blocks of one number are the same.
@@ -391,7 +392,8 @@ def pair(
     sum of the pair alone says which images matter: no more are left out than beside the sum of all blocks.
     ``everywhere`` takes queries outside of it where they were brought to, at its ends. With ``leave_one_out`` a row of
     the data adds nothing to the sum at the query of its number; parts of a block are the same rows then, or others.
-    ``summed`` takes the place of the pass for ``output``.
+    With ``of_gradient`` moments are the gradient's, see :class:`cukde.density.sums.PartialSums`. ``summed`` takes the
+    place of the pass for ``output``.
     """
     backend = dispatch.backend(x.points)
     xp = backend.xp
@@ -412,7 +414,16 @@ def pair(
         one = itself and same
         # Debiased data are in double precision, queries in that of the call.
         Y = None if one else backend.asarray(y.points).astype(x.points.dtype, copy=False)
-        options = Options(precision, x.log_weights, centre, radius, deterministic, x.local_factors, rtol)
+        options = Options(
+            precision,
+            x.log_weights,
+            centre,
+            radius,
+            deterministic,
+            x.local_factors,
+            rtol,
+            of_gradient=of_gradient,
+        )
         outside = None if y.outside is None or everywhere else backend.asarray(y.outside)
         problem = Problem(
             backend,
@@ -443,7 +454,7 @@ def none(y: Block, output: Output) -> PartialSums:
 
 def nothing(m: int, d: int, values: Any, output: Output, xp: Any) -> PartialSums:
     """Sums over no data of ``d`` columns and their values at ``m`` queries."""
-    return density_sums.nothing(m, {"moments": d, "values": 0 if values is None else values.shape[1]}.get(output), xp)
+    return density_sums.nothing(m, density_sums.moment_columns(output, d, values) or None, xp)
 
 
 def joined(blocks: list[PartialSums]) -> PartialSums:

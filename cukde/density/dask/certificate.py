@@ -7,11 +7,12 @@ query in a part q of a block of queries, and r the distance from y to a row:
 - it adds at least n_p exp(-m / 2), where m is the mean of r^2 over p, by Jensen's inequality, as exp is convex. At the
   worst y of q, m is the squared distance from the mean of p to the far end of q, and the variance of p.
 
-f(r) is 1 for sums, 1 + max(r, 1) for sums and moments together, and 1 + d/2 + r^2/2 for the absolute terms of the
-Laplace correction; times exp(-r^2 / 2) it is no larger further out. A sum of absolute Laplace terms is at least that of
-n_p exp(-m / 2) times the least absolute value of 1 + d/2 - r^2/2 over p and q. Blocks are left out while the sum of
-what they may add at y is within a tolerance of what all blocks add at least. Gray and Moore (2003) bound boxes of data
-likewise; the lower bound by the mean is sharper than theirs, by the largest distance, where boxes are wide.
+f(r) is 1 for sums, 1 + max(r, 1) for sums and moments together, and 2 + d/2 + r^2/2 for sums and those with the factors
+1 + d/2 - r^2/2 of the Laplace correction together: what follows from that for both is said at the top of
+:mod:`cukde.density.pairs.cpu.skipping.queries`. For sums and moments with the factors 2 + d/2 - r^2/2 it is
+1 + s (2 + d/2 + s^2/2), s = max(r, 2). Times exp(-r^2 / 2) it is no larger further out. Blocks are left out while the
+sum of what they may add at y is within a tolerance of what all blocks add at least. Gray and Moore (2003) bound boxes
+of data likewise; the lower bound by the mean is sharper than theirs, by the largest distance, where boxes are wide.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def needed(
 
     Parameters
     ----------
-    output : {"sum", "moments", "laplace"}
+    output : {"sum", "moments", "laplace", "laplace_moments"}
         See the top.
     itself : bool
         The queries are the data, without weights: each adds 1 to its own sum.
@@ -92,14 +93,16 @@ def needed(
             if start == end:
                 continue
             low, high = queries.low[start:end], queries.high[start:end]
-            near, mean, far = _distances(low, high, data, by, moved)
+            near, mean = _distances(low, high, data, by, moved)
             least = data.log_mass - 0.5 * mean
             most = data.log_mass - 0.5 * near
             if output == "moments":
                 most += np.log1p(np.maximum(np.sqrt(near), 1))
             elif output == "laplace":
-                most += np.log(1 + 0.5 * d + 0.5 * near)
-                least += np.log(np.maximum(np.maximum(1 + 0.5 * d - 0.5 * far, 0.5 * near - 1 - 0.5 * d), 0))
+                most += np.log(2 + 0.5 * d + 0.5 * near)
+            elif output == "laplace_moments":
+                squares = np.maximum(near, 4)
+                most += np.log1p(np.sqrt(squares) * (2 + 0.5 * d + 0.5 * squares))
             log_least[start:end] = np.logaddexp.reduce(least, axis=1)
             if itself:
                 log_least[start:end] = np.maximum(log_least[start:end], 0)
@@ -144,12 +147,12 @@ def _ratio(bandwidth: np.ndarray, of_score: np.ndarray, d: int) -> float:
 
 def _distances(
     low: np.ndarray, high: np.ndarray, data: BlockBoxes, by: Metric, moved: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:
     """Squared distances of parts of queries and of data, (parts of queries, parts of data), with room for rounding.
 
-    The least, the largest over the queries of the mean over the data, and the largest.
+    The least, and the largest over the queries of the mean over the data.
     """
-    near, mean, far = np.zeros((3, len(low), len(data.low)))
+    near, mean = np.zeros((2, len(low), len(data.low)))
     for c, h in enumerate(by.deviations):
         begin, end, lows, highs = low[:, c, None], high[:, c, None], data.low[:, c], data.high[:, c]
         gap = np.maximum(np.maximum(lows - end, begin - highs), 0) / h
@@ -158,16 +161,13 @@ def _distances(
         reach = np.maximum(end - middle, middle - begin)
         reach = (reach + _ROUNDING_OF_MEANS * (np.abs(middle) + highs - lows)) / h
         mean += reach * reach + data.variance[:, c] / h / h
-        furthest = np.maximum(highs - begin, end - lows) / h
-        far += furthest * furthest
     near *= by.least * (1 - _ROUNDING)
     mean *= by.most * (1 + _ROUNDING)
-    far *= by.most * (1 + _ROUNDING)
     if moved is not None:
         # The mean of (r + s)^2 is at most the square of the root of the mean of r^2, and s.
         near = np.maximum(np.sqrt(near) - moved, 0) ** 2
-        mean, far = (np.sqrt(mean) + moved) ** 2, (np.sqrt(far) + moved) ** 2
-    return near, mean, far
+        mean = (np.sqrt(mean) + moved) ** 2
+    return near, mean
 
 
 def _beside(shares: np.ndarray) -> np.ndarray:

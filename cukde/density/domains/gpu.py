@@ -49,7 +49,7 @@ def product_sums(
     with a period 22, or fewer.
     """
     (n, d), m = X.shape, Y.shape[0]
-    k = d if output == "moments" else 0
+    k = d if output == "moments" else int(output == "laplace")
     out = finish.empty(m, k)
     if m == 0:
         return out

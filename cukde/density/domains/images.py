@@ -187,12 +187,13 @@ def _with_images(plain: Problem, domain: Domain, output: Output, plain_sums: Par
     reach = _reach(plain, domain, scales, plain_sums)
     if reach is None:
         return plain_sums
-    if scales.product and _many(reach, plain, columns_of(scales.h_e, domain, reach.unlike)):
+    product = scales.product and output != "laplace_moments"  # which images alone have
+    if product and _many(reach, plain, columns_of(scales.h_e, domain, reach.unlike)):
         Y = plain.X if plain.Y is None else plain.Y
         products: PartialSums = _products(plain.backend).product_sums(
             plain.X, Y, scales.h_e, domain, output, log_weights=plain.options.log_weights, unlike=reach.unlike
         )
-        if products.moments is None or plain.whitening.plain:
+        if output != "moments" or plain.whitening.plain:
             return products
         return products._replace(moments=products.moments / xp.asarray(scales.h_e))  # of whitened coordinates
     check.few_images(reach.combinations)
@@ -230,7 +231,7 @@ class _Scales(NamedTuple):
     linked: np.ndarray  # periodic columns that a covariance links with others
     regression: np.ndarray  # (d, d): of such columns on the free ones
     rounding: float
-    log_factors: float  # minus the logarithm of the least local factor, d times
+    log_factors: float  # minus the logarithm of the least local factor, d times, and once more for a gradient's terms
     product: bool  # whether the kernel is one of columns, the same for all points
 
     @classmethod
@@ -259,7 +260,8 @@ class _Scales(NamedTuple):
         if plain.options.local_factors is not None:
             factors = plain.options.local_factors
             least, largest = map(float, (factors.min(), factors.max()))
-            h_q, h_e, log_factors = h_q * largest, h_e * largest, -d * math.log(least)
+            h_q, h_e = h_q * largest, h_e * largest
+            log_factors = -(d + plain.options.of_gradient) * math.log(least)
             rounding /= least**2
         product = not others.any() and plain.options.local_factors is None
         return cls(h_q, h_e, linked, regression, rounding, log_factors, product)
@@ -273,7 +275,7 @@ def _reach(plain: Problem, domain: Domain, scales: _Scales, plain_sums: PartialS
     """Find the box of the queries and the least sum, and by them the limits; None without a finite query."""
     xp, d = plain.xp, len(domain.low)
     X, Y = plain.X, plain.X if plain.Y is None else plain.Y
-    logs = plain_sums.reference + xp.maximum(xp.log(abs(plain_sums.total)), _LOG_LEAST)
+    logs = plain_sums.reference + xp.maximum(xp.log(plain_sums.total), _LOG_LEAST)
     least = xp.where(xp.isfinite(logs), logs, np.inf).min()
     edges = [f(xp.where(xp.isfinite(A), A, s * np.inf), axis=0) for A in (Y, X) for f, s in ((xp.min, 1), (xp.max, -1))]
     figures = plain.backend.asnumpy(xp.concatenate([*edges, least.reshape(1)]))  # one copy to the host

@@ -15,7 +15,7 @@ from cukde.core.cost.registry import declare
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
 from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
-from cukde.density import check as density_check, results
+from cukde.density import axes as density_axes, check as density_check, results
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls
 from cukde.density.grids import check, cost, exact, plan as grids_plan, transform as grids_transform
@@ -52,7 +52,7 @@ _TIMES = {
 def _shape(arguments: Mapping[str, Any]) -> tuple[tuple[int, ...], list[Any]]:
     """Shape of an output array, and the arrays whose dtypes are promoted to its own."""
     X, _ = density_check.data(arguments["X"], dispatch.backend(arguments["X"]))
-    axes = check.axes(arguments.get("axes"), X.shape[1])
+    axes = density_axes.checked(arguments.get("axes"), X.shape[1])
     return tuple(map(len, axes)), [X, _corners(axes)]
 
 
@@ -189,7 +189,7 @@ def _evaluated(
     with backend.device_of(X):
         x, _ = density_check.data(X, backend)
         d = x.shape[1]
-        grid = check.axes(axes, d)
+        grid = density_axes.checked(axes, d)
         check.algorithm(algorithm, d, log=log)
         problem, _ = prepare(x, _corners(grid), h, weights, *options)
         problem = problem if dtype is None else problem._replace(dtype=dtype)

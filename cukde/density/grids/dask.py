@@ -19,7 +19,7 @@ from cukde.core.dask.devices import computing
 from cukde.core.dask.graph import Blocks, by_tree, each
 from cukde.core.over_dask import is_dask, meta
 from cukde.core.types import ArrayLike, Bandwidth, Domain
-from cukde.density import check as density_check, results
+from cukde.density import axes as density_axes, check as density_check, results
 from cukde.density.arguments import checked
 from cukde.density.dask import blocks as dask_blocks
 from cukde.density.dask.arguments import beside
@@ -76,7 +76,7 @@ def evaluate_grid(
         x = da.from_array(x, chunks=(rows, *x.shape[1:]))
     unknown = unknown_rows(x, w)
     d = density_check.data(stand_in(x, unknown), core_arrays)[0].shape[1]
-    grid = check.axes(axes, d)
+    grid = density_axes.checked(axes, d)
     check.algorithm(algorithm, d, log=log)
     corner = np.zeros((1, d), density_check.result_dtype(*grid))
     forms = checked(core_arrays, stand_in(x, unknown), corner, h, stand_in(w, unknown), precision=precision)

@@ -137,6 +137,8 @@ def _transform(task: Pass, on: Peaks, boxes: int, ordered: bool, in_order: bool)
     plan = _plan(task)
     order = next(o for o in _ORDERS if o >= plan.order)
     columns = task.k + 1
+    two = task.output == "laplace"  # sums, of one column
+    sums = columns + two
     item = float(task.itemsize)
     windows = 2 * plan.reach + 1
     slope = task.output == "moments"
@@ -145,8 +147,9 @@ def _transform(task: Pass, on: Peaks, boxes: int, ordered: bool, in_order: bool)
         parts.append(_masses(task, on))
     moments = columns * float(task.n)
     served = columns * float(task.m)
-    results = 8.0 * (1 + slope + task.k)
-    loaded = order * (1 + slope) + _LOADED * order
+    results = 8.0 * (sums + slope)
+    powers = order * (1 + two)
+    loaded = powers * (1 + slope) + _LOADED * powers
     return [
         *parts,
         Part("wait for the data's ends", cycles=_TRANSFORM * on.clock, launches=1),
@@ -162,18 +165,18 @@ def _transform(task: Pass, on: Peaks, boxes: int, ordered: bool, in_order: bool)
         ),
         Part(
             "translate",
-            16.0 * boxes * order * columns,
-            {"float64": 2.0 * columns * boxes * windows * order**2},
-            8.0 * boxes * windows * order * columns,
-            footprint=8.0 * boxes * order * columns,
-            blocks=float(boxes * columns),
+            16.0 * boxes * order * sums,
+            {"float64": 2.0 * sums * boxes * windows * order**2},
+            8.0 * boxes * windows * order * sums,
+            footprint=8.0 * boxes * order * sums,
+            blocks=float(boxes * sums),
             resident=16,
         ),
         Part(
             "evaluate",
             (item + results) * task.m,
             {
-                "float64": 2 * served * (order * (1 + slope) + _QUERY_F64 + _END_F64),
+                "float64": 2 * served * (powers * (1 + slope) + _QUERY_F64 + _END_F64),
                 "instruction": served * (loaded + _QUERY + _END),
             },
         ),
@@ -219,17 +222,20 @@ def _near_field(task: Pass, columns: int, in_order: bool) -> list[Part]:
 def _transform_on_cpu(task: Pass, boxes: int) -> list[Part]:
     plan = _plan(task)
     columns = task.k + 1
+    corrected = task.output == "laplace"  # by two powers more, and a sum beside
     slope = task.output == "moments"
-    windows = 2 * plan.reach + 1
+    windows, powers = 2 * plan.reach + 1, plan.order + 2 * corrected
     points = float(task.itemsize) * task.n
     parts = (
         Part("boxes", 3 * points + 16.0 * task.n, {"scalar": float(_PLACE_CPU * task.n)}),
         Part("moments", 8.0 * task.n * columns, {"float64": 2.0 * columns * plan.order * task.n}),
-        Part("translate", 16.0 * boxes * plan.order, {"float64": 2.0 * columns * boxes * windows * plan.order**2}),
+        Part(
+            "translate", 16.0 * boxes * plan.order, {"float64": 2.0 * columns * boxes * windows * plan.order * powers}
+        ),
         Part(
             "evaluate",
-            (task.itemsize + 8.0 * (1 + slope + task.k)) * task.m,
-            {"scalar": float(columns * task.m) * (2 * plan.order * (1 + slope) + _PLACE_CPU)},
+            (task.itemsize + 8.0 * (1 + slope + corrected + task.k)) * task.m,
+            {"scalar": float((columns + corrected) * task.m) * (2 * plan.order * (1 + slope) + _PLACE_CPU)},
         ),
     )
     return [dataclasses.replace(part, efficiency=_CPU_EFFICIENCY) for part in parts]

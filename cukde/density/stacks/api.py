@@ -21,7 +21,7 @@ from cukde.density import check as density_check, results, rules_by_name
 from cukde.density.options import Options
 from cukde.density.problem import Problem, log_weights, moved, quiet
 from cukde.density.stacks import check
-from cukde.density.sums import PartialSums, to_density
+from cukde.density.sums import PartialSums, moment_columns, to_density
 from cukde.density.whitening import Whitening
 
 
@@ -136,9 +136,9 @@ class Stack(NamedTuple):
             Y = X if self.Y is None else self.whitening.apply(self.Y, options.centre, self.xp)
             log_weights, precision = options.log_weights, options.precision
             return stacks.partial_sums(X, Y, self.whitening.h, output, log_weights=log_weights, precision=precision)
-        xp, k = self.xp, (d,) if output == "moments" else ()
+        xp, k = self.xp, moment_columns(output, d)
         if b == 0:
-            return PartialSums(xp.zeros((0, m)), xp.zeros((0, m)), xp.zeros((0, m, *k)) if k else None)
+            return PartialSums(xp.zeros((0, m)), xp.zeros((0, m)), xp.zeros((0, m, k)) if k else None)
         parts = [self._member(i).sums(output, ratio=ratio) for i in range(b)]
         return PartialSums(*(None if arrays[0] is None else xp.stack(arrays) for arrays in zip(*parts, strict=True)))
 

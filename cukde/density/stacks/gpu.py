@@ -88,7 +88,8 @@ def partial_sums(
     dtype = np.promote_types(X.dtype, Y.dtype)
     X, Y = (cp.ascontiguousarray(A, dtype=dtype) for A in (X, Y))
     (b, n, d), m = X.shape, Y.shape[1]
-    out = PartialSums(cp.empty((b, m)), cp.empty((b, m)), cp.empty((b, m, d)) if output == "moments" else None)
+    k = {"sum": 0, "moments": d, "laplace": 1}[output]
+    out = PartialSums(cp.empty((b, m)), cp.empty((b, m)), cp.empty((b, m, k)) if k else None)
     if log_weights is not None:
         log_weights = cp.ascontiguousarray(cp.broadcast_to(log_weights, (b, n)))
     for first in range(0, b if m else 0, _MOST_MEMBERS):

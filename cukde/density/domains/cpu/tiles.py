@@ -90,16 +90,18 @@ def add(exponents: Any, sizes: Any, derivatives: Any, output: Any, shift: Any, t
         shift[i] = settled
         row_sum = 0.0
         for j in range(n):
-            terms[j] = _exp2(exponents[i, j] + settled) * sizes[i, j]
+            term = _exp2(exponents[i, j] + settled) * sizes[i, j]
+            terms[j] = term
+            row_sum += term
+        total[i] = total[i] * rescale + row_sum
         if output == LAPLACE:
             for k in range(derivatives.shape[0]):
                 for j in range(n):
                     sizes[i, j] = derivatives[k, i, j] + (0.0 if k == 0 else sizes[i, j])
+            corrected = 0.0
             for j in range(n):
-                terms[j] *= 1.0 - sizes[i, j]
-        for j in range(n):
-            row_sum += terms[j]
-        total[i] = total[i] * rescale + row_sum
+                corrected += terms[j] * (1.0 - sizes[i, j])
+            moments[i, 0] = moments[i, 0] * rescale + corrected
         if output == MOMENTS:
             for k in range(derivatives.shape[0]):
                 first = 0.0

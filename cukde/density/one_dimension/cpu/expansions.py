@@ -1,6 +1,7 @@
 """Numba kernels of the one-dimensional fast Gauss transform; see :mod:`cukde.density.one_dimension.plan`.
 
-Shapes: K boxes of data, T boxes of queries, C columns (the weight first, then each of the values), P powers.
+Shapes: K boxes of data, T boxes of queries, C columns (the weight first, then each of the values), P powers, Q sums at
+queries (one of each column, and the Laplace-corrected one).
 """
 
 from __future__ import annotations
@@ -98,11 +99,11 @@ def translate(
     B: Any,
     accepted: Any,
 ) -> None:
-    """Write B (T, C, P) of those of the ``selected`` boxes of queries that are accepted, and whether they are.
+    """Write B (T, C, L) of those of the ``selected`` boxes of queries that are accepted, and whether they are.
 
-    ``table`` is T[o, k, l], ``whole`` (C,) the mass of all points. For the distribution function ``before`` (K + 1,) is
-    that left of each box, all of which counts; otherwise it is empty. Boxes with so few pairs that summing them is less
-    work, at ``pair`` multiply-adds each, are not accepted either.
+    ``table`` is T[o, k, l] for l < L, ``whole`` (C,) the mass of all points. For the distribution
+    function ``before`` (K + 1,) is that left of each box, all of which counts; otherwise it is empty.
+    Boxes with so few pairs that summing them is less work, at ``pair`` multiply-adds each, are not accepted either.
     """
     reach = error.size // 2
     columns, order = M.shape[1], M.shape[2]
@@ -130,7 +131,7 @@ def translate(
 
 @njit(**_FUSED)
 def _horner(B: Any, c: Any, t: Any, u: Any) -> Any:
-    """Values of the polynomials of column ``c`` and four rows ``t`` of B (T, C, P), each at a point of its own.
+    """Values of the polynomials of sum ``c`` and four rows ``t`` of B (T, Q, P), each at a point of its own.
 
     One polynomial waits for each of its own steps; four beside each other keep the processor busy: 2.6 times faster.
     """
@@ -172,7 +173,7 @@ def evaluate(
 ) -> Any:
     """Write the sums of queries whose box is accepted, (m,), and (m, k) moments; return 0 if no query is left.
 
-    With ``slope`` not 0, moments are ``slope`` times the derivative of the first column; otherwise the other columns.
+    With ``slope`` not 0, moments are ``slope`` times the derivative of the first sum; otherwise the other sums.
     """
     m, left = y.size, 0
     if targets.size == 0:

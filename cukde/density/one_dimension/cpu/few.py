@@ -82,6 +82,8 @@ def _sums(
     precision = options.precision
     if output == "cdf" and takes_pairs(len(X), len(Y), output):
         return cdf_pairs.sums(X, Y, h, options.log_weights, arrays)
+    if output == "laplace_moments":
+        return None
     smallest, largest = one_dimension_plan.BANDWIDTHS
     if not one_dimension_plan.serves(precision, options.rtol) or not smallest < h < largest:
         return None
@@ -124,7 +126,7 @@ class _Tables(NamedTuple):
     """A plan, and its tables in the order of the boxes around a box of queries, from the left."""
 
     plan: Plan
-    translation: np.ndarray  # (boxes * P, P): of moments, a box after the other, to powers
+    translation: np.ndarray  # (boxes * P, L): of moments, a box after the other, to powers
     error: np.ndarray  # (boxes,)
     least: np.ndarray  # (boxes,)
 
@@ -132,7 +134,7 @@ class _Tables(NamedTuple):
 @functools.lru_cache(64)
 def _tables(h: float, output: Output, tolerance: float) -> _Tables:
     plan = one_dimension_plan.plan(h, output, tolerance)
-    translation = np.ascontiguousarray(plan.translation[::-1].transpose(0, 2, 1)).reshape(-1, plan.order)
+    translation = np.ascontiguousarray(plan.of_total[::-1].transpose(0, 2, 1)).reshape(-1, plan.of_total.shape[1])
     return _Tables(plan, translation, plan.error[::-1].copy(), plan.least[::-1].copy())
 
 
@@ -206,9 +208,9 @@ def _windows(table: np.ndarray, rows: np.ndarray, boxes: int) -> np.ndarray:
 
 
 def _translated(boxes: _Boxes, occupied: np.ndarray, tables: _Tables, output: Output) -> tuple[np.ndarray, np.ndarray]:
-    """Return B (C, P, T) of boxes of queries, and which of them are within the bound."""
+    """Return B (Q, P, T) of boxes of queries, with Q sums of each, and which of them are within the bound."""
     plan, count = tables.plan, len(tables.error)
-    B = np.empty((len(boxes.M), plan.order, len(occupied)))
+    B = np.empty((len(boxes.M), tables.translation.shape[1], len(occupied)))
     accepted = np.ones(len(occupied), bool)
     step = max(1, _PRODUCTS_OF_BLOCK // tables.translation.size)
     for c, (M, mass) in enumerate(zip(boxes.M, boxes.mass, strict=True)):
@@ -222,6 +224,8 @@ def _translated(boxes: _Boxes, occupied: np.ndarray, tables: _Tables, output: Ou
             rows = slice(start, start + step)
             B[c, :, rows] = (_windows(M, occupied[rows], count) @ tables.translation).T
         B[c, 0] += to_left
+    if output == "laplace":
+        B = np.stack([B[0, : plan.order], plan.corrected(B[0].T).T])
     return B, accepted
 
 

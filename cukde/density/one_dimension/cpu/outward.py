@@ -199,9 +199,9 @@ def outward(
     """
     columns, rho = whole.size, 0.5 * width / h
     u, e = np.empty(_STRIP), np.empty(_STRIP)
-    # What is summed beside the highest exponent: squares; absolute terms of each column, first the kernels; moments.
-    state, left = np.empty(1 + columns + moments.shape[1]), np.empty(columns)
-    size, sums = state[1 : 1 + columns], state[1 + columns :]
+    # What is summed beside the highest exponent: absolute terms of each column, first the kernels; moments, or squares.
+    state, left = np.empty(columns + moments.shape[1]), np.empty(columns)
+    size, sums = state[:columns], state[columns:]
     # Tilted moments of the boxes last seen, each in the slot of its number.
     owner, tilt = np.full(_SLOTS, -1, np.int64), np.empty(_SLOTS)
     tilted, sizes, tops = np.empty((_SLOTS, columns, order)), np.empty((_SLOTS, columns)), np.empty(_SLOTS)
@@ -248,7 +248,7 @@ def outward(
                 if output == MOMENTS:
                     sums[0] += scale * (first - offset * value)
                 elif output == LAPLACE:
-                    state[0] += scale * 0.5 * (offset * offset * value - 2 * offset * first + second)
+                    sums[0] += scale * 0.5 * (offset * offset * value - 2 * offset * first + second)
                 elif output == VALUES:
                     for c in range(V.shape[0]):
                         sums[c] += scale * _taylor(tilted[slot, c + 1], t)[0]
@@ -261,10 +261,8 @@ def outward(
                     top = _exponents(x[start:stop], query, h, log_w, u, e)
                     highest = _raised(state, highest, top)
                     size[0] += _kernels(e, highest, count)
-                    if output == MOMENTS:
+                    if output in (MOMENTS, LAPLACE):
                         sums[0] += _weighted(e, u, count, output)
-                    elif output == LAPLACE:
-                        state[0] += _weighted(e, u, count, output)
                     elif output == VALUES:
                         for c in range(V.shape[0]):
                             s, absolute = _product(e, V[c, start:stop])
@@ -273,7 +271,9 @@ def outward(
             for c in range(columns):
                 # What is left of a mass keeps what rounding may have hidden of it.
                 left[c] = max(left[c] - mass[b, c], 1e-15 * whole[c])
-        reference[i] = highest
-        total[i] = 1.5 * size[0] - state[0] if output == LAPLACE else size[0]
-        for c in range(sums.size):
-            moments[i, c] = h * sums[c] if output == MOMENTS else sums[c]
+        reference[i], total[i] = highest, size[0]
+        if output == LAPLACE:
+            moments[i, 0] = 1.5 * size[0] - sums[0]
+        else:
+            for c in range(sums.size):
+                moments[i, c] = h * sums[c] if output == MOMENTS else sums[c]

@@ -19,7 +19,7 @@ from cukde.density.one_dimension.cpu import boxes as one_dimension_boxes, cdf, e
 from cukde.density.one_dimension.plan import Plan
 from cukde.density.options import LOG_ZERO, Options
 from cukde.density.pairs.cpu import passes as pairs_passes
-from cukde.density.sums import Epilogue, Output, PartialSums, debiased
+from cukde.density.sums import Epilogue, Output, PartialSums, debiased, moment_columns
 
 _OUTPUT = {"sum": outward.SUM, "moments": outward.MOMENTS, "laplace": outward.LAPLACE, "values": outward.VALUES}
 
@@ -124,7 +124,7 @@ class _Transform(NamedTuple):
     @property
     def moments(self) -> int:
         """Columns of moments."""
-        return 1 if self.output == "moments" else len(self.values)
+        return len(self.values) if self.output == "values" else moment_columns(self.output, 1)
 
     def run(self, finish: Finish) -> None:
         """Hand the sums of all queries to ``finish``, some rows at a time, in several threads."""
@@ -137,9 +137,9 @@ class _Transform(NamedTuple):
             before, after = np.empty(len(boxes.ids) + 1), np.empty(len(boxes.ids) + 1)
             cdf.accumulate(self.mass[:, 0], before, after)
             cost *= _CDF_COST
-        B = np.zeros((len(places.ids), *self.M.shape[1:]))
+        table = np.ascontiguousarray(plan.of_total.transpose(0, 2, 1))
+        B = np.zeros((len(places.ids), self.M.shape[1], table.shape[2]))
         accepted = np.zeros(len(places.ids), np.bool_)
-        table = np.ascontiguousarray(plan.translation.transpose(0, 2, 1))
         occupied = np.flatnonzero(places.counts)
 
         source, bounds = (boxes.ids, boxes.starts), (plan.error, plan.least, plan.beyond, plan.tolerance)
@@ -174,6 +174,8 @@ class _Transform(NamedTuple):
             finish(rows, reference, total, moments)
 
         threads.run(translate, one_dimension_boxes.chunks(len(occupied), 64))
+        if self.output == "laplace":
+            B = np.concatenate([B[..., : plan.order], plan.corrected(B)], axis=1)
         m = len(self.y)
         left = np.concatenate(threads.run(sums, [slice(i, min(i + _QUERIES, m)) for i in range(0, m, _QUERIES)]))
         left = left[np.argsort(self.y[left], kind="stable")]
@@ -187,6 +189,8 @@ def _transform(
     precision, log_weights = options.precision, options.log_weights
     x, y = X.reshape(-1), (X if Y is None else Y).reshape(-1)
     cost = _CDF_COST if output == "cdf" else 1
+    if output == "laplace_moments":
+        return None
     if not one_dimension_plan.serves(precision, options.rtol) or len(x) * len(y) * cost <= _FEW_PAIRS:
         return None
     smallest, largest = one_dimension_plan.BANDWIDTHS

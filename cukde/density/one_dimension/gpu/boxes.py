@@ -133,9 +133,10 @@ def order(plan: Plan) -> int:
 
 @functools.lru_cache(32)
 def table(h: float, output: Output, tolerance: float, context: tuple[int, int]) -> Any:
-    """Return error, least and translation [offset, k, l] of a plan, in one array on a device."""
+    """Return error, least and translations [sum, offset, k, l] of a plan, in one array on a device."""
     plan = one_dimension_plan.plan(h, output, tolerance)
-    powers = order(plan)
-    T = np.zeros((len(plan.error), powers, powers))
-    T[:, : plan.order, : plan.order] = plan.translation.transpose(0, 2, 1)
+    powers, translations = order(plan), plan.translations(output)
+    T = np.zeros((len(translations), len(plan.error), powers, powers))
+    for to, translation in zip(T, translations, strict=True):
+        to[:, : plan.order, : plan.order] = translation.transpose(0, 2, 1)
     return cp.asarray(np.concatenate((plan.error, plan.least, T.reshape(-1))))

@@ -171,11 +171,13 @@ def _first_from(ids, boxes, least):  # type: ignore[no-untyped-def]
 
 @functools.cache
 def translate(order: int) -> Any:
-    """Make the kernel that turns moments into expansions B[column, target, l] about targets; a block takes one.
+    """Make the kernel that turns moments into expansions B[sum, target, l] about targets; a block takes one.
+
+    Sums are those of the columns; of one column there may be a second one, by another translation.
 
     A target that is not accepted, see :mod:`cukde.density.one_dimension.plan`, gets NaN. Targets are the boxes
     ``target_ids``, or follow each other from ``first_target``. ``table`` holds error, least and, with l last, the
-    translation of a plan; ``masses`` those of the columns, but for the first without weights, which is n. With
+    translations of a plan; ``masses`` those of the columns, but for the first without weights, which is n. With
     ``cumulative``, of the distribution function, what lies to the left of all sources counts whole, and ``masses``
     (n + 1,) are those left of each datum.
     """
@@ -210,7 +212,8 @@ def translate(order: int) -> Any:
         parts = cuda.shared.array(items, float64)
         accepted = cuda.shared.array(1, int64)
         thread, threads = cuda.threadIdx.x, cuda.blockDim.x
-        target, column = cuda.blockIdx.x, cuda.blockIdx.y
+        target, number = cuda.blockIdx.x, int64(cuda.blockIdx.y)  # of the sum
+        column = min(number, int64(S.shape[0]) - 1)
         id_of_target = target_ids[target] if listed else first_target + target
         if listed:
             low = _first_from(ids, boxes, id_of_target - reach)
@@ -234,12 +237,13 @@ def translate(order: int) -> Any:
         cuda.syncthreads()
 
         width = 2 * reach + 1  # of a row of the table
+        translation = 2 * width + (number - column) * width * powers * powers
         for item in range(thread, items, threads):
             part = item // powers
             power = item - part * powers
             total = 0.0
             for source in range(part, sources, _PARTS):
-                row = 2 * width + offsets[source] * powers * powers + power
+                row = translation + offsets[source] * powers * powers + power
                 for k in range(powers):
                     total += table[row + k * powers] * gathered[source * entries + k]
             parts[item] = total
@@ -264,6 +268,6 @@ def translate(order: int) -> Any:
             total = to_left if power == 0 else 0.0
             for part in range(_PARTS):
                 total += parts[part * powers + power]
-            B[column, target, power] = total if accepted[0] else math.nan
+            B[number, target, power] = total if accepted[0] else math.nan
 
     return translate

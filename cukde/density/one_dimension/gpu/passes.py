@@ -79,21 +79,25 @@ def partial_sums(
     """Sum kernels of the data ``X`` (n, 1) at the queries ``Y`` (m, 1), or at the data where it is None.
 
     Arguments and results are those of :func:`cukde.density.pairs.gpu.passes.partial_sums`; every run gives the same
-    bits.
+    bits. Output "laplace_moments" is theirs.
 
     Notes
     -----
     Waits for the device once, for the centre or the range of the data, and again where most boxes are empty. While a
     stream is captured nothing may wait: then all pairs are summed.
     """
+    if output == "laplace_moments":
+        from cukde.density.pairs.gpu import passes as pairs_passes  # no other call needs them
+
+        return pairs_passes.partial_sums(X, Y, h, output, options)
     arguments = _pose(X, Y, h, options)
     if output == "cdf":
         return _distribution(arguments)
-    k = {"moments": 1, "values": 0 if values is None else values.shape[1]}.get(output, 0)
+    k = {"moments": 1, "laplace": 1, "values": 0 if values is None else values.shape[1]}.get(output, 0)
     if arguments.m == 0:
         return finish.empty(0, k)
     out = cp.empty((2 + k, arguments.m))
-    _run(arguments, output, values, _End("moments" if output == "moments" else "sums", out))
+    _run(arguments, output, values, _End(output if output in ("moments", "laplace") else "sums", out))
     return PartialSums(out[0], out[1], cp.ascontiguousarray(out[2:].T) if k else None)
 
 
@@ -190,7 +194,7 @@ def specialisations() -> Iterator[Specialisation]:
         (double, "float64"),
         (0, "float64"),
     ):
-        for end in ("sums", "moments", "shift", "cdf")[: 4 if powers else 3]:
+        for end in ("sums", "moments", "laplace", "shift", "cdf")[: 5 if powers else 4]:
             yield Specialisation(one_dimension_queries.evaluate, (powers, end, dtype, "float64"))
         for result in ("float32", "float64")[: 1 if dtype == "float32" else 2]:
             yield Specialisation(one_dimension_queries.evaluate, (powers, "density", dtype, result))
@@ -354,6 +358,7 @@ def _transform(
     n, dtype = points.x.size, _NAMES[points.x.dtype]
     powers = one_dimension_boxes.order(plan)
     columns = 1 if points.values is None else 1 + points.values.shape[1]
+    sums = 2 if output == "laplace" else columns
     weighted, listed = points.log_weights is not None, boxes.ids is not None
     # What is not there is not read: another array of the type stands for it.
     table = one_dimension_boxes.table(plan.bandwidth, output, plan.tolerance, numba_cuda.place())
@@ -378,7 +383,7 @@ def _transform(
             first_target, targets = boxes.first - plan.reach, boxes.number + 2 * plan.reach
         starts = cp.empty(boxes.number + 1, np.int64)
         moments = cp.empty((columns, chunks + boxes.number, powers + 1))
-        expansions = cp.empty((columns, targets, powers))
+        expansions = cp.empty((sums, targets, powers))
         launch(
             numba_cuda.Specialisation(one_dimension_expansions.bounds, (dtype,)),
             _grid(boxes.number + 1),
@@ -394,7 +399,7 @@ def _transform(
         )
         launch(
             numba_cuda.Specialisation(one_dimension_expansions.translate, (powers,)),
-            (targets, columns),
+            (targets, sums),
             _MORE * _THREADS,
             *(moments, ids, starts, target_ids, masses, table, expansions, n, chunk, boxes.number, boxes.first),
             *(first_target, plan.reach, plan.tolerance, plan.beyond, weighted, listed, output == "cdf"),
@@ -403,7 +408,7 @@ def _transform(
         powers,
         (y, x, log_weights, values, target_ids, masses, expansions),
         (first_target, plan.width, 1 / plan.width, plan.bandwidth, plan.tolerance, 0.0),
-        (columns, weighted, output == "laplace", listed),
+        (columns, weighted, listed),
     )
 
 
@@ -486,7 +491,7 @@ def _sum_pairs(arguments: _Arguments, output: Output, values: Any | None, end: _
         0,
         (y, x, log_weights, values, empty, empty, sums),
         (0.0, 1.0, 1.0, arguments.h, 1.0, _LEAST[real]),
-        (columns, weighted, output == "laplace", False),
+        (columns, weighted, False),
     )
 
 

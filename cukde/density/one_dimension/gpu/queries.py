@@ -38,21 +38,22 @@ _TERMS = 64  # that a thread of it adds up in the arithmetic of the pairs, befor
 def evaluate(order: int, end: str, points: str, result: str) -> Any:
     """Make the kernel that ends a pass; a thread takes a query.
 
-    ``source`` are expansions B[column, target, l] where there is an ``order``, and sums (split, entry, query) where it
-    is 0, in the data's own order; entries are a column each, but for "moments" (sum, moment) and the Laplace-corrected
-    kernel (sum, sum of exponents).
+    ``source`` are expansions B[sum, target, l] where there is an ``order``, and sums (split, entry, query) where it is
+    0, in the data's own order. Sums and entries are a column each; but "laplace" has the sum and that with Laplace
+    factors, over pairs the sum and that of exponents, and "moments" over pairs sum and moment.
 
     What is written to ``out``, by ``end``::
 
         "sums"     reference, total, and a row for each column of values
         "moments"  reference, total, moments
+        "laplace"  reference, total, sum with Laplace factors
         "density"  exp(constant) times the sum, or the logarithm of that
         "shift"    the query moved by ``constant`` times moments / total
         "cdf"      reference, total; ``masses`` are those left of each datum, where there are weights
     """
     of_pairs = order == 0
     powers = order
-    with_moments = end in ("moments", "shift")
+    with_moments, with_laplace = end in ("moments", "shift"), end == "laplace"
     with_density, with_shift = end == "density", end == "shift"
     with_cdf = end == "cdf"
     outward = _outward_cdf if with_cdf else _outward
@@ -77,7 +78,6 @@ def evaluate(order: int, end: str, points: str, result: str) -> Any:
         largest,
         columns,
         weighted,
-        laplace,
         listed,
         logarithm,
     ):
@@ -106,21 +106,26 @@ def evaluate(order: int, end: str, points: str, result: str) -> Any:
                     total = 0.0
                     for split in range(source.shape[0]):
                         total += source[split, column, i]
-                    if with_moments or laplace:
+                    if with_moments or with_laplace:
                         for split in range(source.shape[0]):
                             moment += source[split, 1, i]
                     served = total >= least if column == 0 else reference_of_all == 0.0
-                    if laplace:
-                        total = 1.5 * total + moment
+                    if with_laplace:
+                        moment += 1.5 * total
                     if not served:
                         total = math.nan
             elif target >= 0:
                 total = source[column, target, powers - 1]
+                if with_laplace:
+                    moment = source[1, target, powers - 1]
                 for k in range(powers - 1):
                     if with_moments:
                         moment = moment * beta + total
+                    if with_laplace:
+                        moment = moment * beta + source[1, target, powers - 2 - k]
                     total = total * beta + source[column, target, powers - 2 - k]
-                moment *= h * h * (2.0 * per_width)
+                if with_moments:
+                    moment *= h * h * (2.0 * per_width)
             lacking = int32(1) if inside and math.isnan(total) else int32(0)
             waiting[thread] = lacking
             if cuda.syncthreads_count(lacking) > 0:
@@ -141,7 +146,7 @@ def evaluate(order: int, end: str, points: str, result: str) -> Any:
                             h,
                             tolerance,
                             weighted,
-                            laplace,
+                            with_laplace,
                             of_pairs,
                         )
                         if thread == other:
@@ -156,7 +161,7 @@ def evaluate(order: int, end: str, points: str, result: str) -> Any:
                     reference_of_all = reference
                     out[0, i] = reference
                     out[1, i] = total
-                    if with_moments:
+                    if with_moments or with_laplace:
                         out[2, i] = moment
                 else:
                     out[1 + column, i] = total * math.exp(min(reference - reference_of_all, _LARGEST_FACTOR))
@@ -326,7 +331,7 @@ def _target_of(target_ids, box):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True, inline="always")
 def _outward(query, x, log_weights, masses, values, column, mass, h, tolerance, weighted, laplace, unordered):  # type: ignore[no-untyped-def]
-    """Reference, total and moment of one query, by all threads of the block.
+    """Reference, total and moment of one query, or the sum with Laplace factors, by all threads of the block.
 
     They take a stretch of the data next to what they have taken, on the nearer side, twice as many each time.
     """
@@ -370,8 +375,8 @@ def _outward(query, x, log_weights, masses, values, column, mass, h, tolerance, 
                 reference = exponent
             kernel = math.exp(exponent - reference)
             size += kernel * abs(value)
-            moment += kernel * difference
-            total += kernel * ((1.5 - 0.5 * u * u) if laplace else value)
+            moment += kernel * ((1.5 - 0.5 * u * u) if laplace else difference)
+            total += kernel * value
 
         references[thread] = reference
         totals[thread] = total
@@ -399,7 +404,7 @@ def _outward(query, x, log_weights, masses, values, column, mass, h, tolerance, 
         u = max(0.0, min(to_left, to_right)) / h
         enough = left == 0 and right == n
         if not enough and size_of_all > 0.0:
-            log_most = log_left + math.log(1.5 + 0.5 * u * u) - 0.5 * u * u
+            log_most = log_left + math.log(2.5 + 0.5 * u * u) - 0.5 * u * u  # of terms times 1 + |factor|
             enough = log_most <= log_tolerance + merged[0] + math.log(size_of_all)
     return merged
 

@@ -108,7 +108,7 @@ def f64(task: Pass, on: Peaks) -> list[Part]:
     # operands. Each pair takes 12 instructions of the float64 pipe and 4 others for a power, and its sum.
     tensor = depth / 8 + width / 8
     loads = (depth / 8 + 2 + width / 4) / shape["row_tiles"]
-    instructions = (tensor + loads + 4) / 4 + 17 + 2 * laplace
+    instructions = (tensor + loads + 4) / 4 + 17 + 3 * laplace
     warps = shape["blocks"] * shape["warps"]
     return [
         Part("prepare", task.point_bytes + operands, cycles=elementwise.short()),
@@ -118,7 +118,7 @@ def f64(task: Pass, on: Peaks) -> list[Part]:
             {
                 "tensor_f64": 2.0 * (depth + width) * pairs,
                 "exponential_f64": pairs,
-                "float64": (2 + 4 * laplace) * pairs,
+                "float64": (2 + 6 * laplace) * pairs,
                 "instruction": instructions * pairs,
             },
             operands + results + column_blocks * -(-task.m // queries) * 8.0 * (depth + 1 + columns) * rows,

@@ -42,6 +42,7 @@ class Pass:
     rtol: float | None = None  # see cukde/density/options.py
     share: float | None = None  # of pairs, where the pass leaves out others
     cells: int | None = None  # of queries, where the plane's transform takes the pass
+    local: bool = False  # each point has its own factor of the bandwidth
 
     @property
     def pairs(self) -> float:
@@ -71,7 +72,7 @@ class Pass:
     @property
     def result_bytes(self) -> float:
         """Bytes of the sums of all queries."""
-        return 8.0 * self.m * (2 + self.columns)
+        return 8.0 * self.m * (2 + self.columns + (self.output == "laplace"))
 
 
 def engine(task: Pass, capability: tuple[int, int]) -> Engine:

@@ -93,9 +93,12 @@ def ordered(task: Pass, on: Peaks) -> list[Part]:
     soft = _POLYNOMIALS.get(depth, 0) / 16 if count == 1 and width == 0 else 0.0
     first = 2 * (1 + count * groups)
     power = 8 * (1 - soft) + 8 * soft * _POLYNOMIAL
-    total = 1 if own else 8  # a product with ones, or an addition each
-    check = 8 * reference + 8 * (task.output == "laplace" and task.weighted)
-    fragments = 2 + width // 2 + 4 * own  # of a row tile's sums, added to those of all tiles once for each tile
+    laplace = task.output == "laplace"
+    total = 1 if own else 8 * (1 + laplace)  # a product with ones, or an addition each; of two sums
+    check = 8 * reference + 8 * (laplace and task.weighted)
+    fragments = (
+        2 + 2 * laplace + width // 2 + 4 * own
+    )  # of a row tile's sums, added to those of all tiles once for each tile
     second = (4 + 20 * (seconds > 1)) * (width > 0) + width // 8 * seconds
     moved = 2 * fragments * 16 / shape["tile"]
     instructions = (first + power + total + check + second + moved + (loads + _LOOP) / row_tiles) / 8
@@ -104,7 +107,7 @@ def ordered(task: Pass, on: Peaks) -> list[Part]:
     row_bytes = terms * 2 * depth + 16 + 4 * columns
     data = operand_bytes(task.n, task.d, terms, 16) + 4 * padded(task.n) * columns * blocks
     asked = operand_bytes(0 if task.itself else task.m, task.d, terms, 16)
-    left = 4.0 * task.m * (1 + reference + width * blocks)
+    left = 4.0 * task.m * (1 + laplace + reference + width * blocks)
     parts = [_prepared(task, data - 4 * padded(task.n) * columns * blocks + asked)]
     if task.output == "values":
         parts.append(_values_prepared(task, columns * blocks))

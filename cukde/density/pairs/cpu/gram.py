@@ -34,12 +34,54 @@ def add_sums(queries: Any, data: Any, memory: Any, step: int, shift: Any, total:
 
 @njit(**_JIT)
 def add_laplace(
-    queries: Any, data: Any, log2_weights: Any, constant: float, memory: Any, step: int, shift: Any, total: Any
+    queries: Any,
+    data: Any,
+    log2_weights: Any,
+    constant: float,
+    memory: Any,
+    step: int,
+    shift: Any,
+    total: Any,
+    moments: Any,
 ) -> None:
-    """Add the sums of weights times Laplace factors, see :func:`tiles.weigh_laplace`."""
+    """Add the sums of weights, and of weights times Laplace factors, see :func:`tiles.weigh_laplace`."""
     for start in range(0, data.shape[0], step):
         tile = _exponents(queries, data[start : start + step], memory)
-        tiles.weigh_laplace(tile, shift, constant, log2_weights[start : start + step], total)
+        tiles.weigh_laplace(tile, shift, constant, log2_weights[start : start + step], total, moments)
+
+
+@njit(**_JIT)
+def add_laplace_moments(
+    queries: Any,
+    data: Any,
+    at: Any,
+    points: Any,
+    log2_weights: Any,
+    constant: float,
+    unit: float,
+    memory: Any,
+    step: int,
+    shift: Any,
+    total: Any,
+    moments: Any,
+) -> None:
+    """Add the sums of weights to ``total``; weights times Laplace factors and ``unit`` (points - at) to ``moments``.
+
+    ``at`` (q, d) and ``points`` (rows, d) are coordinates of the queries and of the data. Or ``points`` (rows, d + 1)
+    are those of the data times a factor of the row, and the factors: moments are then of these times (points - at).
+    """
+    q, d = moments.shape
+    rescale, sizes, product = np.empty(q), np.empty(q), np.empty((q, points.shape[1]), data.dtype)
+    for start in range(0, data.shape[0], step):
+        tile = _exponents(queries, data[start : start + step], memory)
+        tiles.weigh_by_laplace(tile, shift, rescale, constant, log2_weights[start : start + step], total, sizes)
+        np.dot(tile, points[start : start + step], product)
+        for i in range(q):
+            if points.shape[1] > d:
+                sizes[i] = product[i, d]
+            for k in range(d):
+                moment = np.float64(product[i, k]) - sizes[i] * np.float64(at[i, k])
+                moments[i, k] = moments[i, k] * rescale[i] + unit * moment
 
 
 @njit(**_JIT)

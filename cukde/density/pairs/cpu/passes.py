@@ -19,7 +19,7 @@ from cukde.density.options import Options
 from cukde.density.pairs.cpu import gram as pairs_gram, mutual, operands, query_blocks, tiles
 from cukde.density.pairs.cpu.skipping import choice as skipping_choice, passes as skipping_passes
 from cukde.density.pairs.cpu.weighted import nothing_of, weighted
-from cukde.density.sums import Epilogue, Output, PartialSums, ready, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, laplace_constant, moment_columns, ready, to_density
 
 _LOG2_E = math.log2(math.e)
 
@@ -69,18 +69,27 @@ class _Pairs(Protocol):
     dtype: np.dtype
     m: int
     stretch: int  # data rows between two checks for an interrupt
+    columns: int  # of what moments are made of
 
     def add_sums(self, rows: slice, data: slice, to: _Running) -> None:
         """Add sums of weights."""
 
     def add_laplace(self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running) -> None:
-        """Add sums of weights times Laplace factors, 1 + d/2 being the constant; log2 weights are those of all data."""
+        """Add sums of weights, and of weights times Laplace factors: 1 + d/2, the constant, less half of a square.
+
+        Log2 weights are those of all data.
+        """
+
+    def add_laplace_moments(
+        self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running
+    ) -> None:
+        """Add sums of weights, and moments about the queries of weights times such factors, in the data's own unit."""
 
     def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
         """Add sums of weights, and of weights times values of all data, (n, k)."""
 
     def add_moments(self, rows: slice, data: slice, to: _Running) -> None:
-        """Add sums of weights, and of the data's coordinates by them."""
+        """Add sums of weights, and of what moments are made of by them."""
 
     def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
         """Turn those sums into moments about the queries, in the data's own unit."""
@@ -105,11 +114,16 @@ class _Gram:
         group: int,
         local_factors: np.ndarray | None,
         store: Kept | None,
+        *,
+        of_gradient: bool,
     ) -> None:
         self.dtype = np.dtype(dtype)
         self.unit = h / math.sqrt(_LOG2_E)  # exponents are then in bits
         self._centre, self._group, self.d = centre, group, X.shape[1]
         self._X, self._points = X, X if Y is None else Y
+        self._softness = None if local_factors is None else (1 / (local_factors * local_factors))[:, None]
+        self._of_gradient = of_gradient and local_factors is not None
+        self.columns = self.d + self._of_gradient
         self.m = len(self._points)
         self.shape = self.m, len(X)
         width = self.d + 2 * -(-self.d // group)
@@ -119,8 +133,8 @@ class _Gram:
         def operand() -> np.ndarray:
             out = np.empty((len(X), width), dtype)
             operands.operand(X, centre, self.unit, group, True, out)
-            if local_factors is not None:  # every term of an exponent has a factor among the data's operands
-                out /= (local_factors * local_factors)[:, None]
+            if self._softness is not None:  # every term of an exponent has a factor among the data's operands
+                out *= self._softness
             out[:, -2] += log2_weights
             return out
 
@@ -131,13 +145,25 @@ class _Gram:
 
     @functools.cached_property
     def _basis(self) -> np.ndarray:
-        """Coordinates of the data, (n, d), as they stand among the operands."""
-        return kept(self._store, "basis", self._data, None, lambda: np.ascontiguousarray(self._data[:, self._places]))
+        """Coordinates of the data, (n, d), as they stand among the operands, for the gradient beside their factor.
+
+        Otherwise local factors are taken out of them.
+        """
+
+        def basis() -> np.ndarray:
+            coordinates = self._data[:, self._places]
+            softness = self._softness
+            if softness is not None:
+                coordinates = np.hstack([coordinates, softness]) if self._of_gradient else coordinates / softness
+            return np.ascontiguousarray(coordinates)
+
+        return kept(self._store, "basis", self._data, None, basis)
 
     @functools.cached_property
     def _query_basis(self) -> np.ndarray:
         """Coordinates of the queries, (m, d), as they stand among the operands."""
-        return self._basis if self._points is self._X else np.ascontiguousarray(self._queries[:, self._places])
+        alike = self._points is self._X and self._softness is None
+        return self._basis if alike else np.ascontiguousarray(self._queries[:, self._places])
 
     @property
     def _places(self) -> list[int]:
@@ -153,7 +179,14 @@ class _Gram:
 
     def add_laplace(self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running) -> None:
         queries, weights = self._queries[rows], log2_weights[data]
-        pairs_gram.add_laplace(queries, self._data[data], weights, constant, *self._tile, to.shift, to.total)
+        pairs_gram.add_laplace(queries, self._data[data], weights, constant, *self._tile, *to)
+
+    def add_laplace_moments(
+        self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running
+    ) -> None:
+        queries, points = (self._queries[rows], self._query_basis[rows]), (self._data[data], self._basis[data])
+        operands_, weights = (queries[0], points[0], queries[1], points[1]), log2_weights[data]
+        pairs_gram.add_laplace_moments(*operands_, weights, constant, self.unit, *self._tile, *to)
 
     def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
         pairs_gram.add_values(self._queries[rows], self._data[data], values[data], *self._tile, *to)
@@ -162,6 +195,8 @@ class _Gram:
         self.add_values(rows, data, self._basis, to)
 
     def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
+        if self._of_gradient:
+            total, moments = moments[:, -1], moments[:, :-1]
         return self._about(self._points[rows], total, moments)
 
     def add_mutual(self, rows: slice, data: slice, totals: tuple[Any, Any], moments: tuple[Any, Any]) -> None:
@@ -205,9 +240,12 @@ class _Differences:
         log2_weights: Any,
         local_factors: np.ndarray | None,
         store: Kept | None,
+        *,
+        of_gradient: bool,
     ) -> None:
         self._scale = 0.5 * _LOG2_E / h**2
-        self._factors = None if local_factors is None else 1 / (local_factors * local_factors)
+        self._softness = None if local_factors is None else 1 / (local_factors * local_factors)
+        self._of_gradient, self.columns = of_gradient, X.shape[1]
         self._log2_weights = np.broadcast_to(np.asarray(log2_weights, np.float64), (len(X),))
         self._data = kept(store, "columns", X, None, lambda: np.ascontiguousarray(X.T, np.float64))
         self._queries = np.ascontiguousarray(X if Y is None else Y, np.float64)
@@ -217,7 +255,16 @@ class _Differences:
         tiles.sum_weights(self._exponents(rows, data), to.shift, to.total)
 
     def add_laplace(self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running) -> None:
-        tiles.weigh_laplace(self._exponents(rows, data), to.shift, constant, log2_weights[data], to.total)
+        tiles.weigh_laplace(self._exponents(rows, data), to.shift, constant, log2_weights[data], to.total, to.moments)
+
+    def add_laplace_moments(
+        self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running
+    ) -> None:
+        tile, (rescale, sizes) = self._exponents(rows, data), np.empty((2, len(to.total)))
+        tiles.weigh_by_laplace(tile, to.shift, rescale, constant, log2_weights[data], to.total, sizes)
+        to.moments[:] *= rescale[:, None]
+        self._soften(tile, data)
+        tiles.add_difference_moments(tile, self._queries[rows], self._data[:, data], to.moments)
 
     def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
         tile = self._weigh(rows, data, to)
@@ -226,6 +273,7 @@ class _Differences:
 
     def add_moments(self, rows: slice, data: slice, to: _Running) -> None:
         tile = self._weigh(rows, data, to)
+        self._soften(tile, data)
         tiles.add_difference_moments(tile, self._queries[rows], self._data[:, data], to.moments)
 
     def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
@@ -235,13 +283,18 @@ class _Differences:
         """One tile, in bits."""
         queries, points, weights = self._queries[rows], self._data[:, data], self._log2_weights[data]
         tile = query_blocks.scratch_tile(len(queries), len(weights), self.dtype)
-        if self._factors is None:
+        if self._softness is None:
             tiles.differences(queries, points, self._scale, weights, tile)
             return tile
         tiles.differences(queries, points, self._scale, np.zeros_like(weights), tile)
-        tile *= self._factors[data]
+        tile *= self._softness[data]
         tile += weights
         return tile
+
+    def _soften(self, tile: np.ndarray, data: slice) -> None:
+        """Turn weights into those of a gradient's moments, where these are wanted."""
+        if self._of_gradient and self._softness is not None:
+            tile *= self._softness[data]
 
     def _weigh(self, rows: slice, data: slice, to: _Running) -> np.ndarray:
         """One tile of weights, whose sums are added."""
@@ -267,8 +320,8 @@ def partial_sums(
     options leave them out. Every run of the same call on the same machine gives the same bits, with ``deterministic``
     or without; ``ratio`` changes nothing here.
 
-    Local factors are for output "sum". The logarithms of weights are then those of weights over the factors' power d,
-    and pairs are taken in double.
+    With local factors the logarithms of weights are those of weights over the factors' power d, and pairs are taken in
+    double.
     """
     options = _located(options, X, Y, h)
     log2_weights: Any = 0.0
@@ -371,11 +424,11 @@ def _squared_radius(options: Options) -> float:
 
 
 def _pairs(X: np.ndarray, Y: np.ndarray | None, h: float, log2_weights: Any, options: Options) -> _Pairs:
-    dtype = _product(X.shape[1], options)
+    dtype, others = _product(X.shape[1], options), (options.local_factors, options.kept)
     if dtype is None:
-        return _Differences(X, Y, h, log2_weights, options.local_factors, options.kept)
+        return _Differences(X, Y, h, log2_weights, *others, of_gradient=options.of_gradient)
     group = _group(X.shape[1], _squared_radius(options), dtype)
-    return _Gram(X, Y, h, options.centre, log2_weights, dtype, group, options.local_factors, options.kept)
+    return _Gram(X, Y, h, options.centre, log2_weights, dtype, group, *others, of_gradient=options.of_gradient)
 
 
 def _group(d: int, squared_radius: float, dtype: Any) -> int:
@@ -393,14 +446,15 @@ class _Sums:
         self._pairs = pairs
         self._output = output
         self._n, self._d = shape
-        if output == "laplace":
+        self._constant = laplace_constant(output, self._d)
+        if self._constant is not None:
             # Contiguous and writable, or the loops would take one number after the other.
             self._log2_weights = np.full(self._n, log2_weights, pairs.dtype)
-        self._k = self._d if output == "moments" else 0
+        self._k = moment_columns(output, self._d, values)
+        self._columns = pairs.columns if output == "moments" else self._k
         if output == "values":
             with np.errstate(over="ignore"):  # numbers beyond the dtype are infinite, as on the GPU
                 self._values = np.require(values, pairs.dtype, ["C", "W"])
-            self._k = values.shape[1]
 
     def run(self) -> PartialSums:
         pairs = self._pairs
@@ -409,7 +463,7 @@ class _Sums:
     def _block(self, rows: slice, data: slice) -> PartialSums:
         """Sums of a block of queries over a stretch of the data."""
         pairs = self._pairs
-        sums = _Running.none(rows.stop - rows.start, self._k, pairs.dtype)
+        sums = _Running.none(rows.stop - rows.start, self._columns, pairs.dtype)
         for start in range(data.start, data.stop, pairs.stretch):
             threads.checkpoint()
             self._add(rows, slice(start, min(start + pairs.stretch, data.stop)), sums)
@@ -421,8 +475,9 @@ class _Sums:
 
     def _add(self, rows: slice, data: slice, sums: _Running) -> None:
         pairs = self._pairs
-        if self._output == "laplace":
-            pairs.add_laplace(rows, data, 1 + 0.5 * self._d, self._log2_weights, sums)
+        if self._constant is not None:
+            add = pairs.add_laplace if self._output == "laplace" else pairs.add_laplace_moments
+            add(rows, data, self._constant, self._log2_weights, sums)
         elif self._output == "values":
             pairs.add_values(rows, data, self._values, sums)
         elif self._output == "moments":

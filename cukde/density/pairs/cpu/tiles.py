@@ -145,10 +145,11 @@ def weigh_both(tile: Any, row_total: Any, column_total: Any) -> None:
 
 
 @njit(**_JIT)
-def weigh_laplace(tile: Any, shift: Any, constant: Any, log2_weights: Any, total: Any) -> None:
-    """Add each row's sum of weight times Laplace factor to ``total``; the tile is left alone, the shift updated.
+def weigh_laplace(tile: Any, shift: Any, constant: Any, log2_weights: Any, total: Any, moments: Any) -> None:
+    """Add each row's sum of weights to ``total``, and of weights times Laplace factors to ``moments`` (queries, 1).
 
-    The factor is 1 + d/2 - r^2/(2 h^2) = ``constant`` + ln 2 (exponent - log2 weight).
+    The tile is left alone, the shift updated. The factor is 1 + d/2 - r^2/(2 h^2) = ``constant`` + ln 2 (exponent -
+    log2 weight).
     """
     ln2 = tile.dtype.type(_LN2)
     constant = tile.dtype.type(constant)
@@ -156,12 +157,43 @@ def weigh_laplace(tile: Any, shift: Any, constant: Any, log2_weights: Any, total
     for i in range(tile.shape[0]):
         row = tile[i]
         row_shift, factor = _settle(row, lanes, shift[i])
-        row_sum = tile.dtype.type(0)
+        row_sum = moment = tile.dtype.type(0)
         for j in range(row.size):
             e = row[j]
-            row_sum += _exp2(e + row_shift) * (constant + ln2 * (e - log2_weights[j]))
+            w = _exp2(e + row_shift)
+            row_sum += w
+            moment += w * (constant + ln2 * (e - log2_weights[j]))
         shift[i] = row_shift
         total[i] = total[i] * factor + row_sum
+        moments[i, 0] = moments[i, 0] * factor + moment
+
+
+@njit(**_JIT)
+def weigh_by_laplace(
+    tile: Any, shift: Any, rescale: Any, constant: Any, log2_weights: Any, total: Any, sizes: Any
+) -> None:
+    """Turn exponents into weights times Laplace factors in place, and write the sums of these to ``sizes`` (queries,).
+
+    The rest is as in :func:`weigh`, with weights alone in ``total``, and as in :func:`weigh_laplace`.
+    """
+    ln2 = tile.dtype.type(_LN2)
+    constant = tile.dtype.type(constant)
+    lanes = np.empty(_LANES, tile.dtype)
+    for i in range(tile.shape[0]):
+        row = tile[i]
+        row_shift, factor = _settle(row, lanes, shift[i])
+        row_sum = size = tile.dtype.type(0)
+        for j in range(row.size):
+            e = row[j]
+            w = _exp2(e + row_shift)
+            row_sum += w
+            product = w * (constant + ln2 * (e - log2_weights[j]))
+            row[j] = product
+            size += product
+        shift[i] = row_shift
+        rescale[i] = factor
+        total[i] = total[i] * factor + row_sum
+        sizes[i] = size
 
 
 @njit(**_JIT)

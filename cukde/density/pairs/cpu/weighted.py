@@ -6,7 +6,7 @@ import numpy as np
 
 from cukde.density.kept import kept
 from cukde.density.options import LOG_ZERO, Options
-from cukde.density.sums import Output, PartialSums, nothing
+from cukde.density.sums import Output, PartialSums, moment_columns, nothing
 
 
 def weighted(
@@ -29,4 +29,4 @@ def weighted(
 
 def nothing_of(output: Output, m: int, d: int, values: np.ndarray | None) -> PartialSums:
     """Sums of ``m`` queries over data of which none has weight."""
-    return nothing(m, {"moments": d, "values": 0 if values is None else values.shape[1]}.get(output), np)
+    return nothing(m, moment_columns(output, d, values) or None, np)

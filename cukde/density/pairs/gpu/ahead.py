@@ -22,6 +22,7 @@ from cukde.core.gpu.scratch import Layout, Spec
 from cukde.density import results
 from cukde.density.kept import Kept
 from cukde.density.pairs.gpu import engine as pairs_engine, f16, f16_symmetric, operands as pairs_operands
+from cukde.density.pairs.gpu.finish import OUTPUT_OF, DensityForm
 from cukde.density.pairs.gpu.operands import LOG2_E
 from cukde.density.pairs.gpu.skipping import choice as skipping_choice
 from cukde.density.sums import Output, PartialSums
@@ -79,11 +80,13 @@ class Call(NamedTuple):
             return None
         return cls(X, Y.astype(X.dtype, copy=False), chosen, deterministic, all_pairs, known)
 
-    def density(self, h: float, log_norm: float, dtype: np.dtype, *, log: bool, laplace: bool = False) -> Any | None:
+    def density(
+        self, h: float, log_norm: float, dtype: np.dtype, *, log: bool, form: DensityForm = "kde"
+    ) -> Any | None:
         """Densities, (m,), or their logarithms; ``log_norm`` is the logarithm of the kernel's constant."""
         out = cp.empty(self.Y.shape[0], dtype)
-        density = f16.Density(out, self._log_constant(log_norm), log)
-        sums = self._sums("laplace" if laplace else "sum", h, density=density)
+        density = f16.Density(out, self._log_constant(log_norm), log, form)
+        sums = self._sums(OUTPUT_OF[form], h, density=density)
         return None if sums is None else out
 
     def score(self, h: float, dtype: np.dtype) -> Any | None:

@@ -20,7 +20,7 @@ from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation, at_leas
 from cukde.density.pairs.gpu import finish
 from cukde.density.pairs.gpu.operands import LOG2_E
 from cukde.density.pairs.gpu.specialisation import OPERATION, Compiled
-from cukde.density.sums import Output, PartialSums
+from cukde.density.sums import Output, PartialSums, moment_columns
 
 
 class Guard(NamedTuple):
@@ -40,8 +40,17 @@ class _Members(NamedTuple):
     query_stride: int = 0
 
 
+class _Rows(NamedTuple):
+    """What the kernel is told of the data rows where each has its own bandwidth."""
+
+    scales: Any | None = None  # (n,)
+    of_gradient: bool = False
+
+
+_OPERATION: dict[Output, str] = {**OPERATION, "laplace_moments": "laplace_moments"}  # the last is of no other engine
+
 _THREADS = 256
-_ALWAYS, _NO_MEMBERS = Guard(), _Members()
+_ALWAYS, _NO_MEMBERS, _ALIKE = Guard(), _Members(), _Rows()
 
 
 @functools.lru_cache(maxsize=1024)
@@ -51,11 +60,13 @@ def specialise(output: Output, precision: str, storage: np.dtype, d: int, k: int
     chunk = at_least(d, (4, 8) if real == DOUBLE else (4, 16))
     stored = FLOAT if storage == FLOAT and real == FLOAT else DOUBLE
     columns = 0
-    if output == "moments":
+    if output in ("moments", "laplace_moments"):
         columns = at_least(d, (4, 16, 32, 64))
+    elif output == "laplace":
+        columns = 1
     elif output == "values":
         columns = at_least(k, (1, 16, 64))
-    name = f"{OPERATION[output]}_{'f64' if real == DOUBLE else 'ieee'}"
+    name = f"{_OPERATION[output]}_{'f64' if real == DOUBLE else 'ieee'}"
     defines = core_compile.macros(
         KERNEL=name,
         OUTPUT=output.upper(),
@@ -64,7 +75,7 @@ def specialise(output: Output, precision: str, storage: np.dtype, d: int, k: int
         CHUNK=chunk,
         COLUMNS=columns,
     )
-    types = f"9P 2q 2i q i {stored.char} {real.char} 2f 2P q"
+    types = f"9P 2q 2i q i {stored.char} {real.char} 2f 2P q P i"
     return Compiled(Specialisation("density/pairs", name, defines, types), columns, real, stored)
 
 
@@ -72,7 +83,7 @@ def specialise(output: Output, precision: str, storage: np.dtype, d: int, k: int
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
     arithmetic = ("ieee", FLOAT), ("ieee", DOUBLE), ("float64", DOUBLE)
-    for output, d, k in itertools.product(OPERATION, (4, 8, 16, 32, 33), (1, 16, 64)):
+    for output, d, k in itertools.product(_OPERATION, (4, 8, 16, 32, 33), (1, 16, 64)):
         yield from (specialise(output, precision, storage, d, k).kernel for precision, storage in arithmetic)
 
 
@@ -86,6 +97,8 @@ def launch(
     log_weights: Any,
     *,
     out: PartialSums,
+    local_factors: Any | None = None,
+    of_gradient: bool = False,
     guard: Guard = _ALWAYS,
     one_split: bool = False,
     splits: finish.Splits | None = None,
@@ -93,11 +106,12 @@ def launch(
 ) -> finish.Splits:
     """Launch the kernel and return what its splits left; where there is one, it is ``out`` itself.
 
-    ``splits`` are those of another engine, in whose place the kernel then writes; ``memory`` is for its own splits, as
-    many as :func:`parts` says.
+    With local factors, float64, moments are those of the gradient where that is asked for; see
+    :class:`cukde.density.sums.PartialSums`. ``splits`` are those of another engine, in whose place the kernel then
+    writes; ``memory`` is for its own splits, as many as :func:`parts` says.
     """
     n, d = X.shape
-    k = finish.columns_of(output, d, values)
+    k = moment_columns(output, d, values)
     chosen = specialise(output, precision, X.dtype, d, k)
     X = _stored(X, chosen.storage)
     Y = X if Y is None else _stored(Y, chosen.storage)
@@ -110,7 +124,10 @@ def launch(
         splits = finish.splits(n, m, chosen.columns, out, one_split=one_split, memory=memory)
     else:
         splits = splits._replace(blocks=finish.blocks(m, k, chosen.columns))
-    _run(chosen, X, Y, V, log_weights, splits, m, k, unit, _scale(h, unit), guard=guard)
+    scale, of_rows = _scale(h, unit), _ALIKE
+    if local_factors is not None:
+        of_rows = _Rows((scale / local_factors**2).astype(chosen.real), of_gradient)
+    _run(chosen, X, Y, V, log_weights, splits, m, k, unit, scale, guard=guard, of_rows=of_rows)
     return splits
 
 
@@ -142,7 +159,7 @@ def launch_stack(
     """
     b, n, d = X.shape
     m = Y.shape[1]
-    k = finish.columns_of(output, d, None)
+    k = moment_columns(output, d, None)
     chosen = specialise(output, precision, X.dtype, d, k)
     X, Y = _stored(X, chosen.storage), _stored(Y, chosen.storage)
     splits = finish.Splits(finish.blocks(m, k, chosen.columns), b, n, *out)
@@ -177,9 +194,10 @@ def _run(
     *,
     guard: Guard = _ALWAYS,
     members: _Members = _NO_MEMBERS,
+    of_rows: _Rows = _ALIKE,
 ) -> None:
     n, d = X.shape
     fast_splits = 0 if guard.fast_total is None else guard.fast_total.shape[0]
     arrays = X, Y, V, log_weights, guard.squared_radius, guard.fast_total, *splits.sums
     scalars = n, m, d, k, splits.rows, fast_splits, unit, scale, guard.limit, guard.least
-    chosen.kernel.launch(splits.grid, (_THREADS,), *arrays, *scalars, *members)
+    chosen.kernel.launch(splits.grid, (_THREADS,), *arrays, *scalars, *members, *of_rows)

@@ -49,6 +49,8 @@ def engine(
     exact : bool
         The total is wanted for itself, and not to divide the moments by.
     """
+    if output == "laplace_moments":
+        return "difference"
     if precision == "float64" and wide_f64.serves(output, d, squared_radius):
         return "wide_f64"  # products by a library: on any device
     if precision == "ieee" or capability < (8, 0):

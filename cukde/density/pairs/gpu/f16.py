@@ -26,7 +26,7 @@ from cukde.density.pairs.gpu import (
 )
 from cukde.density.pairs.gpu.operands import LOG2_E, Operand
 from cukde.density.pairs.gpu.specialisation import OPERATION, TiledTask, shapes
-from cukde.density.sums import Output, PartialSums
+from cukde.density.sums import Output, PartialSums, moment_columns
 
 # Largest squared distance to the centre, in bandwidths, up to which exponents may come from products of two terms a
 # point. The tensor cores truncate what they add up to about 2^-25 of the largest; what that leaves of the density stays
@@ -52,6 +52,9 @@ SOFT_EXP = {(1, 16): 4, (1, 32): 2}
 # Bits that kernels scale 2^e up by: to stay clear of underflow, and no more, since exponents are rounded with them; of
 # moments, to be a normal float16 down to e = -27.
 _SHIFT: dict[Output, float] = {"sum": 31, "moments": 13, "values": 0}
+
+# Outputs that need no reference: where their totals are large enough, nothing that counts has underflowed.
+OF_DENSITIES: tuple[Output, ...] = ("sum", "laplace")
 
 SHARED_BYTES = 48 * 1024  # that a block may have
 
@@ -165,7 +168,7 @@ def task(output: Output, products: int, depth: int, k: int, weighted: bool, *, o
         moment_terms = 1 if of_themselves or products == 1 else 2
     elif output == "values":
         moment_terms = 2
-    soft_exp = SOFT_EXP.get((products, depth), 0) if output in ("sum", "laplace") else 0
+    soft_exp = SOFT_EXP.get((products, depth), 0) if output in OF_DENSITIES else 0
     has_reference = output in ("moments", "values") and not of_themselves
     weights_apart = output == "laplace" and weighted
     return _task(output, products, depth, columns, moment_terms, has_reference, weights_apart, soft_exp)
@@ -192,8 +195,7 @@ def specialisations() -> Iterator[Specialisation]:
     for kernel_task in tasks():
         yield from (specialise(kernel_task, shape) for shape in kernel_task.every_shape)
         yield _finish_kernel(kernel_task)
-    of_densities: tuple[Output, ...] = ("sum", "laplace")
-    for output, density in itertools.product(of_densities, C_TYPE):
+    for output, density in itertools.product(OF_DENSITIES, C_TYPE):
         yield _finish_kernel(task(output, 1, 16, 0, False), density)
 
 
@@ -209,6 +211,8 @@ def _finish_kernel(kernel_task: Task, density: np.dtype | None = None) -> Specia
 
 def _columns(kernel_task: Task) -> int:
     """Columns of the moments that a block leaves."""
+    if kernel_task.output == "laplace":
+        return 1
     return kernel_task.depth if kernel_task.output == "moments" else kernel_task.columns
 
 
@@ -221,11 +225,20 @@ class Points(NamedTuple):
 
 
 class Density(NamedTuple):
-    """Epilogue of a pass: exp(log_constant + reference) total, or its logarithm; NaN of a negative sum."""
+    """Epilogue of a pass: the density of its sums times exp(log_constant + reference), or its logarithm.
+
+    The logarithm of a negative density is NaN.
+    """
 
     out: Any  # (m,) float32 or float64
     log_constant: float
     log: bool
+    form: pairs_finish.DensityForm = "kde"
+
+    @property
+    def arguments(self) -> tuple[Any, float, int]:
+        """As the kernel takes it."""
+        return self.out, self.log_constant, pairs_finish.wanted(self.form, log=self.log)
 
 
 def prepare(
@@ -357,7 +370,7 @@ def _plan(
     columns, blocks = _columns(kernel_task), _blocks(kernel_task, k)
     cut = pairs_splits.plan(shapes(kernel_task, table), n, m, blocks * columns + 1, multiprocessors, blocks)
     # Sums without a reference may have underflowed.
-    stands_in = unsure or output in ("sum", "laplace")
+    stands_in = unsure or output in OF_DENSITIES
     exact_parts = 1
     if stands_in:
         exact_parts = difference.parts("float32", storage, n, m, d, output, k, multiprocessors)
@@ -439,7 +452,8 @@ def run(
     points : Points, optional
         The operands, where they have been made.
     density : Density, optional
-        With output "sum" or "laplace": write the density there; then the sums that are returned are not complete.
+        With output "sum" or "laplace", as its form wants: write the density there; then the sums that are returned
+        are not complete.
     store : Kept, optional
         Keeps the operand of the data, which lie within the limit, where the queries are others.
     report : callable, optional
@@ -454,7 +468,7 @@ def run(
     """
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
-    k = pairs_finish.columns_of(output, d, values)
+    k = moment_columns(output, d, values)
     of_themselves = ratio and output == "moments" and Y is None and log_weights is None
     if of_themselves and form.split:
         form = form._replace(products=3)  # as in the symmetric pass: 2^e keeps 11 bits, and the moments one term
@@ -516,7 +530,7 @@ def run(
     out = pairs_finish.empty(m, k) if density is None else PartialSums(*sums)
     exact = None
     if plan.stands_in:
-        fast_total = passed.total if passed.moments is None else None
+        fast_total = passed.total if output in OF_DENSITIES else None
         guard = difference.Guard(squared_radius, limit if report is None else -limit, fast_total, LEAST)
         exact = difference.launch("float32", X, Y, h, output, values, log_weights, out=out, guard=guard, memory=splits)
     plan.finish.launch(
@@ -525,7 +539,7 @@ def run(
         *(*passed, queries.hi, queries.lo, squared_radius if report is None else None),
         *((None, None, None) if exact is None else exact.sums),
         *out,
-        *(() if density is None else density),
+        *(() if density is None else density.arguments),
         *(m, k, plan.cut.splits, 1 if exact is None else exact.parts, of_themselves),
         *(limit, LEAST, plan.shift, 1 / pairs_operands.scale_of(h)),
     )

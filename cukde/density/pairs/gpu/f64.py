@@ -16,7 +16,7 @@ from cukde.density.kept import Kept, kept
 from cukde.density.pairs.gpu import difference, finish, splits as pairs_splits
 from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
 from cukde.density.pairs.gpu.specialisation import OPERATION, TiledTask
-from cukde.density.sums import Output, PartialSums
+from cukde.density.sums import Output, PartialSums, moment_columns
 
 # Largest squared distance to the centre, in bandwidths, up to which powers of 2 stay in the range of float64 with no
 # reference: see f64.cuh. The density is off by 2e-13 there (2 to 64 dimensions,
@@ -160,7 +160,7 @@ def run(
     X, Y, V = (None if a is None else finish.contiguous(a, DOUBLE) for a in (X, Y, values))
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
-    k = finish.columns_of(output, d, V)
+    k = moment_columns(output, d, V)
     kernel_task = task(output, d, k)
     squared_radius = None if radius_known else cp.zeros(1, np.float32)
     limit = LIMIT[output] * LOG2_E
@@ -181,7 +181,7 @@ def run(
 
     out = finish.empty(m, k)
     column_blocks = -(-k // kernel_task.columns) if kernel_task.columns else 1
-    columns = kernel_task.depth if output == "moments" else kernel_task.columns
+    columns = {"moments": kernel_task.depth, "laplace": 1}.get(output, kernel_task.columns)
     # The plan counts queries once for each block of columns, and floats of 4 bytes.
     plan = pairs_splits.plan(kernel_task.shapes, n, m * column_blocks, 2 * (columns + 2), device.multiprocessors())
     rows = -(-plan.split_rows // _SPLIT_ROWS) * _SPLIT_ROWS

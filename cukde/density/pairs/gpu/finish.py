@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import cupy as cp
 import numpy as np
@@ -24,8 +24,18 @@ _TILES_PER_SPLIT = 4
 # Queries of a block, and data rows of a tile.
 _TILE = 64
 
+DensityForm = Literal["kde", "laplace", "positive"]
+"""What sums become: the total, the Laplace-corrected density, or the positive one of the same sums."""
+
+OUTPUT_OF: dict[DensityForm, Output] = {"kde": "sum", "laplace": "laplace", "positive": "laplace"}
+
 FINISH_THREADS = 128  # of a block of a kernel of finish.cu
 _FINISH_QUERIES = FINISH_THREADS // 32  # one a warp
+
+
+def wanted(form: DensityForm, *, log: bool) -> int:
+    """What is wanted of a density, as ``density_forms.cuh`` takes it."""
+    return log + 2 * (form == "positive")
 
 
 class Splits(NamedTuple):
@@ -47,11 +57,6 @@ class Splits(NamedTuple):
     def sums(self) -> tuple[Any, Any, Any | None]:
         """Where a kernel writes."""
         return self.reference, self.total, self.moments
-
-
-def columns_of(output: Output, d: int, values: Any | None) -> int:
-    """Columns of the moments of an output: those of the points or of the values, or none."""
-    return d if output == "moments" else 0 if values is None else int(values.shape[1])
 
 
 def empty(m: int, k: int) -> PartialSums:

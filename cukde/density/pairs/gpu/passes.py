@@ -20,7 +20,6 @@ from cukde.density.pairs.gpu import (
     f64,
     finish as pairs_finish,
     operands as pairs_operands,
-    radial,
     tf32,
     values as pairs_values,
     wide,
@@ -32,7 +31,7 @@ from cukde.density.pairs.gpu.skipping import (
     passes as skipping_passes,
     values as skipping_values,
 )
-from cukde.density.sums import Epilogue, Output, PartialSums, merge, put, ready, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, merge, moment_columns, put, ready, to_density
 
 _ALL_PAIRS = skipping_choice.Chosen()
 
@@ -50,13 +49,13 @@ def partial_sums(
         Queries, likewise; None are the data themselves.
     h : float
         Bandwidth, in the units of ``X``.
-    output : {"sum", "moments", "laplace", "values"}
-        What to sum; see :class:`cukde.density.sums.PartialSums`.
+    output : {"sum", "moments", "laplace", "laplace_moments", "values"}
+        What to sum; see :class:`cukde.density.sums.PartialSums`. "laplace_moments" are always summed by differences.
     options : Options
         Where the scaled squared radius is unknown, the device finds it and decides which kernel works, of all pairs.
-        ``deterministic`` slows down only the pass of data of 2 to 64 dimensions against themselves. Local factors are
-        for output "sum": ``log_weights`` are then those of weights over the factors' power d, and pairs are taken by
-        differences.
+        ``deterministic`` slows down only the pass of data of 2 to 64 dimensions against themselves. With local factors
+        ``log_weights`` are those of weights over the factors' power d, and all pairs are taken, by differences; not of
+        output "values".
     values : array, shape (n, k)
         For output "values". Where such a pass leaves out pairs, totals are NaN.
     ratio : bool
@@ -80,7 +79,7 @@ def partial_sums(
     at most 64 MB where there is more than one.
     """
     if options.local_factors is not None:
-        return _local_sums(X, Y, h, options)
+        return _differences(*pairs_operands.of_one_dtype(X, Y), h, output, options)
     arguments = _pose(X, Y, h, options)
     near = arguments.near(output, ratio=ratio) if values is None else arguments.near_values(values)
     return arguments.sums(output, values, ratio=ratio, near=near)
@@ -158,23 +157,28 @@ def density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogu
     ``points`` is what :func:`debias` returned beside these data.
     """
     if options.local_factors is not None:
-        return to_density(_local_sums(X, Y, h, options), *epilogue, cp)
+        return to_density(partial_sums(X, Y, h, "sum", options), *epilogue, cp)
     arguments = _pose(X, Y, h, options)
     start = _Start() if points is None else points
     near = arguments.near("sum", look=start.look)
-    out = arguments.finished("sum", start.operands, epilogue) if near.posed is None else None
+    out = arguments.finished("kde", start.operands, epilogue) if near.posed is None else None
     return to_density(arguments.sums("sum", None, near=near), *epilogue, cp) if out is None else out
 
 
-def laplace_density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue) -> Any:
-    """Return the Laplace-corrected density at the queries, (m,), or its logarithm.
+def laplace_density(
+    X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, positive: bool = False
+) -> Any:
+    """Return the Laplace-corrected density at the queries, (m,), or its logarithm; or the ``positive`` density.
 
     Negative densities stay, and have no logarithm: NaN.
     """
     arguments = _pose(X, Y, h, options)
     near = arguments.near("laplace")
-    out = arguments.finished("laplace", None, epilogue) if near.posed is None else None
-    return results.laplace(arguments.sums("laplace", None, near=near), *epilogue, cp)[0] if out is None else out
+    out = arguments.finished("positive" if positive else "laplace", None, epilogue) if near.posed is None else None
+    if out is not None:
+        return out
+    sums = arguments.sums("laplace", None, near=near)
+    return results.positive(sums, *epilogue, cp) if positive else results.laplace(sums, *epilogue, cp)[0]
 
 
 def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[Any, Any, Any]:
@@ -280,9 +284,9 @@ class _Arguments(NamedTuple):
         ``following`` are queries of a pass over data near these, which can start from the look of this one.
         """
         n, d = self.X.shape
-        if skipping_choice.too_few(n, self.m, d) or self.options.precision == "ieee":
+        if skipping_choice.too_few(n, self.m, d) or self.options.precision == "ieee" or output == "laplace_moments":
             return _ALL_PAIRS
-        k = d if output == "moments" else 0
+        k = moment_columns(output, d, None)
         engine = self.engine(output, k, exact=not ratio)
         apart = self.apart(output, k, exact=not ratio) if engine == "difference" else None
         arguments = self.X, self.Y, self.h, output, self.options, engine
@@ -314,7 +318,7 @@ class _Arguments(NamedTuple):
         if near.apart is not None:
             return self.sums_apart(output, near.apart, ratio=ratio)
         d, options, known = self.X.shape[1], self.options, self.radius_known
-        k = pairs_finish.columns_of(output, d, values)
+        k = moment_columns(output, d, values)
         if self.m == 0:
             return pairs_finish.empty(0, k)
         engine = self.engine(output, k, exact=not ratio)
@@ -353,17 +357,18 @@ class _Arguments(NamedTuple):
         if not len(queries.far):
             return at_near
         at_far = _differences(X, Y[queries.far], h, output, options)
-        out = pairs_finish.empty(self.m, pairs_finish.columns_of(output, X.shape[1], None))
+        out = pairs_finish.empty(self.m, moment_columns(output, X.shape[1], None))
         put(out, queries.near, at_near)
         put(out, queries.far, at_far)
         return out
 
-    def finished(self, output: Output, points: Any, epilogue: Epilogue) -> Any | None:
+    def finished(self, form: pairs_finish.DensityForm, points: Any, epilogue: Epilogue) -> Any | None:
         """Run the pass where it ends in the density itself, and return that; otherwise None, and nothing is run."""
+        output = pairs_finish.OUTPUT_OF[form]
         if not self.m or self.engine(output, 0) != "f16":
             return None
         out = cp.empty(self.m, epilogue.dtype)
-        self.in_f16(output, None, points, f16.Density(out, epilogue.log_constant, epilogue.log))
+        self.in_f16(output, None, points, f16.Density(out, epilogue.log_constant, epilogue.log, form))
         return out
 
     def in_f16(
@@ -394,23 +399,29 @@ def _pose(X: Any, Y: Any | None, h: float, options: Options) -> _Arguments:
     return _Arguments(X, Y, h, options)
 
 
-def _differences(X: Any, Y: Any, h: float, output: Output, options: Options) -> PartialSums:
-    out = pairs_finish.empty(len(Y), pairs_finish.columns_of(output, X.shape[1], None))
-    return pairs_finish.merge(
-        difference.launch(options.precision, X, Y, h, output, None, options.log_weights, out=out), out
+def _differences(X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums:
+    out = pairs_finish.empty(len(X if Y is None else Y), moment_columns(output, X.shape[1], None))
+    if not len(out.total):
+        return out
+    launched = difference.launch(
+        options.precision,
+        X,
+        Y,
+        h,
+        output,
+        None,
+        options.log_weights,
+        out=out,
+        local_factors=options.local_factors,
+        of_gradient=options.of_gradient,
     )
+    return pairs_finish.merge(launched, out)
 
 
 def _form(options: Options, d: int, output: Output) -> f16.Form:
     form = f16.form(options.precision, d, options.squared_radius, output)
     assert form is not None  # or the engine would be another
     return form
-
-
-def _local_sums(X: Any, Y: Any | None, h: float, options: Options) -> PartialSums:
-    return radial.local_sums(
-        X, Y, h, options.local_factors, log_weights=options.log_weights, precision=options.precision
-    )
 
 
 class _MemoryOfScore(NamedTuple):

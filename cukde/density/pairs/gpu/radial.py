@@ -1,14 +1,11 @@
-"""Densities by kernels beside the Gaussian, and by Gaussians with a factor a row of the data, on the GPU.
-
-The launcher of ``radial.cu``.
-"""
+"""Densities by kernels beside the Gaussian on the GPU: the launcher of ``radial.cu``."""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import cupy as cp
 import numpy as np
@@ -66,28 +63,9 @@ def kernel_density(
     elif (look := compact.look(X, Y, h)).pays:
         sums = compact.sums(X, Y, kernel, options.log_weights, scalars, look.frame)
     if sums is None or core_compile.is_rehearsal():  # whose points say nothing
-        sums = _sums(X, Y, kernel, X.dtype, options.log_weights, None, scalars)
+        sums = _sums(X, Y, kernel, options.log_weights, scalars)
     with np.errstate(divide="ignore"):  # nothing near a query: the logarithm is -inf
         return to_density(sums, log_constant, log, dtype, cp)
-
-
-def local_sums(X: Any, Y: Any | None, h: float, factors: Any, *, log_weights: Any, precision: str) -> PartialSums:
-    """Sum Gaussians of bandwidths ``h factors`` at each query, on the current device and stream, without waiting.
-
-    Parameters
-    ----------
-    X, Y, h
-        As for :func:`kernel_density`. Pairs are taken in double for ``precision`` "float64", otherwise in float32,
-        where float64 arrays keep 48 bits of each coordinate.
-    factors : array, shape (n,)
-        Float64, positive.
-    log_weights : array, shape (n,)
-        Float64, logarithms of weights over ``factors`` to the power d; about -1e30 for a weight of zero.
-    """
-    X, Y = operands.of_one_dtype(X, Y)
-    real = DOUBLE if precision == "float64" else FLOAT
-    scales = (0.5 * operands.LOG2_E / (_unit(h) * h * factors) ** 2).astype(real)
-    return _sums(X, Y, "gaussian", real, log_weights, scales, Scalars(_unit(h), 0.0, h * h, 0.0, 0.0))
 
 
 def _unit(h: float) -> float:
@@ -95,15 +73,7 @@ def _unit(h: float) -> float:
     return 2.0 ** -max(0, math.frexp(h)[1] - 1)
 
 
-def _sums(
-    X: Any,
-    Y: Any | None,
-    kernel: Kernel | Literal["gaussian"],
-    real: np.dtype,
-    log_weights: Any,
-    scales: Any | None,
-    scalars: Scalars,
-) -> PartialSums:
+def _sums(X: Any, Y: Any | None, kernel: Kernel, log_weights: Any, scalars: Scalars) -> PartialSums:
     """Launch the kernel, and merge what its splits leave."""
     Y = X if Y is None else Y
     (n, d), m = X.shape, Y.shape[0]
@@ -111,8 +81,8 @@ def _sums(
     if m == 0:
         return out
     splits = finish.splits(n, m, 0, out)
-    arrays = X, Y, log_weights, scales, splits.reference, splits.total
-    _kernel(kernel, real, X.dtype).launch(splits.grid, (THREADS,), *arrays, n, m, d, splits.rows, *scalars)
+    arrays = X, Y, log_weights, splits.reference, splits.total
+    _kernel(kernel, X.dtype).launch(splits.grid, (THREADS,), *arrays, n, m, d, splits.rows, *scalars)
     return finish.merge(splits, out)
 
 
@@ -121,15 +91,13 @@ def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
     for kernel in KERNELS:
         for real in (FLOAT, DOUBLE):
-            yield _kernel(kernel, real, real)
-    for real, storage in ((FLOAT, FLOAT), (FLOAT, DOUBLE), (DOUBLE, DOUBLE)):
-        yield _kernel("gaussian", real, storage)
+            yield _kernel(kernel, real)
 
 
 @functools.cache
-def _kernel(kernel: Kernel | Literal["gaussian"], real: np.dtype, storage: np.dtype) -> Specialisation:
+def _kernel(kernel: Kernel, real: np.dtype) -> Specialisation:
     name = f"{kernel}_{'f64' if real == DOUBLE else 'ieee'}"
     defines = core_compile.macros(
-        KERNEL=name, KIND=kernel.upper(), REAL=C_TYPE[real], STORAGE=C_TYPE[storage], CHUNK=CHUNK
+        KERNEL=name, KIND=kernel.upper(), REAL=C_TYPE[real], STORAGE=C_TYPE[real], CHUNK=CHUNK
     )
-    return Specialisation("density/radial", name, defines, f"6P 2q i q {storage.char} {real.char} d 2{real.char}")
+    return Specialisation("density/radial", name, defines, f"5P 2q i q 2{real.char} d 2{real.char}")

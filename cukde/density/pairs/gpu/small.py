@@ -12,13 +12,14 @@ import itertools
 import math
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device as core_device, scratch, transfers
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation, at_least
+from cukde.density.pairs.gpu.finish import DensityForm, wanted
 from cukde.density.pairs.gpu.operands import LOG2_E
 
 MOST_DIMENSIONS = 32
@@ -30,8 +31,10 @@ _WORK_OF_PAIR, _WORK_OF_DIMENSION, _DOUBLE = 8, 2, 4
 _THREADS = 256
 _MOST_SPLITS, _ROWS_OF_SPLIT, _FEW_GROUPS = 64, 512, 4
 
-_TYPES = "10P 3q 7i 4{real} 3d"
+_TYPES = "10P 3q 7i 2{real} 3d"
 _DIMENSIONS = 4, 8, 16, 32
+
+_Output = Literal["SUM", "MOMENTS", "LAPLACE"]
 
 
 class Arithmetic(NamedTuple):
@@ -60,7 +63,7 @@ class Density(NamedTuple):
     out: Any  # (m,) float32 or float64
     log_constant: float  # without the logarithm of the sum of weights, of which each is 1 by default
     log: bool
-    laplace: bool = False
+    form: DensityForm = "kde"
 
 
 class Points(NamedTuple):
@@ -100,11 +103,10 @@ def launch(
     (n, *columns), m, storage = X.shape, Y.shape[0], X.dtype
     d = columns[0] if columns else 1
     real = _arithmetic(d, precision)
-    plan = _plan(n, m, d, Arithmetic(storage, real), points is not None, core_device.multiprocessors())
+    plan = _plan(n, m, d, Arithmetic(storage, real), _output(density, points), core_device.multiprocessors())
     by_vectors = plan.by_vectors and core_device.address(X) % 16 == 0
     parts = (None,) * 4 if plan.memory is None else (*(memory := plan.memory.allocate())[0], memory[1][0])
     scale = LOG2_E / (2 * h * h)
-    first, second = (1 + 0.5 * d, 0.5 / (h * h)) if density is not None and density.laplace else (1.0, 0.0)
     out = points.out if density is None else density.out  # type: ignore[union-attr]
     plan.kernel.launch(
         plan.grid,
@@ -125,15 +127,20 @@ def launch(
         Y.dtype == FLOAT,
         0 if weights is None else weights.dtype.itemsize,
         out.dtype.itemsize,
-        density is not None and density.log,
+        0 if density is None else wanted(density.form, log=density.log),
         scale,
         _limit(h, real),
-        first,
-        second,
         0.0 if density is None else density.log_constant,
         0.0 if points is None else points.keep,
         0.0 if points is None else points.step,
     )
+
+
+def _output(density: Density | None, points: Points | None) -> _Output:
+    """What the kernel sums for its outputs."""
+    if points is not None:
+        return "MOMENTS"
+    return "SUM" if density is None or density.form == "kde" else "LAPLACE"
 
 
 def _limit(h: float, real: np.dtype) -> float:
@@ -156,8 +163,9 @@ class _Plan(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1024)
-def _plan(n: int, m: int, d: int, arithmetic: Arithmetic, moments: bool, multiprocessors: int) -> _Plan:
+def _plan(n: int, m: int, d: int, arithmetic: Arithmetic, output: _Output, multiprocessors: int) -> _Plan:
     dimensions = at_least(d, _DIMENSIONS)
+    moments = output == "MOMENTS"
     words = dimensions * (arithmetic.storage.itemsize + arithmetic.real.itemsize) // 8
     queries = 4 if words <= 16 else 2 if words <= (24 if moments else 32) else 1  # of a block, as in the kernel
     groups = -(-m // queries)
@@ -168,16 +176,16 @@ def _plan(n: int, m: int, d: int, arithmetic: Arithmetic, moments: bool, multipr
     splits = -(-n // rows)
     memory = None
     if splits > 1:
-        sums_of_query = 1 + (dimensions if moments else 0)
+        sums_of_query = 1 + (dimensions if moments else output == "LAPLACE")
         parts = splits * groups
         shapes = (parts * queries * sums_of_query,), (parts * queries,), (parts,)
         memory = scratch.Layout([[(shape, DOUBLE) for shape in shapes]], [((groups,), np.dtype(np.uint32))])
-    kernel = _kernel("MOMENTS" if moments else "SUM", arithmetic, dimensions)
+    kernel = _kernel(output, arithmetic, dimensions)
     return _Plan(kernel, (groups, splits), rows, d * arithmetic.storage.itemsize % 16 == 0, memory)
 
 
 @functools.cache
-def _kernel(output: str, arithmetic: Arithmetic, dimensions: int) -> Specialisation:
+def _kernel(output: _Output, arithmetic: Arithmetic, dimensions: int) -> Specialisation:
     storage, real = arithmetic
     name = f"small_{output.lower()}_{'f64' if real == DOUBLE else 'f32'}"
     defines = core_compile.macros(
@@ -191,10 +199,13 @@ def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
     single, double, mixed = Arithmetic(FLOAT, FLOAT), Arithmetic(DOUBLE, DOUBLE), Arithmetic(DOUBLE, FLOAT)
     on_a_line = Arithmetic(FLOAT, DOUBLE)
-    for choice in itertools.product(("SUM", "MOMENTS"), (single, double), _DIMENSIONS):
+    outputs: tuple[_Output, ...] = ("SUM", "MOMENTS", "LAPLACE")
+    for choice in itertools.product(outputs, (single, double), _DIMENSIONS):
         yield _kernel(*choice)
-    yield from (_kernel("SUM", mixed, dimensions) for dimensions in _DIMENSIONS)
-    yield from (_kernel(output, on_a_line, _DIMENSIONS[0]) for output in ("SUM", "MOMENTS"))
+    of_densities: tuple[_Output, ...] = ("SUM", "LAPLACE")
+    for output, dimensions in itertools.product(of_densities, _DIMENSIONS):
+        yield _kernel(output, mixed, dimensions)
+    yield from (_kernel(output, on_a_line, _DIMENSIONS[0]) for output in outputs)
 
 
 # What arrays of a dtype are computed in.
@@ -280,10 +291,12 @@ class Call(NamedTuple):
             return None
         return cls(X, X if Y is None else Y, n, m, d, chosen, weights, check)
 
-    def density(self, h: float, log_norm: float, dtype: np.dtype, *, log: bool, laplace: bool = False) -> Any | None:
+    def density(
+        self, h: float, log_norm: float, dtype: np.dtype, *, log: bool, form: DensityForm = "kde"
+    ) -> Any | None:
         """Densities, (m,), or their logarithms; ``log_norm`` is the logarithm of the kernel's constant."""
         out = cp.empty(self.m, dtype)
-        density = Density(out, self._log_constant(log_norm), log, laplace)
+        density = Density(out, self._log_constant(log_norm), log, form)
         return self._ran(out, lambda report: self._launch(h, report, density=density))
 
     def score(self, h: float, dtype: np.dtype) -> Any | None:

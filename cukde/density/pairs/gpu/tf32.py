@@ -19,7 +19,7 @@ from cukde.core.gpu.launch import FLOAT, Specialisation, at_least
 from cukde.density.pairs.gpu import finish
 from cukde.density.pairs.gpu.operands import scale_of
 from cukde.density.pairs.gpu.specialisation import OPERATION, Compiled
-from cukde.density.sums import Output, PartialSums
+from cukde.density.sums import Output, PartialSums, moment_columns
 
 _THREADS = 128
 
@@ -30,6 +30,8 @@ def specialise(output: Output, d: int, k: int) -> Compiled:
     columns = 0
     if output == "moments":
         columns = at_least(d, (16, 32, 64))
+    elif output == "laplace":
+        columns = 1
     elif output == "values":
         columns = at_least(k, (8, 64))
     name = f"{OPERATION[output]}_tf32"
@@ -49,7 +51,7 @@ def specialisations() -> Iterator[Specialisation]:
 def run(X: Any, Y: Any, h: float, output: Output, values: Any, log_weights: Any, centre: Any) -> PartialSums:
     """Sum over all pairs; the caller sees to the limit of the scaled squared radius."""
     n, d = X.shape
-    chosen = specialise(output, d, finish.columns_of(output, d, values))
+    chosen = specialise(output, d, moment_columns(output, d, values))
     scale = scale_of(h)
     x, x_norms = _operand(X, centre, scale)
     y, y_norms = (x, x_norms) if Y is None else _operand(Y, centre, scale)
@@ -57,6 +59,8 @@ def run(X: Any, Y: Any, h: float, output: Output, values: Any, log_weights: Any,
     k = 0
     if output == "moments":
         V, k = x, x.shape[1]
+    elif output == "laplace":
+        k = 1
     elif output == "values":
         V, k = _rounded(finish.contiguous(values, FLOAT)), values.shape[1]
     m = y.shape[0]

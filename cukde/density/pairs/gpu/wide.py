@@ -28,7 +28,7 @@ from cukde.density.pairs.gpu import (
 )
 from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
 from cukde.density.pairs.gpu.specialisation import OPERATION
-from cukde.density.sums import Output, PartialSums
+from cukde.density.sums import Output, PartialSums, moment_columns
 
 FEWEST_DIMENSIONS = 65
 
@@ -205,7 +205,7 @@ def run(
     """
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
-    k = pairs_finish.columns_of(output, d, values)
+    k = moment_columns(output, d, values)
     squared_radius = None if radius_known else cp.zeros(1, np.float32)
     limit = SQUARED_RADIUS * LOG2_E
     alike = Y is None and log_weights is None
@@ -242,8 +242,7 @@ def run(
     gpu_pass = _Pass(task, tiling, data, queries, n, m, squared_radius, limit)
     if output in ("sum", "laplace"):
         shift = (1 + d / 2) / math.log(2) if output == "laplace" else 0.0
-        references, totals = gpu_pass.summed(task, tiling, shift)
-        gpu_pass.finish(output, references, totals, None, out)
+        gpu_pass.finish(output, *gpu_pass.summed(task, tiling, shift), out)
     elif output == "values":
         gpu_pass.of_values(pairs_values.prepare(values), out, symmetric=alike)
     else:
@@ -263,14 +262,16 @@ class _Pass(NamedTuple):
     squared_radius: Any | None
     limit: float
 
-    def summed(self, task: Task, tiling: Layout, shift: float) -> tuple[Any, Any]:
-        """References and totals, (parts, m) float32, of output "sum" or "laplace"."""
-        plan = splits.plan((tiling.shape,), self.n, self.m, 2, device.multiprocessors())
-        references = cp.empty((plan.splits, self.m), np.float32)
-        totals = cp.empty((plan.splits, self.m), np.float32)
+    def summed(self, task: Task, tiling: Layout, shift: float) -> tuple[Any, Any, Any | None]:
+        """References, totals and of "laplace" moments, (parts, m) float32, of output "sum" or "laplace"."""
+        arrays = 3 if task.output == "laplace" else 2
+        plan = splits.plan((tiling.shape,), self.n, self.m, arrays, device.multiprocessors())
+        shape = plan.splits, self.m
+        references, totals = cp.empty(shape, np.float32), cp.empty(shape, np.float32)
+        moments = cp.empty(shape, np.float32) if task.output == "laplace" else None
         block = gemm.Block(0, 0, self.m, self.n)
-        self._launch(task, tiling, block, plan.split_rows, references, totals, None, shift=shift)
-        return references, totals
+        self._launch(task, tiling, block, plan.split_rows, references, totals, None, moments=moments, shift=shift)
+        return references, totals, moments
 
     def references(self) -> Any:
         """Exponents of the largest term of each query, (m,) float32, rounded: so they change no bit of exact sums."""
@@ -356,6 +357,7 @@ class _Pass(NamedTuple):
         powers: Any | None,
         *,
         shift: float,
+        moments: Any | None = None,
         skip_own: bool = False,
     ) -> None:
         """Take the pairs of a block."""
@@ -366,7 +368,7 @@ class _Pass(NamedTuple):
             grid,
             (tiling.shape.threads,),
             *(y.hi, y.lo, y.norms, y.rests, x.hi, x.lo, x.norms, x.rests, x.weights),
-            *(self.squared_radius, references, totals, *of_powers),
+            *(self.squared_radius, references, totals, moments, *of_powers),
             *(block.top, min(block.height, self.m - block.top), block.left, block.left + block.width, part_rows),
             *(totals.shape[1], 0 if powers is None else powers.shape[2], y.hi.shape[1], skip_own, self.limit, shift),
         )
@@ -384,7 +386,7 @@ class _Pass(NamedTuple):
         unit: float = 1.0,
     ) -> None:
         """Write the sums."""
-        _, rows, width = (0, 0, 0) if products is None else products.shape
+        rows, width = (0, 0) if products is None or output == "laplace" else products.shape[1:]
         k = 0 if out.moments is None else out.moments.shape[1]
         parts, pitch = totals.shape
         _finish_kernel(output).launch(
@@ -430,7 +432,7 @@ def _kernel(task: Task, tiling: Layout) -> Specialisation:
         STAGES=tiling.stages,
         BLOCKS=tiling.blocks,
     )
-    return Specialisation("density/wide", name, defines, "14P 7q 2i 2f", tiling.shared_bytes(task.terms))
+    return Specialisation("density/wide", name, defines, "15P 7q 2i 2f", tiling.shared_bytes(task.terms))
 
 
 @functools.cache

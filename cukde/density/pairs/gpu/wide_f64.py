@@ -19,7 +19,7 @@ from cukde.core.gpu.launch import DOUBLE, Specialisation
 from cukde.density.kept import Kept, kept
 from cukde.density.pairs.gpu import difference, f64, finish as pairs_finish
 from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
-from cukde.density.sums import Output, PartialSums
+from cukde.density.sums import Output, PartialSums, moment_columns
 
 FEWEST_DIMENSIONS = f64.DEPTHS[-1] + 1
 
@@ -73,7 +73,7 @@ def run(
     X, Y, V = (None if a is None else pairs_finish.contiguous(a, DOUBLE) for a in (X, Y, values))
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
-    k = pairs_finish.columns_of(output, d, V)
+    k = moment_columns(output, d, V)
     measured = None if squared_radius is not None else cp.zeros(1, np.float32)
     limit = LIMIT[output] * LOG2_E
     depth = -(-d // _DEPTHS) * _DEPTHS
@@ -108,8 +108,8 @@ def run(
     )
     factors = data.data if output == "moments" else V
     products = None if factors is None else cp.zeros((m, factors.shape[1]))
-    totals = gpu_pass.sums(factors, products)
-    gpu_pass.finish(totals, products, out, unit=1 / scale_of(h) if output == "moments" else 1.0)
+    totals, corrected = gpu_pass.sums(factors, products)
+    gpu_pass.finish(totals, corrected, products, out, unit=1 / scale_of(h) if output == "moments" else 1.0)
     return out
 
 
@@ -135,10 +135,11 @@ class _Pass(NamedTuple):
     at_zero: float
     step: int  # dimensions of a product
 
-    def sums(self, factors: Any | None, products: Any | None) -> Any:
+    def sums(self, factors: Any | None, products: Any | None) -> tuple[Any, Any | None]:
         """Add powers times ``factors`` to ``products``, block by block; return the totals, (parts, rows).
 
-        Where the pass is symmetric a block serves both of its sides, but for squares on the diagonal.
+        With output "laplace" its moments come beside them, likewise. Where the pass is symmetric a block serves both of
+        its sides, but for squares on the diagonal.
         """
         height, width = len(self.queries.data), len(self.data.data)
         block_rows = min(height, _STAGED_ROWS)
@@ -148,9 +149,10 @@ class _Pass(NamedTuple):
         tiles = block_rows // _TILE
         parts = max(tiles, _BLOCKS * device.multiprocessors() // tiles)
         totals = cp.zeros((parts, height))
+        corrected = cp.zeros((parts, height)) if self.output == "laplace" else None
         for block in gemm.blocks(height, width, block_rows, block_columns, symmetric=self.symmetric):
             both = self.symmetric and block.left > block.top
-            self._make_powers(P, block, totals, parts, both)
+            self._make_powers(P, block, totals, corrected, parts, both)
             if products is not None:
                 # Without the rows and columns past the end.
                 inside = block._replace(
@@ -159,9 +161,11 @@ class _Pass(NamedTuple):
                 gemm.add_product(products, P, inside, factors, "f64")
                 if both:
                     gemm.add_product(products, P, inside, factors, "f64", transposed=True)
-        return totals
+        return totals, corrected
 
-    def _make_powers(self, P: Any, block: gemm.Block, totals: Any, parts: int, both: bool) -> None:
+    def _make_powers(
+        self, P: Any, block: gemm.Block, totals: Any, corrected: Any | None, parts: int, both: bool
+    ) -> None:
         """Leave the powers of a block in ``P``, where they are wanted, and add them to the totals."""
         y, x = self.queries, self.data
         depth = x.data.shape[1]
@@ -171,12 +175,14 @@ class _Pass(NamedTuple):
         _kernel(self.output, both).launch(
             (block.height // _TILE, -(-block.width // part_columns)),
             (_THREADS,),
-            *(P, y.norms, x.norms, x.weights, self.squared_radius, totals),
+            *(P, y.norms, x.norms, x.weights, self.squared_radius, totals, corrected),
             *(block.top, block.left, block.left + block.width, part_columns, P.shape[1], totals.shape[1]),
             *(self.limit, self.shift, self.at_zero),
         )
 
-    def finish(self, totals: Any, products: Any | None, out: PartialSums, *, unit: float) -> None:
+    def finish(
+        self, totals: Any, corrected: Any | None, products: Any | None, out: PartialSums, *, unit: float
+    ) -> None:
         """Write the sums."""
         points = self.queries.data
         k = 0 if out.moments is None else out.moments.shape[1]
@@ -185,7 +191,7 @@ class _Pass(NamedTuple):
         _FINISH.launch(
             (-(-self.m // _FINISH_ROWS),),
             (32 * _FINISH_ROWS,),
-            *(totals, products, points if self.output == "moments" else None, self.squared_radius, *out),
+            *(totals, corrected, products, points if self.output == "moments" else None, self.squared_radius, *out),
             *(self.m, pitch, k, width, points.shape[1], parts, self.limit, self.shift, unit),
         )
 
@@ -200,7 +206,7 @@ def specialisations() -> Iterator[Specialisation]:
     yield _FINISH
 
 
-_FINISH = Specialisation("density/wide_f64_finish", "finish_wide_f64", (), "7P 2q 4i f 2d")
+_FINISH = Specialisation("density/wide_f64_finish", "finish_wide_f64", (), "8P 2q 4i f 2d")
 
 
 @functools.cache
@@ -208,4 +214,4 @@ def _kernel(output: Output, column_totals: bool) -> Specialisation:
     defines = core_compile.macros(
         KEPT=output in ("moments", "values"), LAPLACE=output == "laplace", COLUMN_TOTALS=column_totals
     )
-    return Specialisation("density/wide_f64", "powers_f64", defines, "6P 6q f 2d")
+    return Specialisation("density/wide_f64", "powers_f64", defines, "7P 6q f 2d")

@@ -19,7 +19,7 @@ from cukde.density.pairs.gpu import finish as pairs_finish, operands as pairs_op
 from cukde.density.plane import plan as plane_plan, recent
 from cukde.density.plane.gpu import cells as plane_cells, choice, expansions
 from cukde.density.plane.plan import Plan
-from cukde.density.sums import Epilogue, Output, PartialSums, merge, put, ready, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, merge, moment_columns, put, ready, to_density
 
 squared_radii = pairs_passes.squared_radii
 laplace_density = pairs_passes.laplace_density
@@ -119,7 +119,7 @@ def _sums(X: Any, Y: Any | None, h: float, output: Output, options: Options, pla
         return None
     data, far, mass, accepted, B = expanded
     del expanded
-    out = pairs_finish.empty(len(queries), pairs_finish.columns_of(output, 2, None))
+    out = pairs_finish.empty(len(queries), moment_columns(output, 2, None))
     out.reference.fill(0.0)
     order = data.order if Y is None else None
     sums = expansions.values(queries, order, B, accepted, plan, grid, out)

@@ -62,7 +62,7 @@ def sums(
     """Write the sums of members at their queries from ``begin`` on, for ``partial_sums`` of the passes.
 
     X (b, n, d); Y (b or 1, m, d); log2_weights (b or 1, n), or (0, n) for equal ones; h (b,); reference, total (b, q);
-    moments (b, q, d), or of no columns.
+    moments (b, q, k), in the unit of the points for output MOMENTS.
     """
     n, d = X.shape[1:]
     queries = total.shape[1]
@@ -91,9 +91,10 @@ def sums(
             _block(y[:count], points, X.dtype.type(scale), of_points, output, a, s, v)
             if X.itemsize == 4:
                 _take_far(y[:count], points, scale, exact_weights[:rows], output, a, s, v)
-            for q in range(start, end):
-                for k in range(moments.shape[2]):
-                    moments[i, q, k] /= unit
+            if output == MOMENTS:
+                for q in range(start, end):
+                    for k in range(d):
+                        moments[i, q, k] /= unit
 
 
 @njit(**_JIT)
@@ -163,12 +164,12 @@ def _block(
     for i in range(q):
         shift[i] = _NO_SINGLE_SHIFT if XT.itemsize == 4 else _NO_SHIFT
         total[i] = 0
+    moments[:] = 0
     if output == LAPLACE:
-        tiles.weigh_laplace(tile, shift, 1 + 0.5 * Y.shape[1], log2_weights, total)
+        tiles.weigh_laplace(tile, shift, 1 + 0.5 * Y.shape[1], log2_weights, total, moments)
     else:
         tiles.weigh(tile, shift, rescale, total)
     if output == MOMENTS:
-        moments[:] = 0
         tiles.add_difference_moments(tile, Y, XT, moments)
     for i in range(q):
         reference[i] = -_LN2 * shift[i]

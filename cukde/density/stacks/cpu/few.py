@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cukde.density.options import LOG_ZERO
-from cukde.density.sums import Output, PartialSums
+from cukde.density.sums import Output, PartialSums, laplace_constant
 
 # Coordinates of pairs, and entries of points, up to which this takes less time than a compiled pass.
 _MOST_COORDINATES = 2**12
@@ -41,13 +41,16 @@ def partial_sums(
     steps /= h[..., None]
     exponents = np.einsum("bijk,bijk->bij", steps, steps)
     exponents *= -0.5
-    factors = exponents + (1 + 0.5 * X.shape[2]) if output == "laplace" else None
+    constant = laplace_constant(output, X.shape[2])
+    factors = None if constant is None else exponents + constant
     if log_weights is not None:
         exponents += np.where(log_weights > LOG_ZERO, log_weights, -np.inf)[:, None, :]
     reference = np.maximum(exponents.max(axis=2), -_LARGEST)
     exponents -= reference[:, :, None]
     terms = np.exp(exponents, out=exponents)
-    if factors is not None:
-        return PartialSums(reference, np.einsum("bij,bij->bi", terms, factors))
-    moments = np.einsum("bij,bijk->bik", terms, steps) * h if output == "moments" else None
+    moments = None
+    if output == "moments":
+        moments = np.einsum("bij,bijk->bik", terms, steps) * h
+    elif factors is not None:
+        moments = np.einsum("bij,bij->bi", terms, factors)[..., None]
     return PartialSums(reference, terms.sum(axis=2), moments)

@@ -14,7 +14,7 @@ import numpy as np
 
 from cukde.core.cpu import threads
 from cukde.density.stacks.cpu import blocks, few
-from cukde.density.sums import PartialSums
+from cukde.density.sums import PartialSums, moment_columns
 
 OUTPUTS = {"sum": blocks.SUM, "moments": blocks.MOMENTS, "laplace": blocks.LAPLACE}
 
@@ -110,7 +110,7 @@ def partial_sums(
         return few.partial_sums(X, Y, h, output, log_weights)
     weights = np.empty((0, n)) if log_weights is None else log_weights * _LOG2_E
     reference, total = np.empty((b, m)), np.empty((b, m))
-    moments = np.empty((b, m, d if output == "moments" else 0))
+    moments = np.empty((b, m, moment_columns(output, d)))
 
     def task(piece: tuple[slice, slice]) -> None:
         threads.checkpoint()
@@ -120,7 +120,7 @@ def partial_sums(
         blocks.sums(X[members], *shared, h[members], OUTPUTS[output], queries.start, *results)
 
     threads.run(task, _tasks(b, n, m), blas=False)
-    return PartialSums(reference, total, moments if output == "moments" else None)
+    return PartialSums(reference, total, moments if moments.shape[2] else None)
 
 
 def _tasks(b: int, n: int, m: int) -> list[tuple[slice, slice]]:

@@ -50,6 +50,8 @@ def posed(
     tolerance = pairs_tolerance.tolerance_of(options)
     if tolerance <= 0 or not _representable(X, Y, h, options):
         return None
+    if options.of_gradient:  # whose terms are larger than those of the sum by one over the factor
+        tolerance *= _narrowest(options)
     if values is not None and not skipping_values.served(
         values, options.log_weights, passes.dtype(X, Y, options).itemsize
     ):
@@ -80,10 +82,15 @@ def _representable(X: np.ndarray, Y: np.ndarray | None, h: float, options: Optio
     """Whether numbers stay within the ranges of the pass; not where they are not numbers."""
     size = passes.dtype(X, Y, options).itemsize
     low, high = _BANDWIDTHS[size]
-    narrowest = 1.0 if options.local_factors is None else min(1.0, float(options.local_factors.min()))
+    narrowest = _narrowest(options)
     radius = float(options.squared_radius) / narrowest**2 if narrowest > 0 else math.inf
     offset = float(np.abs(options.centre).max()) / h
     return low < h < high and radius < _LARGEST_RADIUS and offset < _LARGEST_OFFSET[size]
+
+
+def _narrowest(options: Options) -> float:
+    """The least local factor and 1."""
+    return 1.0 if options.local_factors is None else min(1.0, float(options.local_factors.min()))
 
 
 def _expected(share: float, d: int) -> tuple[float, float]:

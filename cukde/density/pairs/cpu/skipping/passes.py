@@ -21,7 +21,7 @@ from cukde.density.pairs.cpu.skipping import (
 from cukde.density.pairs.cpu.skipping.points import Data
 from cukde.density.pairs.cpu.skipping.values import Values
 from cukde.density.pairs.frame import Frame
-from cukde.density.sums import Output, PartialSums
+from cukde.density.sums import Output, PartialSums, moment_columns
 
 _QUERIES_OF_TASK = 2 * skipping_queries.QUERIES
 
@@ -51,13 +51,14 @@ class Posed(NamedTuple):
     atol: float  # beside the largest weight
     double: bool
     once: bool  # each pair for the sums at both points
+    of_gradient: bool  # of local factors, see :class:`cukde.density.sums.PartialSums`
 
     @property
     def columns(self) -> int:
-        """Of moments, or of sums of values."""
+        """Of moments, of sums with factors, or of sums of values."""
         if self.values is not None:
             return len(self.values.mass)
-        return self.queries.shape[1] if self.output == "moments" else 0
+        return moment_columns(self.output, self.queries.shape[1])
 
 
 class Taken(NamedTuple):
@@ -91,13 +92,13 @@ def pose(
     X, Y : array, shape (n, d) and (m, d)
         Float32 or float64; ``Y`` None are the data themselves. All data have weight.
     output : {"sum", "moments", "laplace", "values"}
-        See :class:`cukde.density.sums.PartialSums`. Local factors are for "sum".
+        See :class:`cukde.density.sums.PartialSums`.
     frame : Frame
         Of the data.
     tolerance : float
-        Above 0. What is left out of a query's sum is at most this times what is kept; of outputs "laplace" and
-        "values", of the sum of absolute terms. With an absolute tolerance among the options that may be left out
-        beside; not of values.
+        Above 0. What is left out of a query's sum is at most this times what is kept; of output "values", of the sum of
+        absolute terms; of "laplace" the head of :mod:`cukde.density.pairs.cpu.skipping.queries` says more. With an
+        absolute tolerance among the options that may be left out beside; not of values.
     values : array, shape (n, k), optional
         For output "values": such that :func:`cukde.density.pairs.cpu.skipping.values.served`.
     own_rows : int
@@ -127,7 +128,8 @@ def pose(
     queries = queries[order].astype(real, copy=False)
     queries *= queries.dtype.type(data.unit)
     atol = data.beside_largest(options.atol) if values is None else 0.0
-    return Posed(data, columns, queries, order, output, tolerance, atol, double, both)
+    of_gradient = options.of_gradient and options.local_factors is not None
+    return Posed(data, columns, queries, order, output, tolerance, atol, double, both, of_gradient)
 
 
 def run(posed: Posed) -> PartialSums:
@@ -193,7 +195,7 @@ def tried(posed: Posed, queries: np.ndarray) -> Taken:
 def _add(posed: Posed, first: int, last: int, sums: PartialSums) -> np.ndarray:
     """Write the sums of some queries; return the numbers of pairs screened and summed."""
     counts = np.zeros(2, np.int64)
-    code = skipping_queries.CODES[posed.output]
+    code = skipping_queries.GRADIENT if posed.of_gradient else skipping_queries.CODES[posed.output]
     of = posed.queries, first, last, posed.data, posed.values
     skipping_queries.sums(*of, posed.tolerance, posed.atol, code, posed.double, *sums, counts)
     return counts

@@ -10,8 +10,11 @@ error, tolerance F, is allowed beside the relative one. S only grows, so that th
 holds for what was left out before. A query begins with a block that lies near, and takes the others whose boxes lie
 within T of it.
 
-In the terms of a Laplace-corrected density, S is of absolute terms, and T is larger by the logarithm of what the factor
-of a pair at -T can be.
+For a Laplace-corrected density T is larger by log2 G, where G >= 1 + |1 + d/2 - q| at q = ln 2 T, in natural units. As
+exp(-q) (1 + |1 + d/2 - q|) falls with q, the sum over what is left out of weights times 1 + |factor| is then at most
+tolerance S. So the sum of weights S is off by at most tolerance S; that with factors, L, by as much, which is no more
+than tolerance times the sum of its absolute terms, those of 1 + d/2 and of q; and t = L / S - 1 by the sum over what is
+left out of weights times |factor - L / S|, over S: as |L / S| <= 1 + |t|, at most tolerance (1 + |t|).
 
 Of sums of values every column of those has its own S and M, of absolute values times weights, and so has the sum of
 weights alone. What counts is the least S / M. A column that is zero near a query has none: the query then takes all
@@ -47,13 +50,15 @@ from cukde.density.pairs.cpu.skipping.terms import (
 )
 from cukde.density.pairs.cpu.tiles import _JIT
 
-SUM, MOMENTS, LAPLACE, VALUES = range(4)
-CODES = {"sum": SUM, "moments": MOMENTS, "laplace": LAPLACE, "values": VALUES}
+SUM, MOMENTS, LAPLACE, VALUES, GRADIENT = range(5)
+CODES = {"sum": SUM, "moments": MOMENTS, "laplace": LAPLACE, "values": VALUES}  # GRADIENT: of local factors
 
 QUERIES = 64
 """Of a block of queries, which search for near data together."""
 
 _LN2 = math.log(2.0)
+# G of a bound of T before is 1 + d/2 + |T| and this: T + log2 G has a smaller factor, as ln G < 19 + 0.3 |T|.
+_ROOM = 20.0
 # Exponents in single precision round with their size: queries that lie so many bits from all data are summed in double.
 _FAR = -20.0
 # Of values a column may have only far terms: those so many bits below the largest kernel are taken in double, as single
@@ -61,8 +66,8 @@ _FAR = -20.0
 _SINGLE_BITS = 64.0
 _CHUNK = 32  # blocks that one call sums at a query
 
-# State of a query: its largest exponent, in bits; its sum about that, and that of absolute terms; of values the least
-# share of a column's whole mass that such a sum is.
+# State of a query: its largest exponent, in bits; its sum about that; and S about that, which is its sum, but of values
+# the least share of a column's whole mass that its sum of absolute terms is.
 _TOP, _TOTAL, _SIZE = range(3)
 
 
@@ -126,7 +131,6 @@ def _add(
             if -least > state[_TOP]:
                 ratio = np.exp2(state[_TOP] + least)
                 state[_TOTAL] *= ratio
-                state[_SIZE] *= ratio
                 for c in range(moments.size):
                     moments[c] *= ratio
                 if values is not None:
@@ -140,15 +144,19 @@ def _add(
                 break
         top = real(-state[_TOP])
         if output == LAPLACE:
-            total, size = to_laplace_terms(bits, distances, top, constant)
+            total, moment = to_laplace_terms(bits, distances, top, constant)
+            moments[0] += moment
         else:
-            total = size = to_terms(bits, top)
+            total = to_terms(bits, top)
         state[_TOTAL] += total
-        state[_SIZE] += size
-        if output == MOMENTS:
+        if output == GRADIENT:
+            for j in range(BLOCK):
+                bits[j] *= factors[block, j]
+        if output in (MOMENTS, GRADIENT):
             add_moments(bits, points, block, query, moments)
         if values is not None:
             add_values(bits, values.blocks, block, values.signed, moments, sizes)
+    state[_SIZE] = state[_TOTAL]
     if values is not None:
         state[_SIZE] = _least_share(state[_TOTAL] / values.weight, sizes, values.mass)
     return taken
@@ -230,19 +238,11 @@ def _add_in(
 
 
 @njit(**OPTIONS)
-def _most_bits(near: float, far: float, boxes: Any, b: int, scale: float, output: int, d: int) -> float:
-    """Minus the logarithm of what the points of a box add to the sum of a query at least, within two distances."""
-    far_bits, constant = slack(d) * scale * boxes.sharpest[b] * far, 1.0 + 0.5 * d
+def _most_bits(far: float, boxes: Any, b: int, scale: float, d: int) -> float:
+    """Minus the logarithm of what the points of a box add to the sum of a query at least, up to a distance."""
     if not boxes.mass[b] > 0.0:
         return np.inf
-    bits = far_bits - np.log2(boxes.mass[b])
-    if output == LAPLACE:
-        # Factors are zero where exponents are the constant: only boxes clearly on one side of that say anything.
-        if _LN2 * far_bits < 0.5 * constant:
-            return bits - np.log2(0.5 * constant)
-        if _LN2 * scale * boxes.softest[b] * near > constant + 1.0:
-            return bits
-        return np.inf
+    bits: float = slack(d) * scale * boxes.sharpest[b] * far - np.log2(boxes.mass[b])
     return bits
 
 
@@ -256,7 +256,7 @@ def _bits(least: float, floor: float, allowed: float, output: int, d: int) -> fl
         least = -np.log2(np.exp2(-least) + floor)
     bits = least - allowed
     if output == LAPLACE:
-        bits += np.log2(1.0 + 0.5 * d + abs(bits) + 20.0)
+        bits += np.log2(1.0 + 0.5 * d + abs(bits) + _ROOM)
     return slack(d) * bits
 
 
@@ -286,7 +286,7 @@ def _find_near(
         begin[c], end[c] = queries[:, c].min(), queries[:, c].max()
     to_boxes(groups.low, groups.high, begin, end, groups.mass.size, near, far)
     for g in range(groups.mass.size):
-        least = min(least, _most_bits(near[g], far[g], groups, g, scale, output, d))
+        least = min(least, _most_bits(far[g], groups, g, scale, d))
         nearest = min(nearest, scale * groups.softest[g] * near[g])
     bits = max(_bits(least, floor, allowed, output, d), nearest)
     for g in range(groups.mass.size):
@@ -296,7 +296,7 @@ def _find_near(
     to_boxes(low, high, begin, end, count, near, far)
     nearest = np.inf
     for i in range(count):
-        least = min(least, _most_bits(near[i], far[i], blocks, found[i], scale, output, d))
+        least = min(least, _most_bits(far[i], blocks, found[i], scale, d))
         nearest = min(nearest, scale * blocks.softest[found[i]] * near[i])
     bits = max(_bits(least, floor, allowed, output, d), nearest)
     kept = 0
@@ -344,8 +344,8 @@ def sums(
         Take pairs in double even if points are in single precision: needed for weights and factors.
     reference, total : array, shape (m,)
         Results, natural logarithms and sums, without the largest weight.
-    moments : array, shape (m, d), (m, k) or (m, 0)
-        Moments in the unit of the points, or sums of values.
+    moments : array, shape (m, d), (m, 1), (m, k) or (m, 0)
+        Moments in the unit of the points, sums with Laplace factors, or sums of values.
     counts : array, shape (2,), int64
         Points that are screened, and points that are summed, are added to these.
     """

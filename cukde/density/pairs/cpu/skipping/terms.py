@@ -156,14 +156,14 @@ def to_terms(bits: Any, least: Any) -> Any:
 
 @njit(**INLINED)
 def to_laplace_terms(bits: Any, distances: Any, least: Any, constant: Any) -> Any:
-    """Sum of terms times Laplace factors, ``constant`` - ln 2 distance in bits, and of the absolute ones."""
-    total = size = bits.dtype.type(0)
+    """Sum of terms, and of terms times Laplace factors, ``constant`` - ln 2 distance in bits."""
+    total = moment = bits.dtype.type(0)
     ln2 = bits.dtype.type(_LN2)
     for j in range(BLOCK):
-        term = _exp2(least - bits[j]) * (constant - ln2 * distances[j])
+        term = _exp2(least - bits[j])
         total += term
-        size += abs(term)
-    return total, size
+        moment += term * (constant - ln2 * distances[j])
+    return total, moment
 
 
 @njit(**INLINED)

@@ -52,10 +52,6 @@ def bounds_of_parts(parts: Sequence[Posed]) -> list[Bounds]:
     return [_limits(posed, bounds) for posed, bounds in zip(parts, first, strict=True)]
 
 
-def _top(posed: Posed) -> float:
-    return 1 + posed.d / 2 if posed.output == "laplace" else 0.0
-
-
 def _points(posed: Posed) -> tuple[Any, ...]:
     data, queries = posed.data, posed.queries
     return queries.local, queries.centres, queries.reach, data.local, data.weights, data.centres, data.reach
@@ -82,7 +78,6 @@ def _of_near_blocks(posed: Posed) -> Bounds:
         (BLOCK,),
         *(*_points(posed), near, bounds.reference, bounds.extent, m, data.blocks),
         *((0, 2) if screened else (_AROUND, _MOST_AROUND)),
-        _top(posed),
     )
     return bounds
 
@@ -91,7 +86,7 @@ def _search(posed: Posed, bounds: Bounds) -> None:
     """Raise the bounds of queries that are not data, by the blocks where their nearest data are likely to be."""
     if posed.itself:
         return
-    data, queries, d, points, top = posed.data, posed.queries, posed.d, _points(posed), _top(posed)
+    data, queries, d, points = posed.data, posed.queries, posed.d, _points(posed)
     m, rows, width = len(queries.order), queries.blocks * BLOCK, skipping_points.pitch(d)
     if skipping_points.groups(d):
         nearest = cp.zeros(rows, np.uint64)
@@ -107,7 +102,7 @@ def _search(posed: Posed, bounds: Bounds) -> None:
             (-(-m // _WARPS_OF_SEARCH),),
             (32 * _WARPS_OF_SEARCH,),
             *(*points, queries.squares, nearest, bounds.reference, m, data.blocks),
-            *(_MOST_LENGTH / posed.shrink, top),
+            _MOST_LENGTH / posed.shrink,
         )
     else:
         box_axes, groups = data.low.shape[0], -(-data.blocks // _BLOCKS_OF_GROUP)
@@ -122,13 +117,14 @@ def _search(posed: Posed, bounds: Bounds) -> None:
             (-(-m // _WARPS_OF_SEARCH),),
             (32 * _WARPS_OF_SEARCH,),
             *(*points, data.low, data.high, data.most, posed.axes, of_groups, heaviest, bounds.reference),
-            *(m, data.blocks, groups, d, box_axes, top),
+            *(m, data.blocks, groups, d, box_axes),
         )
 
 
 def _limits(posed: Posed, bounds: Bounds) -> Bounds:
     """Find what can be left out of sums with these bounds."""
-    data, queries, d, below, top = posed.data, posed.queries, posed.d, posed.below, _top(posed)
+    data, queries, d, below = posed.data, posed.queries, posed.d, posed.below
+    top = 1 + d / 2 if posed.output == "laplace" else 0.0
     m, blocks, screened = len(queries.order), queries.blocks, skipping_points.groups(d)
     _limits_kernel(screened).launch(
         (blocks,),
@@ -168,7 +164,7 @@ def specialisations() -> Iterator[Specialisation]:
 
 @functools.cache
 def _bounds_kernel(width: int) -> Specialisation:
-    return Specialisation("density/skipping_bounds", "bound_sums", core_compile.macros(DIM=width), "10P q 3i f")
+    return Specialisation("density/skipping_bounds", "bound_sums", core_compile.macros(DIM=width), "10P q 3i")
 
 
 @functools.cache
@@ -182,7 +178,7 @@ def _nearest_kernel(width: int) -> Specialisation:
 @functools.cache
 def _found_kernel(width: int) -> Specialisation:
     defines = core_compile.macros(DIM=width, TOGETHER=_blocks_together(width))
-    return Specialisation("density/skipping_found", "bound_by_found", defines, "10P q i 2f")
+    return Specialisation("density/skipping_found", "bound_by_found", defines, "10P q i f")
 
 
 @functools.cache
@@ -192,7 +188,7 @@ def _groups_kernel() -> Specialisation:
 
 @functools.cache
 def _search_kernel(width: int) -> Specialisation:
-    return Specialisation("density/skipping_search", "search_boxes", core_compile.macros(DIM=width), "14P q 4i f")
+    return Specialisation("density/skipping_search", "search_boxes", core_compile.macros(DIM=width), "14P q 4i")
 
 
 @functools.cache

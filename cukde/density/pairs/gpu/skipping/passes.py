@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -25,6 +24,7 @@ _UNITS_OF_BLOCKS = 8  # of 16 queries by 32 data, of two blocks
 _ITEMS_OF_WARP_OF_WIDE = 64  # of many dimensions a unit takes longer than others,
 _ITEMS_OF_WARP_OF_BOXES = 128  # and wide blocks lie side by side, many in one item
 _MOST_MOMENTS_IN_DOUBLE = 64  # dimensions
+_BY_CHUNKS: tuple[Output, ...] = ("sum", "laplace")  # outputs that kernels of chunks sum of queries
 
 
 def run(posed: Posed) -> PartialSums:
@@ -37,10 +37,10 @@ def run(posed: Posed) -> PartialSums:
     order, real = queries.order, plan.real
     reference, S, T, taken = summed(posed, bounds_of(posed))
     remember(output, taken)
-    columns = posed.d if output == "moments" else 0
+    columns = posed.d if output == "moments" else int(output == "laplace")
     del posed, data, queries  # the operands are not needed any more
 
-    unit = 1.0 if real == DOUBLE else 1 / skipping_points.scale_of(h)
+    unit = 1.0 if real == DOUBLE or output == "laplace" else 1 / skipping_points.scale_of(h)
     out, guard = finished(order, reference, S, T, columns, unit)
     precision = "float64" if real == DOUBLE else "float32"
     difference.launch(precision, X, Y, h, output, None, options.log_weights, out=out, guard=guard, one_split=True)
@@ -76,12 +76,14 @@ def summed(posed: Posed, bounds: Bounds) -> tuple[Any, Any, Any, Taken]:
     T = None
     if posed.output == "moments":  # of few dimensions neighbouring rows are added to at once
         T = cp.zeros((posed.d, rows), plan.real).T if few else cp.zeros((rows, width), plan.real)
+    elif posed.output == "laplace":
+        T = cp.zeros((rows, 1), plan.real)
     counts = cp.zeros(1, np.uint64)
     if plan.once:
         bounds.reference.fill(0)  # a point's own term is 1
         _sum_once(posed, bounds, S, T, counts)
     elif plan.chunks:
-        (_sum_few if few else _sum_chunks)(posed, bounds, S, counts)
+        (_sum_few if few else _sum_chunks)(posed, bounds, S, T, counts)
     if few:
         _sum_boxes(posed, bounds, S, T, counts)
     else:
@@ -120,60 +122,60 @@ def _sum_once(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any) -> None
     _own_kernel(width).launch((-(-rows // THREADS),), (THREADS,), data.local, data.kinds, S, T, rows)
 
 
-def _sum_chunks(posed: Posed, bounds: Bounds, S: Any, counts: Any) -> None:
+def _sum_chunks(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any) -> None:
     """Sum over pairs of common blocks."""
     data, queries, width = posed.data, posed.queries, skipping_points.pitch(posed.d)
     items = skipping_items.cut(queries.blocks, data.blocks, 2, most_span=SPAN, single=posed.options.deterministic)
-    _sums_kernel(width).launch(
+    _sums_kernel(posed.output, width).launch(
         (items.grid,),
         (THREADS,),
         *(queries.low, queries.high, queries.kinds, queries.halves, queries.chunks),
         *(data.weights if posed.itself else None, bounds.limits, bounds.always, bounds.reference, bounds.threshold),
-        *(data.low, data.high, data.kinds, data.most, data.halves, data.norms, data.chunks, S),
+        *(data.low, data.high, data.kinds, data.most, data.halves, data.norms, data.chunks, S, T),
         *(cp.zeros(1, np.uint64), counts),
         *(queries.blocks, data.blocks, items.rows, items.groups, items.spans, items.span, data.low.shape[0]),
-        *_factor(posed),
+        _at_zero(posed),
     )
 
 
-def _sum_few(posed: Posed, bounds: Bounds, S: Any, counts: Any) -> None:
+def _sum_few(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any) -> None:
     """Sum over pairs of near parts of few dimensions that products serve."""
     data, queries = posed.data, posed.queries
     items = skipping_items.cut(queries.blocks, data.blocks, 2, most_span=SPAN)
-    _sums_few_kernel(posed.d).launch(
+    _sums_few_kernel(posed.output, posed.d).launch(
         (items.grid,),
         (THREADS,),
         *(queries.local, queries.centres, queries.kinds, queries.low, queries.high, queries.parts),
         *(bounds.reference, bounds.extent, bounds.threshold),
         *(data.local, data.centres, data.weights, data.kinds, data.low, data.high, data.parts, data.most),
-        *(S, cp.zeros(1, np.uint64), counts),
+        *(S, T, cp.zeros(1, np.uint64), counts),
         *(queries.blocks, data.blocks, items.rows, -(-data.blocks // items.span), items.span, data.low.shape[0]),
-        *(posed.options.log_weights is not None, *_factor(posed)),
+        *(posed.options.log_weights is not None, _at_zero(posed)),
     )
 
 
-def _sum_boxes(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any) -> None:
+def _sum_boxes(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any) -> None:
     """Sum over pairs of near parts of few dimensions; where products serve others, what these leave."""
     data, queries, d = posed.data, posed.queries, posed.d
     single, of_warp = posed.options.deterministic, _ITEMS_OF_WARP_OF_BOXES
     items = skipping_items.cut(queries.blocks, data.blocks, 2, most_span=data.blocks, single=single, of_warp=of_warp)
-    _boxes_kernel(_summand(posed.output), posed.plan.real, d).launch(
+    _boxes_kernel(posed.output, posed.plan.real, d).launch(
         (items.grid,),
         (THREADS,),
         *(*_points_of(queries), queries.parts, queries.kinds, bounds.reference, bounds.extent, bounds.threshold),
         *(*_points_of(data), data.weights, data.parts, data.kinds, data.most, posed.options.log_weights),
         *(S, T, cp.zeros(1, np.uint64), counts),
         *(queries.blocks, data.blocks, items.rows, items.groups, items.span, data.low.shape[0]),
-        *(data.given.dtype == DOUBLE, posed.plan.chunks, *_factor(posed), skipping_points.scale_of(posed.h)),
+        *(data.given.dtype == DOUBLE, posed.plan.chunks, _at_zero(posed), skipping_points.scale_of(posed.h)),
     )
 
 
-def _sum_units(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any, left: Left) -> None:
+def _sum_units(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any, left: Left) -> None:
     """Sum over units that screening keeps, but for those that are not left."""
     data, queries, d, plan = posed.data, posed.queries, posed.d, posed.plan
     width = skipping_points.pitch(d)
     items, there = _items_of(posed, left, row_tiles(width) // 4)
-    _units_kernel(_summand(posed.output), plan.real, width).launch(
+    _units_kernel(posed.output, plan.real, width).launch(
         (items.grid,),
         (THREADS,),
         *(*_points_of(queries), queries.halves, bounds.limits, bounds.always, bounds.reference, bounds.threshold),
@@ -181,7 +183,7 @@ def _sum_units(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any, left: 
         *(*queries.left, queries.exponents, data.weights if posed.itself else None, queries.kinds),
         *(*data.right, data.across, data.exponents, data.kinds, *left, S, T, cp.zeros(1, np.uint64), counts),
         *(queries.blocks, data.blocks, items.rows, items.groups, items.spans, items.span, d, data.low.shape[0]),
-        *(data.given.dtype == DOUBLE, plan.products, there, *_factor(posed), skipping_points.scale_of(posed.h)),
+        *(data.given.dtype == DOUBLE, plan.products, there, _at_zero(posed), skipping_points.scale_of(posed.h)),
     )
 
 
@@ -199,13 +201,9 @@ def _points_of(points: Ordered) -> tuple[Any, ...]:
     return points.given, points.source, points.local, points.centres, points.reach, points.low, points.high
 
 
-def _summand(output: Output) -> str:
-    return "moments" if output == "moments" else "sum"
-
-
-def _factor(posed: Posed) -> tuple[float, float]:
-    """Constant and slope of the factor of a pair (``skipping.cuh``)."""
-    return (1 + posed.d / 2, math.log(2)) if posed.output == "laplace" else (1.0, 0.0)
+def _at_zero(posed: Posed) -> float:
+    """Laplace factor of a pair at the distance 0."""
+    return 1 + posed.d / 2
 
 
 class Taken(NamedTuple):
@@ -240,38 +238,40 @@ def recent_shares() -> dict[Output, float]:
 @core_compile.listed
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
-    for summed, real in itertools.product(("sum", "moments"), C_TYPE):
+    outputs: tuple[Output, ...] = ("sum", "moments", "laplace")
+    for output, real in itertools.product(outputs, C_TYPE):
         for d in range(2, FEW_DIMENSIONS + 1):
-            yield _boxes_kernel(summed, real, d)
+            yield _boxes_kernel(output, real, d)
         for d in (8, 16, 32, 64, 128):
             if real == FLOAT or d <= _MOST_MOMENTS_IN_DOUBLE:
-                yield _units_kernel(summed, real, d)
+                yield _units_kernel(output, real, d)
+    for output, d in itertools.product(_BY_CHUNKS, (3, 4, 5)):
+        yield _sums_few_kernel(output, d)
     for d in (3, 4, 5):
         yield _boxes_once_kernel(d)
-        yield _sums_few_kernel(d)
     for d in (8, 16, 32):
         yield _pairs_once_kernel(d)
         yield _own_kernel(d)
-    for d in (16, 32):
-        yield _sums_kernel(d)
+    for output, d in itertools.product(_BY_CHUNKS, (16, 32)):
+        yield _sums_kernel(output, d)
     for real in C_TYPE:
         yield _finish(real)
 
 
 @functools.cache
-def _boxes_kernel(summed: str, real: np.dtype, d: int) -> Specialisation:
-    name = f"near_boxes_{summed}_{'double' if real == DOUBLE else 'single'}"
+def _boxes_kernel(output: Output, real: np.dtype, d: int) -> Specialisation:
+    name = f"near_boxes_{output}_{'double' if real == DOUBLE else 'single'}"
     width = skipping_points.pitch(d)
-    defines = core_compile.macros(KERNEL=name, OUTPUT=summed.upper(), REAL=C_TYPE[real], DIMENSIONS=d, DIM=width)
-    return Specialisation("density/skipping_boxes", name, defines, "28P 8i 3d")
+    defines = core_compile.macros(KERNEL=name, OUTPUT=output.upper(), REAL=C_TYPE[real], DIMENSIONS=d, DIM=width)
+    return Specialisation("density/skipping_boxes", name, defines, "28P 8i 2d")
 
 
 @functools.cache
-def _units_kernel(summed: str, real: np.dtype, width: int) -> Specialisation:
-    name = f"near_units_{summed}_{'double' if real == DOUBLE else 'single'}"
+def _units_kernel(output: Output, real: np.dtype, width: int) -> Specialisation:
+    name = f"near_units_{output}_{'double' if real == DOUBLE else 'single'}"
     defines = core_compile.macros(
         KERNEL=name,
-        OUTPUT=summed.upper(),
+        OUTPUT=output.upper(),
         REAL=C_TYPE[real],
         REAL_BITS=8 * real.itemsize,
         DIM=width,
@@ -279,7 +279,7 @@ def _units_kernel(summed: str, real: np.dtype, width: int) -> Specialisation:
         ROW_TILES=row_tiles(width),
         MOST_SQUARE=int(skipping_points.MOST_SQUARE),
     )
-    return Specialisation("density/skipping_units", name, defines, "40P 11i 3d")
+    return Specialisation("density/skipping_units", name, defines, "40P 11i 2d")
 
 
 @functools.cache
@@ -293,11 +293,11 @@ def _boxes_once_kernel(d: int) -> Specialisation:
 
 
 @functools.cache
-def _sums_few_kernel(d: int) -> Specialisation:
-    most = max(d, 3)
-    defines = core_compile.macros(DIMENSIONS=most, DIM=skipping_points.pitch(most))
+def _sums_few_kernel(output: Output, d: int) -> Specialisation:
+    most, name = max(d, 3), f"near_{output}_few"
+    defines = core_compile.macros(KERNEL=name, OUTPUT=output.upper(), DIMENSIONS=most, DIM=skipping_points.pitch(most))
     shared = THREADS // 32 * _few_bytes(most)
-    return Specialisation("density/skipping_sums_few", "near_sums_few", defines, "20P 7i 2f", shared)
+    return Specialisation("density/skipping_sums_few", name, defines, "21P 7i f", shared)
 
 
 def _few_bytes(d: int) -> int:
@@ -314,10 +314,10 @@ def _pairs_once_kernel(width: int) -> Specialisation:
 
 
 @functools.cache
-def _sums_kernel(width: int) -> Specialisation:
-    groups = skipping_points.groups(width)
-    defines = core_compile.macros(GROUPS=groups, ROW_TILES=row_tiles(width))
-    return Specialisation("density/skipping_sums", "near_sums", defines, "20P 7i 2f", _ring_bytes(groups))
+def _sums_kernel(output: Output, width: int) -> Specialisation:
+    groups, name = skipping_points.groups(width), f"near_{output}_by_chunks"
+    defines = core_compile.macros(KERNEL=name, OUTPUT=output.upper(), GROUPS=groups, ROW_TILES=row_tiles(width))
+    return Specialisation("density/skipping_sums", name, defines, "21P 7i f", _ring_bytes(groups))
 
 
 def _ring_bytes(groups: int) -> int:

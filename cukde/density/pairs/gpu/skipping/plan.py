@@ -136,8 +136,8 @@ def pose(
     frame : Frame
         Of the data.
     tolerance : float
-        What is left out of a query's sum is at most this times what is kept; of output "laplace", of the sum of
-        absolute terms.
+        What is left out of a query's sum is at most this times what is kept. Of output "laplace" both sums are off by
+        at most this times the total, and the ratio r of them by this times 1 + abs(r - 1) (``skipping_blocks.cuh``).
     data : Ordered, optional
         The data, where they are in order already.
     rows : Rows, optional

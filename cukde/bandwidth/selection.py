@@ -1,0 +1,272 @@
+"""The method and the bandwidth whose estimates of most rows give the others most likelihood."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from cukde.bandwidth import check, data
+from cukde.bandwidth.cost import of_selection, selection as cost
+from cukde.bandwidth.rules import abramson, positive, sd, silverman
+from cukde.core import dispatch, random_state as core_random_state, reprs
+from cukde.core.cost.registry import declare
+from cukde.core.entry.public_call import public_call
+from cukde.core.public import public_in
+from cukde.core.random_state import DEFAULT, RandomState
+from cukde.core.types import Array, ArrayLike, Domain
+from cukde.core.warnings import BandwidthRangeWarning
+from cukde.density.api import kde, sd_kde
+from cukde.density.positive.api import positive_kde
+
+FOLDS = 5
+
+# Of the bandwidths tried: from 4 times a reference rule down to 1/32 of it by steps of 26%, within which the score is
+# flat about its maximum. The search ends where some in a row are no better.
+STEP = 2 ** (1 / 3)
+_FIRST, _COUNT, _PATIENCE = 6, 22, 3
+
+
+def _adaptive(X: Any, Y: Any, h: Any, **options: Any) -> Any:
+    pilot = {name: value for name, value in options.items() if name != "log"}
+    return kde(X, Y, h, local_factors=abramson(X, h, **pilot), **options)
+
+
+class Candidate(NamedTuple):
+    """A method: its density, its reference rule, and the power of 1/n that its best bandwidth goes by."""
+
+    density: Callable[..., Any]
+    rule: Callable[..., Any]
+    order: int
+    call: str
+
+    def rate(self, d: int) -> float:
+        return 1 / (d + 2 * self.order)
+
+
+CANDIDATES = {
+    "kde": Candidate(kde, silverman, 2, "cukde.kde(X, Y, h)"),
+    "sd": Candidate(sd_kde, sd, 4, "cukde.sd_kde(X, Y, h)"),
+    "positive": Candidate(positive_kde, positive, 4, "cukde.positive_kde(X, Y, h)"),
+    "abramson": Candidate(_adaptive, silverman, 2, "cukde.kde(X, Y, h, local_factors=cukde.bandwidth.abramson(X, h))"),
+}
+
+
+@public_in("cukde.bandwidth")
+class Selection(NamedTuple):
+    """What :func:`cukde.bandwidth.select` found: see there."""
+
+    method: str
+    bandwidth: np.ndarray
+    score: float
+    call: str
+    methods: tuple[str, ...]
+    bandwidths: np.ndarray
+    scores: np.ndarray
+
+    def density(self, X: ArrayLike, Y: ArrayLike, **options: Any) -> Array:
+        """Make the call: the density of the data ``X`` at ``Y``, with options of :func:`cukde.kde` such as ``log``."""
+        out: Array = CANDIDATES[self.method].density(X, Y, self.bandwidth, **options)
+        return out
+
+    def __repr__(self) -> str:
+        return reprs.of_result(self)
+
+
+@declare(cost, of_selection, name="bandwidth.select")
+@public_call()
+def select(
+    X: ArrayLike,
+    methods: Sequence[str] = tuple(CANDIDATES),
+    *,
+    most_rows: int = 10_000,
+    random_state: RandomState = DEFAULT,
+    weights: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+) -> Selection:
+    r"""Which density estimate to take, and with which bandwidth: those that predict rows best which they have not seen.
+
+    The rows are cut into five folds at random. Each method at each bandwidth is fitted to four of them and scored by
+    the mean log density of the fifth, which takes its turn.
+
+    Parameters
+    ----------
+    X : array_like, shape (n, d) or (n,)
+        Data, at least ten rows; (n,) means d = 1. A GPU array computes on the GPU.
+    methods : sequence of {"kde", "sd", "positive", "abramson"}
+        What to choose from: :func:`cukde.kde`; :func:`cukde.sd_kde`; :func:`cukde.positive_kde`; and :func:`cukde.kde`
+        with the factors of :func:`abramson`, whose pilot has the same bandwidth.
+    most_rows : int
+        Rows that are taken at most, at least ten. Of more a random sample is compared, and the bandwidth that is best
+        for it is narrowed to that of n rows: by the power 1/(d+4) of the ratio, for "sd" and "positive" 1/(d+8).
+    random_state : int, numpy.random.RandomState, numpy.random.Generator or None
+        Of the sample and the folds; the default gives the same result on every call.
+    weights : array_like, shape (n,), optional
+        Non-negative weights; only their ratios matter. Default 1 each. Rows of weight 0 count for nothing.
+    bounds, periods : sequence of length d or mapping, optional
+        As for :func:`cukde.kde`.
+    nan_policy : {"raise", "omit"}
+        As in :func:`cukde.kde`.
+
+    Returns
+    -------
+    Selection
+        A named tuple; its arrays live where the data do, and are float64.
+
+        ``method`` : str, the best.
+
+        ``bandwidth`` : (d,), its best, what ``h`` takes.
+
+        ``score`` : float, the mean log density of rows left out.
+
+        ``call`` : str, how to write the estimate; ``found.density(X, Y)`` does so.
+
+        ``methods``, ``bandwidths``, ``scores`` : all of them, the best bandwidth of each, (k, d), and its score, (k,).
+
+    Raises
+    ------
+    TypeError
+        As :func:`scott`.
+    ValueError
+        As :func:`scott`; for an unknown method or none, fewer than ten rows, and ``most_rows`` below ten.
+
+    Warns
+    -----
+    BandwidthRangeWarning
+        Where the best bandwidth is the narrowest that is tried, 1/32 of a reference rule: rows share values, and the
+        likelihood grows without bound. Spread them over what they were rounded to.
+
+    Notes
+    -----
+    *Why folds.* Scores of all methods have to be of the same kind to be compared. Leave-one-out scores, as
+    :func:`cross_validate` has them, would let factors know the row that is left out.
+
+    *What it is worth.* ``docs/choosing.md`` compares it with every method by every rule on 14 real sets and on
+    mixtures whose density is known.
+
+    *Bandwidths.* Multiples of the reference rule of the method, from 4 times down by steps of 26% until three in a row
+    are no better. Where the likelihood has several maxima, it finds the widest.
+
+    *Cost.* With m the smaller of n and ``most_rows``, a bandwidth takes 5 (0.8 m)(0.2 m) pairs, and "sd" and "abramson"
+    5 (0.8 m)^2 besides, "positive" 5 times its mass. Some ten bandwidths are tried.
+
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> X = np.random.default_rng(0).standard_t(2, size=500)  # heavy tails
+    >>> found = cukde.bandwidth.select(X)
+    >>> found.method, found.call
+    ('abramson', 'cukde.kde(X, Y, h, local_factors=cukde.bandwidth.abramson(X, h))')
+    >>> p = found.density(X, X[:5])
+    """
+    chosen = check.methods(methods, CANDIDATES)
+    most = check.most_rows(most_rows)
+    backend = dispatch.backend(X, weights=weights)
+    with backend.device_of(X):
+        rows = data.rows(X, weights, backend)
+        data.domain(X, rows, bounds, periods, backend)
+        domain = {name: value for name, value in (("bounds", bounds), ("periods", periods)) if value is not None}
+        folds = Folds.of(rows, most, core_random_state.integer(random_state), weights is not None, domain, backend)
+        found = [folds.best(CANDIDATES[name]) for name in chosen]
+        scores = np.array([score for _, score in found])
+        bandwidths = np.array([h for h, _ in found])
+        best = int(scores.argmax())
+        return Selection(
+            chosen[best],
+            backend.asarray(bandwidths[best]),
+            float(scores[best]),
+            CANDIDATES[chosen[best]].call,
+            chosen,
+            backend.asarray(bandwidths),
+            backend.asarray(scores),
+        )
+
+
+class Fold(NamedTuple):
+    """Rows that are fitted and others that are scored, with weights or None."""
+
+    fitted: Any
+    fitted_weights: Any
+    scored: Any
+    scored_weights: Any
+
+
+class Folds(NamedTuple):
+    """A sample of rows in folds."""
+
+    each: list[Fold]
+    share: float  # rows that are fitted over all there are
+    domain: dict[str, Any]
+    backend: ModuleType
+
+    @staticmethod
+    def of(rows: data.Rows, most: int, seed: int, weighted: bool, domain: dict[str, Any], backend: ModuleType) -> Folds:
+        """Take a random sample of the rows that have weight."""
+        counted = np.flatnonzero(backend.asnumpy(rows.weights)) if weighted else np.arange(len(rows.points))
+        check.rows_of_folds(len(counted))
+        order = np.random.default_rng(seed).permutation(counted)[:most]
+        each = []
+        for fold in range(FOLDS):
+            place = np.arange(len(order)) % FOLDS
+            fitted, scored = (backend.asarray(order[where]) for where in (place != fold, place == fold))
+            weights = (rows.weights[fitted], rows.weights[scored]) if weighted else (None, None)
+            each.append(Fold(rows.points[fitted], weights[0], rows.points[scored], weights[1]))
+        return Folds(each, len(each[0].fitted) / len(counted), domain, backend)
+
+    def best(self, candidate: Candidate) -> tuple[np.ndarray, float]:
+        """The bandwidth of the best score, for all rows, and its score."""
+        first = self.each[0]
+        rule = candidate.rule(first.fitted, weights=first.fitted_weights, **self.domain)
+        reference = np.asarray(self.backend.asnumpy(rule), np.float64)
+        best, score = reference, -math.inf
+
+        def better(h: np.ndarray) -> bool:
+            nonlocal best, score
+            found = self.score(candidate, h)
+            improved = found > score
+            best, score = (h, found) if improved else (best, score)
+            return improved
+
+        if descending(reference, better):
+            _warn(best)
+        return best * self.share ** candidate.rate(len(best)), score
+
+    def score(self, candidate: Candidate, h: np.ndarray) -> float:
+        """Mean log density of the rows that are left out."""
+        total, sums = 0.0, []
+        for fold in self.each:
+            weights = {} if fold.fitted_weights is None else {"weights": fold.fitted_weights}
+            log_p = candidate.density(fold.fitted, fold.scored, h, log=True, **weights, **self.domain)
+            log_p = log_p.astype(np.float64)
+            sums.append(log_p.sum() if fold.scored_weights is None else fold.scored_weights @ log_p)
+            total += len(log_p) if fold.scored_weights is None else float(fold.scored_weights.sum())
+        return float(sum(sums)) / total  # added on the device: one wait for all folds
+
+
+def descending(reference: np.ndarray, better: Callable[[np.ndarray], bool]) -> bool:
+    """Ask whether a bandwidth is ``better`` than those before, from wide to narrow, until some in a row are not.
+
+    Returns whether the narrowest was the best.
+    """
+    worse = 0
+    for step in range(_COUNT):
+        worse = 0 if better(reference * STEP ** (_FIRST - step)) else worse + 1
+        if worse == _PATIENCE:
+            return False
+    return worse == 0
+
+
+def _warn(h: np.ndarray) -> None:
+    warnings.warn(
+        f"the best bandwidth is the narrowest that is tried: {np.array2string(h, precision=4, threshold=8)}; where "
+        "rows share values the likelihood grows without bound as the bandwidth shrinks: spread them over the step "
+        "that they were rounded to",
+        BandwidthRangeWarning,
+        stacklevel=5,
+    )

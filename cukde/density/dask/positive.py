@@ -1,0 +1,243 @@
+"""The positive estimate on Dask arrays: its mass is estimated by points drawn from each block of the data."""
+
+from __future__ import annotations
+
+import math
+from operator import getitem
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.highlevelgraph import HighLevelGraph
+
+from cukde.core import check as core_check, random_state as core_random_state
+from cukde.core.dask.devices import computing
+from cukde.core.dask.graph import Blocks, each, gathered
+from cukde.core.over_dask import is_dask
+from cukde.core.random_state import DEFAULT, RandomState
+from cukde.core.types import ArrayLike, Bandwidth, Domain
+from cukde.density import check as density_check, correction, results
+from cukde.density.dask import api as density_dask, blocks as dask_blocks
+from cukde.density.dask.arguments import Arguments, arguments
+from cukde.density.dask.blocks import Block, HostBlock, Layout
+from cukde.density.mass_sizes import SAMPLES
+from cukde.density.positive import check, mass as positive_masses
+from cukde.density.positive.mass import Mass, Part
+from cukde.density.sums import Output, PartialSums
+from cukde.density.whitening import Whitening
+
+
+def positive_kde(
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
+    *,
+    mass: float | Mass | da.Array | None = None,
+    weights: ArrayLike | None = None,
+    local_factors: ArrayLike | None = None,
+    rtol: float | None = None,
+    log: bool = False,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+    boxes: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    leave_one_out: bool = False,
+) -> da.Array:
+    """See :func:`cukde.positive_kde`.
+
+    Without ``mass`` it is that of :func:`cukde.dask.positive_mass`, found when the densities are computed; one that is
+    lazy, too, may be given. With a number, results are equal to those of the same call on plain arrays, to 1e-12 in
+    float64. It costs what that does, when it is computed. ``boxes`` are those of :func:`cukde.dask.kde`.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([0.0]), chunks=1)
+    >>> cukde.dask.positive_kde(X, np.array([0.0, 2.0]), 1.0, mass=1.16474).compute().round(4)
+    array([0.5542, 0.014 ])
+    """
+    log = core_check.flag("log", log)
+    lazy = getattr(mass, "value", mass)
+    given = None if mass is None or is_dask(lazy) else check.mass(mass)
+    inputs = arguments(
+        X,
+        Y,
+        h,
+        weights,
+        precision,
+        deterministic,
+        check_finite,
+        local_factors=local_factors,
+        rtol=rtol,
+        boxes=boxes,
+        bounds=bounds,
+        periods=periods,
+        leave_one_out=leave_one_out,
+    )
+    data, sums = density_dask.sums_of(inputs, "laplace")
+    if given is None:
+        whole = inputs._replace(leave_one_out=False)
+        found = _blocks(lazy) if mass is not None else _mass(whole, data, SAMPLES, int(DEFAULT))
+        sums = each("normalised", _normalised, sums, extra=found)
+    log_mass = 0.0 if given is None else math.log(given)
+    densities = density_dask.with_total(inputs, data, sums, _density, log=log, log_mass=log_mass)
+    return density_dask.result_of(inputs, densities)
+
+
+def positive_score(
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
+    *,
+    weights: ArrayLike | None = None,
+    rtol: float | None = None,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> da.Array:
+    """See :func:`cukde.positive_score`.
+
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([0.0]), chunks=1)
+    >>> cukde.dask.positive_score(X, np.array([2.0]), 1.0).compute().round(4)
+    array([-3.1094])
+    """
+    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
+    outputs: tuple[Output, ...] = ("moments", "laplace", "laplace_moments")
+    layers = [density_dask.sums_of(inputs, output)[1] for output in outputs]
+    scores = each("score", _score, *layers, **density_dask.shape_of(inputs))
+    return density_dask.of_queries(inputs, scores)
+
+
+def positive_mass(
+    X: ArrayLike,
+    h: Bandwidth,
+    *,
+    axes: Any = None,
+    samples: int = SAMPLES,
+    random_state: RandomState = DEFAULT,
+    weights: ArrayLike | None = None,
+    local_factors: ArrayLike | None = None,
+    rtol: float | None = None,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+) -> Mass:
+    """See :func:`cukde.positive_mass`.
+
+    The value and the error are Dask arrays without dimensions. The mass of one column is estimated, too; as many points
+    are drawn from each block, with random numbers of its own. ``axes`` are for plain arrays. It costs a pass over the
+    data at these points.
+
+    Examples
+    --------
+    >>> import dask, dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([-1.0, 1.0]), chunks=1)
+    >>> mass = cukde.dask.positive_mass(X, 1.0)
+    >>> bool(abs(mass.value - 1.074576).compute() < 0.01)
+    True
+    """
+    if axes is not None:
+        raise ValueError("axes must be None for Dask arrays; got coordinates: give samples=, or arrays in memory")
+    count, seed = check.samples(samples), core_random_state.integer(random_state)
+    options = weights, precision, deterministic, check_finite
+    others: dict[str, Any] = {"local_factors": local_factors, "bounds": bounds, "periods": periods}
+    inputs = arguments(X, X, h, *options, rtol=rtol, **others)
+    data = inputs.data_blocks(inputs.layout(inputs.forms.whitening))
+    found = _mass(inputs, data, count, seed)
+    return Mass(*(_number(found, i) for i in range(2)))
+
+
+def _mass(inputs: Arguments, data: Blocks, count: int, seed: int) -> Blocks:
+    """The mass, from as many points of each block."""
+    layout = inputs.layout(inputs.forms.whitening)
+    drawn = each("drawn", _drawn, data, count=max(2, -(-count // data.count)), seed=seed, layout=layout)
+    sums = density_dask.pass_over(inputs, drawn, data, "laplace", None)
+    return gathered("mass", _estimated, each("part", _part, data, sums))
+
+
+def _drawn(block: Block | HostBlock, *, count: int, seed: int, layout: Layout) -> Block:
+    """Points of the density of a block, as a block of queries; none of a block without weight."""
+    rng = np.random.default_rng([seed, block.number])
+    with computing(block.points) as backend:
+        factors = domain = None
+        if isinstance(block, HostBlock):
+            weights, factors = block.others.get("weights"), block.others.get("local_factors")
+        else:
+            weights = None if block.log_weights is None else np.exp(backend.asnumpy(block.log_weights))
+            factors, domain = block.local_factors, block.domain
+        if block.log_mass == -math.inf:
+            points = block.points[:0]
+        else:
+            of_block = block.points, weights, factors, block.whitening, domain
+            points = positive_masses.drawn(*of_block, count, rng, backend.xp)
+    return dask_blocks.prepare(points, name="Y", number=block.number, start=None, layout=layout)
+
+
+def _part(block: Block | HostBlock, sums: PartialSums) -> Part | None:
+    if not len(sums.total):
+        return None
+    with computing(sums.total) as backend:
+        return positive_masses.part(sums, block.log_mass, backend.xp)
+
+
+def _estimated(parts: list[Part | None]) -> Mass:
+    some = [part for part in parts if part is not None]
+    if not some:
+        density_check.weight_range(0.0, 0.0)
+    return positive_masses.estimated(some)
+
+
+def _number(found: Blocks, i: int) -> da.Array:
+    """One of the numbers of a mass, as an array without dimensions."""
+    name = f"{found.name}-{i}"
+    graph = HighLevelGraph.from_collections(name, {(name,): (_array, (getitem, found.keys[0], i))}, [found])
+    return da.Array(graph, name, (), dtype=np.float64, meta=np.empty(()))
+
+
+def _blocks(mass: Any) -> Blocks:
+    """The result of an array without dimensions, such as that of :func:`_number`."""
+    check.one_number(mass)
+    return Blocks("mass", [(float, (mass.name,))], [mass])
+
+
+def _array(number: float) -> np.ndarray:
+    return np.asarray(number)
+
+
+def _normalised(sums: PartialSums, mass: Mass | float) -> PartialSums:
+    value = mass.value if isinstance(mass, Mass) else mass
+    return sums._replace(reference=sums.reference - math.log(value))
+
+
+def _density(
+    sums: PartialSums, log_total: float, *, log: bool, log_mass: float, whitening: Whitening, dtype: np.dtype
+) -> Any:
+    with computing(sums.total) as backend, np.errstate(divide="ignore", invalid="ignore"):
+        return results.positive(sums, whitening.log_norm - log_total - log_mass, log, dtype, backend.xp)
+
+
+def _score(
+    plain: PartialSums,
+    corrected: PartialSums,
+    curved: PartialSums,
+    *,
+    whitening: Whitening,
+    dtype: np.dtype,
+    flat: bool,
+) -> Any:
+    with computing(plain.total) as backend, np.errstate(divide="ignore", invalid="ignore"):
+        out = correction.score(plain, corrected, curved, whitening, backend.xp)
+        out = results.cast(out, dtype)
+        return out[:, 0] if flat else out
