@@ -256,7 +256,7 @@ def positive(
     periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Array:
-    r"""Normal-reference rule for ``cukde.positive_kde``, the Laplace correction that stays positive.
+    r"""Normal-reference rule for :func:`cukde.positive_kde`, the Laplace correction that stays positive.
 
     .. math::
 
