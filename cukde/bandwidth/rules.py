@@ -177,8 +177,9 @@ def sd(
     ``cukde/bandwidth/normal_reference.py`` and ``moved_normal.py`` have the formulas.
 
     On normal data of 500 and 2,000 rows in 1, 2, 4, 8 and 16 dimensions the MISE at the rule is above the least by at
-    most 0.5%, with 1, 2 and 3 steps (simulated, ``reference_rules.json``). The leading terms of one step alone,
-    :math:`h^{d+8} = \frac{32\, r}{25 (d+2)\, n}`, lose 2 to 9% up to 8 dimensions, and 31% and 54% in 16.
+    most 0.6%, with 1, 2 and 3 steps, with the own point in its score and without (simulated,
+    ``reference_rules.json``). The leading terms of one step alone, :math:`h^{d+8} = \frac{32\, r}{25 (d+2)\, n}`, lose
+    2 to 9% up to 8 dimensions, and 31% and 54% in 16.
 
     References
     ----------
@@ -255,7 +256,7 @@ def positive(
     periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Array:
-    r"""Normal-reference rule for ``cukde.positive_kde``, the Laplace correction that stays positive.
+    r"""Normal-reference rule for :func:`cukde.positive_kde`, the Laplace correction that stays positive.
 
     .. math::
 

@@ -134,6 +134,23 @@ def test_a_row_far_from_all_others_stays(backend: Backend) -> None:
         np.testing.assert_allclose(moved, reference.debias(X, H, own_point=False), rtol=0, atol=1e-9)
 
 
+def test_others_with_local_factors(backend: Backend) -> None:
+    X = sample(3)[0]
+    factors = np.random.default_rng(1).uniform(0.6, 1.6, N)
+    moved = X
+    for _ in range(2):
+        ways = (moved - X[:, None]) / H
+        exponents = -0.5 * (ways**2).sum(axis=2) / factors**2 - 3 * np.log(factors)
+        np.fill_diagonal(exponents, -np.inf)
+        shares = np.exp(exponents - exponents.max(axis=1, keepdims=True))
+        shift = np.einsum("ij,ijk->ik", shares / shares.sum(axis=1, keepdims=True), ways)
+        shift *= (3 / np.maximum(3, (shift**2).sum(axis=1)))[:, None]
+        moved = X + 0.5 * H * shift
+    options: dict[str, Any] = {"local_factors": backend.asarray(factors), "steps": 2, "own_point": False}
+    got = backend.asnumpy(cukde.debias(backend.asarray(X), H, **options))
+    np.testing.assert_allclose(got, moved, rtol=0, atol=1e-11)
+
+
 def test_points_of_few_rows_and_many_columns_move_as_those_of_many_would() -> None:
     """On a normal the score of infinite data takes a point towards 0 by h^2 / (2 (1 + h^2)) of its distance."""
     X, h = np.random.default_rng(0).standard_normal((500, 12)), 0.9
