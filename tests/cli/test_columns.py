@@ -363,7 +363,7 @@ def test_bash_completes(tmp_path, capsys):
     assert {"density", "kendall", "demo", "info", "roofline"} <= completed("cukde", "")
     assert completed("cukde", "den") == {"density"}
     assert {"--method", "--gpu", "--plot"} <= completed("cukde", "density", "--")
-    assert completed("cukde", "density", "--method", "") == {"kde", "sd", "laplace"}
+    assert completed("cukde", "density", "--method", "") == {"kde", "sd", "laplace", "positive"}
     assert "data.csv" in completed("cukde", "density", "")
 
 

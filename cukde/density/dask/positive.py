@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from operator import getitem
 from typing import Any
 
@@ -121,7 +122,7 @@ def positive_mass(
     X: ArrayLike,
     h: Bandwidth,
     *,
-    axes: Any = None,
+    axes: Sequence[ArrayLike] | ArrayLike | None = None,
     samples: int = SAMPLES,
     random_state: RandomState = DEFAULT,
     weights: ArrayLike | None = None,
