@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ _SESSION = pytest.StashKey[record.Session]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--record", type=Path, help="write the measured rows to this JSON file")
+    parser.addoption("--record", type=record.target, help="write the measured rows to this JSON file")
     parser.addoption("--scaling", default="", help="sizes of bench_scaling.py, such as n=100000,m=20000,workers=1+2")
 
 

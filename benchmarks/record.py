@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,6 +22,17 @@ class Case(NamedTuple):
     call: Callable[[], Any]
     row: dict[str, Any]
     peers: Mapping[str, Peer | str]
+
+
+def target(path: str) -> Path:
+    """The file of an option ``--record``, before anything is measured: an error for a checkout with changes."""
+    from cukde.perf._source import begin
+
+    try:
+        begin()
+    except RuntimeError as changed:
+        raise argparse.ArgumentTypeError(str(changed)) from None
+    return Path(path)
 
 
 class Session:

@@ -67,11 +67,12 @@ BACKENDS = [
 
 
 def pytest_configure() -> None:
-    """Let Hypothesis wait: drawing an example may take long because another process compiles."""
+    """Let Hypothesis wait: drawing an example may take long because another process compiles. Let code be changed."""
     from hypothesis import HealthCheck, settings  # which benchmarks that import this module do without
 
     settings.register_profile("patient", suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("patient")
+    os.environ["CUKDE_DIRTY"] = "1"  # for records in folders of tests
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

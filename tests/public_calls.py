@@ -846,9 +846,7 @@ def sandbox() -> Iterator[Path]:
     """Calls write into a folder of their own, and peaks of the processor are made up."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        stack.enter_context(
-            mock.patch.dict(os.environ, {"CUKDE_PEAKS": f"{folder}/peaks.json", "CUKDE_COMMIT": "none"})
-        )
+        stack.enter_context(mock.patch.dict(os.environ, {"CUKDE_PEAKS": f"{folder}/peaks.json", "CUKDE_DIRTY": "1"}))
         # No mock, which would keep what it was called with: arrays of gigabytes, of a GPU.
         stack.enter_context(mock.patch("cukde.perf._measure_peaks._seconds", _second))
         stack.enter_context(mock.patch.object(_loads_cpu, "loads", _loads))

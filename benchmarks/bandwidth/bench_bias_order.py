@@ -22,7 +22,6 @@ import functools
 import math
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -31,6 +30,7 @@ import numpy as np
 import cukde
 from benchmarks.bandwidth.bench_rule_of_thumb import Clock
 from benchmarks.bandwidth.normal_mixtures import Mixture
+from benchmarks.record import target
 from cukde import perf
 from cukde.core import dispatch
 
@@ -240,7 +240,7 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which nothing new begins")
     parser.add_argument("--dimensions", type=int, nargs="+", choices=DIMENSIONS, default=DIMENSIONS)
     parser.add_argument("--methods", nargs="+", choices=list(ORDERS), default=list(ORDERS))
-    parser.add_argument("--record", type=Path, help="write the rows to this JSON file")
+    parser.add_argument("--record", type=target, help="write the rows to this JSON file")
     wanted = parser.parse_args()
     done = []
     for row in rows(wanted, dispatch.named(wanted.backend), Clock(wanted.budget)):

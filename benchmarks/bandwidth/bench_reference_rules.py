@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.interpolate import CubicSpline
 
 import cukde
+from benchmarks.record import target
 from cukde import perf
 from cukde.bandwidth import normal_reference
 
@@ -190,7 +190,7 @@ def rows(part: float = 1.0) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bandwidth.bench_reference_rules", description=__doc__)
-    parser.add_argument("--record", type=Path, help="write the rows to this JSON file")
+    parser.add_argument("--record", type=target, help="write the rows to this JSON file")
     parser.add_argument("--part", type=float, default=1.0, help="part of the samples to take; default all")
     wanted = parser.parse_args()
     done = []

@@ -21,7 +21,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -33,6 +32,7 @@ from benchmarks.bandwidth.estimates import Draws, Fitted, Method, methods
 from benchmarks.bandwidth.normal_mixtures import Mixture
 from benchmarks.bandwidth.rules_tried import rules
 from benchmarks.bandwidth.squared_errors import ByPoints, OnGrid
+from benchmarks.record import target
 from cukde import perf
 from cukde.bandwidth import selection
 from cukde.core import dispatch
@@ -307,7 +307,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pairwise", type=int, help="rows that cross-validation takes at most")
     parser.add_argument("--part", default="0/1", help="I/K: each K-th case from the I-th")
     parser.add_argument("--dtype", choices=["float32", "float64"])
-    parser.add_argument("--record", type=Path, help="write the rows to this JSON file")
+    parser.add_argument("--record", type=target, help="write the rows to this JSON file")
     wanted = parser.parse_args()
     wanted.dtype = wanted.dtype or {"cpu": "float64", "gpu": "float32"}[wanted.backend]
     return wanted

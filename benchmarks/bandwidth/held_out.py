@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import cukde
+from benchmarks.record import target
 from cukde import perf
 
 SPLITS = 10
@@ -160,7 +160,7 @@ def line(row: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bandwidth.held_out", description=__doc__)
-    parser.add_argument("--record", type=Path, help="write the rows to this JSON file")
+    parser.add_argument("--record", type=target, help="write the rows to this JSON file")
     parser.add_argument("--splits", type=int, default=SPLITS)
     wanted = parser.parse_args()
     done = []

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.conv1d import bench_conv1d_gpu, study_cost
+from benchmarks.record import target
 from cukde import perf
 from cukde.perf import _sensitivity
 from cukde.perf._predict import predicted
@@ -200,7 +201,7 @@ def _moved(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description="The study's analysis without counters.")
-    parser.add_argument("--record", type=Path, help="write the rows to this JSON file")
+    parser.add_argument("--record", type=target, help="write the rows to this JSON file")
     parser.add_argument("--times", type=Path, help="take times from this record of bench_conv1d_gpu.py")
     parser.add_argument("--peaks", help="name of the GPU whose peaks the model takes; default: the one at hand")
     for name, size in zip(("batch", "channels", "length"), SHAPE, strict=True):

@@ -416,7 +416,7 @@ def _listed(kind: Callable[[str], Any], allowed: Sequence[Any] | None = None) ->
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.density.bench_map", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--record", type=Path, help="write the rows to this JSON file, after each of them")
+    parser.add_argument("--record", type=record.target, help="write the rows to this JSON file, after each of them")
     parser.add_argument("--d", type=_listed(int), default=DIMENSIONS, help="numbers of dimensions")
     parser.add_argument("--factors", type=_listed(float), default=FACTORS, help="multiples of Silverman's bandwidth")
     kinds = tuple(map_data.KINDS)

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import cukde
-from benchmarks.record import Session, line
+from benchmarks.record import Session, line, target
 from cukde import perf
 from cukde.core import dispatch
 from tests import reference
@@ -86,7 +85,7 @@ def in_turns(calls: dict[str, Callable[[], Any]], backend: str) -> dict[str, dic
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backend", choices=SIZES, default="cpu")
-    parser.add_argument("--record", type=Path)
+    parser.add_argument("--record", type=target)
     args = parser.parse_args()
     session = Session(args.record)
     done = []

@@ -21,11 +21,11 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.record import target
 from cukde import perf
 
 DRAWS = 10
@@ -213,7 +213,7 @@ def study(case: Case, draws: int) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.density.bench_steps", description=__doc__)
-    parser.add_argument("--record", type=Path, help="write the rows to this JSON file")
+    parser.add_argument("--record", type=target, help="write the rows to this JSON file")
     parser.add_argument("--draws", type=int, default=DRAWS)
     wanted = parser.parse_args()
     done = []

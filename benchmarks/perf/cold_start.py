@@ -16,7 +16,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -136,7 +135,7 @@ def _error(case: Case) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.perf.cold_start", description=__doc__)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), help="default: all of them")
-    parser.add_argument("--record", type=Path, help="write the rows to this JSON file")
+    parser.add_argument("--record", type=record.target, help="write the rows to this JSON file")
     parser.add_argument("--child", choices=CASES, help=argparse.SUPPRESS)
     wanted = parser.parse_args()
     if wanted.child:

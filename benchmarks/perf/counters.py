@@ -14,9 +14,9 @@ import io
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.record import target
 from cukde import perf
 from cukde.core.cost.registry import called, counted
 
@@ -165,7 +165,7 @@ def _output(command: Sequence[str]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.perf.counters", description=__doc__)
-    parser.add_argument("--record", type=Path, help="write the rows to this JSON file")
+    parser.add_argument("--record", type=target, help="write the rows to this JSON file")
     parser.add_argument("--launch", choices=CASES, help="only make the calls of a case")
     wanted = parser.parse_args(arguments)
     if wanted.launch:

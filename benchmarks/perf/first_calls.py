@@ -18,7 +18,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -231,7 +230,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.perf.first_calls", description=__doc__)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), help="default: all of them")
     parser.add_argument("--runs", type=int, default=RUNS, help="processes of each kind for each case")
-    parser.add_argument("--record", type=Path, help="write the rows to this JSON file")
+    parser.add_argument("--record", type=record.target, help="write the rows to this JSON file")
     parser.add_argument("--child", choices=CASES, help=argparse.SUPPRESS)
     parser.add_argument("--peer", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()

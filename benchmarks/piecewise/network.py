@@ -13,7 +13,6 @@ import argparse
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -208,7 +207,7 @@ def table(rows: list[dict[str, Any]], held_back: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.piecewise.network", description=__doc__)
     parser.add_argument("--gpu", action="store_true", help="run it on CuPy arrays too")
-    parser.add_argument("--record", type=Path, help="write the rows to this JSON file")
+    parser.add_argument("--record", type=record.target, help="write the rows to this JSON file")
     wanted = parser.parse_args()
     session = record.Session(wanted.record)
     learned, held_back = digits()

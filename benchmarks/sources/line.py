@@ -152,17 +152,16 @@ def _findings(found: Mapping[Key, Summary], setting: Setting) -> list[str]:
             out.append(f"{_NAMES.get(name, name)}: time grows like n^{power:.2f} from n = {first:,} to {last:,}.")
     for other in (PAIRS[backend], FLASH, SCIKIT_LEARN):
         both = [
-            (key, s.ms, own.ms)
+            (key, s, own.ms)
             for key, s in found.items()
             if key.program == other and s.ms and (own := found[key._replace(program=TRANSFORM[backend])]).ms
         ]
         if both:
-            key, ms, least = max(both, key=lambda of: of[0].n)
+            key, of, least = max(both, key=lambda each: each[0].n)
             what = f"{other}'s KDE" if other == SCIKIT_LEARN else f"SD-KDE of {_NAMES.get(other, other)}"
-            out.append(
-                f"At n = {key.n:,}, the largest size of both, {what} takes {told(ms)} ms and SD-KDE by the transform "
-                f"{told(least)} ms, {told(ms / least)} times less."
-            )
+            said = f"At n = {key.n:,}, the largest size of both, {what} takes {told(of.ms)} ms{of.whence()}"
+            said += f"{',' * bool(of.part)} and SD-KDE by the transform {told(least)} ms"
+            out.append(f"{said}." if of.part else f"{said}, {told(of.ms / least)} times less.")
     out.append(_paper(found, setting))
     return out
 
@@ -177,7 +176,8 @@ def _paper(found: Mapping[Key, Summary], setting: Setting) -> str:
         return f"{said}: not to be checked here ({flash.reason or scikit.reason or setting.no_gpu or 'not run'})."
     times = scikit.ms / flash.ms
     agrees = PAPER_OVER_SCIKIT_LEARN / 3 <= times <= 3 * PAPER_OVER_SCIKIT_LEARN
-    return f"{said}; here it is {told(times)} times as fast, {'about the same' if agrees else 'another factor'}."
+    found_here = f"{told(times)} times as fast{scikit.whence()}"
+    return f"{said}; here it is {found_here}, {'about the same' if agrees else 'another factor'}."
 
 
 SECTION = Section(

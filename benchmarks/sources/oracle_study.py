@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cukde
+from benchmarks.record import target
 from cukde import perf
 
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
@@ -196,7 +197,7 @@ def line(row: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sources.oracle_study", description=__doc__)
-    parser.add_argument("--record", type=Path, help="write the rows to this JSON file")
+    parser.add_argument("--record", type=target, help="write the rows to this JSON file")
     parser.add_argument("--figure", type=Path, help="draw them in this file, PNG or SVG")
     parser.add_argument("--most", type=int, default=SIZES[-1], help="largest number of points")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="samples of each size")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from benchmarks.sources import formats
 from benchmarks.sources.section import Figure
-from benchmarks.sources.section_file import Kept
+from benchmarks.sources.section_file import Kept, commit
 
 _CLOCKS = {"sm_clock_mhz": "when it ended", "sm_clock_max_mhz": "at most"}
 
@@ -53,7 +53,7 @@ def facts(found: list[Kept]) -> list[tuple[str, str]]:
     return [
         *out,
         ("CPU", f"{machine['cpu']}, {machine['cores']} cores"),
-        ("cukde", f"{cukde}, commit {first.record['commit']}"),
+        ("cukde", f"{cukde}, commit {commit(first.record)}"),
         ("Versions", ", ".join([f"Python {python}", *(f"{name} {version}" for name, version in versions.items())])),
         ("Date", (dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}") + " UTC"),
         ("Command", "; ".join(dict.fromkeys(f"`{each.record['command']}`" for each in found))),

@@ -13,6 +13,9 @@ from cukde.core import files as core_files
 from cukde.perf._compare import _PASSING
 from cukde.perf._record import made
 
+CHANGED = " with changes"
+"""How the commit of a record of changed code ends on a page."""
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -91,7 +94,12 @@ def origin(record: dict[str, Any], quick: bool, no_gpu: str | None) -> dict[str,
     machine = {key: value for key, value in record["machine"].items() if key not in _PASSING}
     if no_gpu is not None:  # it may be there, and not work
         machine["gpu"] = None
-    return {"commit": record["commit"], "sizes": "quick" if quick else "full"} | machine | record["versions"]
+    return {"commit": commit(record), "sizes": "quick" if quick else "full"} | machine | record["versions"]
+
+
+def commit(record: dict[str, Any]) -> str:
+    """The commit of a record, as a page names it."""
+    return f"{record['commit']}{CHANGED}" if record.get("changed") else str(record["commit"])
 
 
 def differences(of: dict[str, Any], other: dict[str, Any]) -> list[str]:

@@ -71,7 +71,7 @@ def run(
                 bar.update(step, description=f"section {number}, {MODULES[number]}")
                 fault = faults[number]
                 if fault is None and numbers is None:
-                    say(number, f"there already{_UNCERTAIN if now['commit'].endswith('-dirty') else ''}")
+                    say(number, f"there already{_UNCERTAIN if now['commit'].endswith(section_file.CHANGED) else ''}")
                 else:
                     if fault:
                         say(number, f"run anew, as what is there {fault}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -36,6 +35,11 @@ class Summary(NamedTuple):
     high: float | None = None
     error: float | None = None
     reason: str | None = None
+    part: str | None = None  # "1.00% of the queries", of which the time of all is extrapolated
+
+    def whence(self) -> str:
+        """Say after a time where it comes from, unless it was measured as it is."""
+        return f", extrapolated from {self.part}" if self.part else ""
 
 
 def program(row: Mapping[str, Any]) -> str:
@@ -48,25 +52,30 @@ def summaries(rows: Iterable[Mapping[str, Any]]) -> dict[Key, Summary]:
     """Each program of each size, rivals too."""
     times: dict[Key, dict[Any, tuple[float, float | None]]] = {}
     reasons: dict[Key, str] = {}
+    taken_of: dict[Key, str] = {}
     for row in rows:
-        for name, part in _parts(row):
+        for name, taken, part in _parts(row):
             key = Key(row["op"], row["shape"]["n"], row["shape"]["m"], name)
             if "median_ms" in part:  # ours are in the row of each rival
                 times.setdefault(key, {})[row.get("seed")] = part["median_ms"], part.get("rel_err_max")
+                if taken:
+                    taken_of[key] = taken
             elif "reason" in part:
                 reasons.setdefault(key, part["reason"])
     out = {key: Summary(reason=reason) for key, reason in reasons.items()}
     for key, of_seeds in times.items():
-        ms = [taken for taken, _ in of_seeds.values()]
+        ms = [median for median, _ in of_seeds.values()]
         errors = [error for _, error in of_seeds.values() if error is not None]
-        out[key] = Summary(float(np.median(ms)), min(ms), max(ms), max(errors, default=None))
+        out[key] = Summary(float(np.median(ms)), min(ms), max(ms), max(errors, default=None), part=taken_of.get(key))
     return out
 
 
-def _parts(row: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    yield program(row), row
+def _parts(row: Mapping[str, Any]) -> Iterator[tuple[str, str | None, Mapping[str, Any]]]:
+    """A program, the part of the queries that it was timed with if not all, and what is known of it."""
+    yield program(row), None, row
     if "peer" in row:
-        yield re.sub(r" \(from .*\)$", "", row["peer"]["name"]), row["peer"]
+        name, _, taken = row["peer"]["name"].partition(" (from ")
+        yield name, taken.removesuffix(")") or None, row["peer"]
 
 
 def table(

@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.record import target
 from cukde import functions, kendalltau, perf
 from tests.malformed_calls import DOCUMENTED, malformed
 from tests.public_calls import CALLS, ON_DEVICE, Call, Draw, only_documented_warnings, sandbox
@@ -361,7 +362,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--gpu", action="store_true", help="arrays on the GPU, threads on 4 streams")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--record", help="the file to write a record to")
+    parser.add_argument("--record", type=target, help="the file to write a record to")
     options = parser.parse_args(arguments)
     soak = Soak(60 * options.minutes, gpu=options.gpu, seed=options.seed)
     with sandbox(), warnings.catch_warnings():

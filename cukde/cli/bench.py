@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import cukde
+from cukde.cli import output
 from cukde.cli.errors import CommandError, file_errors, number
 from cukde.core import extras
 
@@ -78,6 +79,7 @@ def _measure(args: argparse.Namespace) -> int:
     if unknown:
         there = ", ".join(map(str, sorted(suite.MODULES)))
         raise CommandError(f"--section knows no {', '.join(unknown)}; the sections are {there}")
+    output.recordable()
     _make(args.out)
     if importlib.util.find_spec("matplotlib") is None:
         print(f"cukde: note: no figures without Matplotlib: {extras.install('plot')}", file=sys.stderr)

@@ -48,6 +48,7 @@ def run(args: argparse.Namespace) -> None:
     picture = None if args.no_plot else output.picture_path(args.out, _NAME)
     if args.json is not None:
         output.placeable("--json", args.json)
+        output.recordable()
     backend = _backend(args.backend)
     explained = explain_all(names, backend, args.seconds)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import importlib.metadata
 import json
-import os
 import platform
 import shlex
 import subprocess
@@ -18,6 +17,7 @@ from cukde._version import __version__
 from cukde.core.cpu import processor
 from cukde.core.gpu import kernel_cache
 from cukde.perf import _pace
+from cukde.perf._source import source
 
 _PACKAGES = (
     *("numpy", "scipy", "numba", "scikit-learn", "pandas", "torch", "pykeops", "KDEpy"),
@@ -49,11 +49,19 @@ def write_record(
         For rows that are not dictionaries, or that JSON cannot hold.
     ValueError
         For an invalid calibration.
+    RuntimeError
+        For a checkout with changes, without ``CUKDE_DIRTY=1``.
 
     Notes
     -----
-    Numbers are written exactly, with all digits. The commit is ``CUKDE_COMMIT`` of the environment, or that of the
-    checkout that cukde lies in; elsewhere the version of cukde stands for it.
+    Numbers are written exactly, with all digits. The commit is that of the checkout that cukde lies in, in full. A copy
+    without git has it from ``CUKDE_COMMIT`` of the environment; elsewhere the version of cukde stands for it.
+
+    A record is of the code of its commit. A checkout is changed if a tracked file of ``cukde``, ``kernels_cu``,
+    ``benchmarks`` or ``tests``, or ``pyproject.toml``, differs from the commit; ``benchmarks/results``, other folders
+    and files that git does not track do not count. Nothing is written then, unless the environment has
+    ``CUKDE_DIRTY=1``: the record then has ``"changed": true``. A name in ``CUKDE_COMMIT`` that ends in ``-dirty``, as
+    ``git describe --always --dirty`` writes it, is that of a changed checkout.
 
     Examples
     --------
@@ -81,7 +89,7 @@ def made(rows: Sequence[Mapping[str, Any]], calibration: Mapping[str, Any] | Non
     measured = {} if calibration is None else {"calibration": _pace.checked(calibration, "calibration")}
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "commit": _commit(),
+        **source(),
         "machine": machine(),
         "versions": _versions(),
         "command": _command(),
@@ -100,7 +108,8 @@ def read_record(path: str | Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        "date", "commit", "machine", "versions", "command" and "rows"; "calibration" where there is one.
+        "date", "commit", "machine", "versions", "command" and "rows"; "calibration" where there is one, and "changed"
+        where the code was not that of the commit.
 
     Raises
     ------
@@ -119,8 +128,8 @@ def read_record(path: str | Path) -> dict[str, Any]:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "run.json")
     ...     perf.write_record(path, [])
-    ...     sorted(perf.read_record(path))
-    ['command', 'commit', 'date', 'machine', 'rows', 'versions']
+    ...     perf.read_record(path)["rows"]
+    []
     """
     try:
         run = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -156,16 +165,6 @@ def machine() -> dict[str, Any]:
     return out
 
 
-def _commit() -> str:
-    return os.environ.get("CUKDE_COMMIT") or _described(Path(__file__).parents[2]) or __version__
-
-
-def _described(checkout: Path) -> str:
-    """The commit of a checkout; empty for another folder, such as that of installed packages."""
-    in_git = (checkout / ".git").exists()
-    return _output("git", "describe", "--always", "--dirty", folder=checkout) if in_git else ""
-
-
 def _command() -> str:
     """The command as a person would write it, without folders of the machine."""
     module = getattr(sys.modules["__main__"], "__spec__", None)  # None for a program that was not started by -m
@@ -198,9 +197,9 @@ def _cuda_version() -> str | None:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
-def _output(*command: str, folder: Path | None = None) -> str:
+def _output(*command: str) -> str:
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=20)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip()

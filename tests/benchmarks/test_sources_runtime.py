@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -253,13 +254,28 @@ def test_summaries_are_over_seeds() -> None:
         rows.append(measured.empty("kde", task, "gpu", "float32") | {"peer": {"name": "C", "reason": "r" * 80}})
     found = summary.summaries(rows)
     assert found[Key("kde", 4, 2, "cukde, GPU")] == Summary(2.0, 1.0, 3.0, 0.03)
-    assert found[Key("kde", 4, 2, "A")] == Summary(20.0, 10.0, 30.0, None)
+    assert found[Key("kde", 4, 2, "A")] == Summary(20.0, 10.0, 30.0, None, part="5% of the queries")
     made = summary.table("t", found, [("kde", 4, 2)], ("cukde, GPU", "B", "C", "D"), lambda key, s: s.ms, "Note.")
     assert made.rows == [["kde", 4, 2, 2.0, 20.0, "none (1)", None]]
     assert made.note == f"Note. (1) {'r' * 80}."
     series = summary.line("A", found, [Key("kde", 4, 2, "A")], lambda key: key.n)
     assert (series.x, series.y, series.low, series.high) == ([4], [20.0], [10.0], [30.0])
     assert summary.line("D", found, [Key("kde", 4, 2, "D")], lambda key: key.n) == Series("D", [4], [None])
+
+
+def _beside_scikit_learn(op: str, part: str | None) -> dict[Key, Summary]:
+    ours = {Key(each, 64, 8, name): Summary(2.0) for each in ("sd_kde", "kde") for name in (runtime.GPU, "cukde, GPU")}
+    return ours | {Key(op, 64, 8, rivals.SCIKIT_LEARN): Summary(6.0, part=part)}
+
+
+@pytest.mark.parametrize(("findings", "op"), [(runtime._findings, "kde"), (line._findings, "sd_kde")])
+def test_ratios_are_of_measured_times(findings: Any, op: str) -> None:
+    setting = Setting(quick=False, no_gpu=None)
+    measured_all = " ".join(findings(_beside_scikit_learn(op, None), setting))
+    assert re.search("6 ms.* 3 (and 3 )?times less", measured_all)
+    of_a_part = " ".join(findings(_beside_scikit_learn(op, "1.00% of the queries"), setting))
+    assert "6 ms, extrapolated from 1.00% of the queries" in of_a_part
+    assert "times less" not in of_a_part
 
 
 def test_growth_is_the_exponent() -> None:

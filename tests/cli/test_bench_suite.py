@@ -79,7 +79,7 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> dict[int, Toy]:
     monkeypatch.setattr(info, "gpu", lambda: (False, NO_GPU))
     monkeypatch.setattr(_record, "machine", lambda: {"cpu": "a <CPU>", "cores": 2})
     monkeypatch.setattr(_record, "_versions", lambda: {"python": "3.11", "cukde": "0.1", "numpy": "2.4"})
-    monkeypatch.setenv("CUKDE_COMMIT", "abc1234")
+    monkeypatch.setattr(_record, "source", lambda: {"commit": "abc1234"})
     monkeypatch.setattr(perf, "calibrate", lambda before=None: CALIBRATION)
     return made
 
@@ -182,7 +182,7 @@ def test_what_another_run_left_is_said_where_one_section_is_run(toys, bench):
 
 
 def test_changes_since_a_commit_are_not_passed_over(toys, bench, monkeypatch):
-    monkeypatch.setenv("CUKDE_COMMIT", "abc1234-dirty")
+    monkeypatch.setattr(_record, "source", lambda: {"commit": "abc1234", "changed": True})
     bench()
     assert "section 1, toy1: there already, of a checkout with changes: name it by --section" in bench()[2]
 
@@ -191,7 +191,10 @@ def test_changes_since_a_commit_are_not_passed_over(toys, bench, monkeypatch):
     ("change", "said"),
     [
         (lambda patch: ["--quick"], "sizes full, not quick"),
-        (lambda patch: patch.setenv("CUKDE_COMMIT", "def5678") or [], "commit abc1234, not def5678"),
+        (
+            lambda patch: patch.setattr(_record, "source", lambda: {"commit": "def5678"}) or [],
+            "commit abc1234, not def5678",
+        ),
         (lambda patch: patch.setattr(_record, "machine", lambda: {"cpu": "new", "cores": 2}) or [], "<CPU>, not new"),
         (lambda patch: patch.setattr(_record, "_versions", lambda: {"numpy": "9"}) or [], "numpy 2.4, not 9"),
     ],
@@ -436,7 +439,7 @@ def test_the_page_in_markdown_has_its_figures_beside_it(toys, bench, tmp_path):
 
 def test_a_section_of_another_run_says_so_in_the_report(toys, bench, monkeypatch, tmp_path):
     bench()
-    monkeypatch.setenv("CUKDE_COMMIT", "def5678")
+    monkeypatch.setattr(_record, "source", lambda: {"commit": "def5678"})
     bench("--section", "2", "--quick")
     for name in ("report.html", "report.md"):
         text = (tmp_path / "out" / name).read_text()

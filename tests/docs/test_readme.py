@@ -84,6 +84,14 @@ def test_the_best_rival_is_the_fastest_with_numbers(tmp_path: Path) -> None:
     assert cells[5:] == ["SciPy, on the CPU", "5.00 ms", "not recorded", "2.5", source]
 
 
+def test_a_rival_that_was_not_called_as_it_should_be_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "CHOSEN", CHOSEN._replace(apart=("CuPy",)))
+    cells = line(tmp_path, [OURS | {"peer": peer("CuPy", 3.0)}, OURS | {"peer": peer("PyTorch", 5.0)}])
+    assert cells[5:9] == ["PyTorch", "5.00 ms", "1e-6", "2.5"]
+
+
 def test_a_row_without_rivals(tmp_path: Path) -> None:
     machine = {"cpu": "AMD EPYC", "cores": 2}
     cells = line(tmp_path, [OURS], machine)

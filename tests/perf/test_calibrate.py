@@ -11,7 +11,7 @@ import pytest
 
 from cukde import perf
 from cukde.core.cost.peaks import Load
-from cukde.perf import _calibrate, _pace
+from cukde.perf import _calibrate, _pace, _record
 
 
 def kernel(median: float, spread: float = 0.0, **others: Any) -> dict[str, Any]:
@@ -182,7 +182,8 @@ def test_a_machine_that_was_not_quiet() -> None:
 # --- in records ------------------------------------------------------------------------------------------
 
 
-def test_records_have_them(tmp_path: Path) -> None:
+def test_records_have_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_record, "source", lambda: {"commit": "abc1234"})
     calibration = {"cpu": {"copy": kernel(4.0, drift=1.0)}}
     perf.write_record(tmp_path / "run.json", [], calibration=calibration)
     run = perf.read_record(tmp_path / "run.json")

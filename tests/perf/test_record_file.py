@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 import cukde
+from benchmarks.record import target
 from cukde import perf
-from cukde.perf import _record
+from cukde.cli import output
+from cukde.cli.errors import CommandError
+from cukde.perf import _record, _source
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
@@ -48,7 +52,7 @@ def test_the_command_of_what_was_not_started_by_m(
 
 
 def test_what_is_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUKDE_COMMIT", "abc1234")
+    monkeypatch.setattr(_record, "source", lambda: {"commit": "abc1234"})
     rows = [{"op": "kde", "shape": {"n": 3}} | perf.Times.of([1.0, 2.0, 3.0]).row()]
     path = tmp_path / "of" / "run.json"
     perf.write_record(path, rows)
@@ -68,20 +72,124 @@ def test_rows_that_json_does_not_have_leave_no_file(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_the_commit_is_that_of_the_checkout_or_the_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not that of a repository around the folder where packages are, nor that of the current folder."""
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
+    """A repository of one commit that cukde seems to lie in, where changes are not allowed."""
     monkeypatch.delenv("CUKDE_COMMIT", raising=False)
-    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path)]
-    subprocess.run([*git, "init", "-q"], check=True)
-    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
-    packages = tmp_path / "site-packages"
+    monkeypatch.delenv("CUKDE_DIRTY", raising=False)
+    folder = tmp_path / "checkout"
+    for name in ("cukde/perf/_source.py", "benchmarks/results/run.json", "docs/page.md", "pyproject.toml"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("as committed\n")
+    monkeypatch.setattr(_source, "__file__", str(folder / "cukde" / "perf" / "_source.py"))
+    found = Checkout(folder)
+    found.git("init", "-q")
+    found.commit()
+    return found
+
+
+class Checkout(NamedTuple):
+    """A folder and what git says there."""
+
+    folder: Path
+
+    def git(self, *command: str) -> str:
+        git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(self.folder), *command]
+        return subprocess.run(git, check=True, capture_output=True, text=True).stdout.strip()
+
+    def commit(self) -> str:
+        self.git("add", ".")
+        self.git("commit", "-q", "-m", "a commit")
+        return self.git("rev-parse", "HEAD")
+
+    def change(self, name: str) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("changed\n")
+
+
+def test_the_commit_is_that_of_the_checkout(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUKDE_COMMIT", "abc1234")  # for a copy without git
+    assert _source.source() == {"commit": checkout.git("rev-parse", "HEAD")}
+
+
+def test_the_commit_is_not_that_of_a_repository_around_packages(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = checkout.folder / "site-packages"
     packages.mkdir()
-    monkeypatch.chdir(tmp_path)
-    of_repository = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout
-    assert of_repository.startswith(_record._described(tmp_path))
-    assert _record._described(packages) == ""
-    monkeypatch.setattr(_record, "__file__", str(packages / "cukde" / "perf" / "_record.py"))
-    assert _record._commit() == cukde.__version__
+    monkeypatch.chdir(checkout.folder)
+    monkeypatch.setattr(_source, "__file__", str(packages / "cukde" / "perf" / "_source.py"))
+    assert _source.source() == {"commit": cukde.__version__}
+    monkeypatch.setenv("CUKDE_COMMIT", "abc1234")
+    assert _source.source() == {"commit": "abc1234"}
+    monkeypatch.setenv("CUKDE_COMMIT", "abc1234-dirty")
+    with pytest.raises(RuntimeError, match="changes since abc1234: by the name in CUKDE_COMMIT; commit them"):
+        _source.source()
+    monkeypatch.setenv("CUKDE_DIRTY", "1")
+    assert _source.source() == {"commit": "abc1234", "changed": True}
+
+
+@pytest.mark.parametrize("staged", [False, True], ids=["unstaged", "staged"])
+@pytest.mark.parametrize("name", ["cukde/perf/_source.py", "pyproject.toml"])
+def test_changed_code_leaves_no_record_unless_told(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, staged: bool
+) -> None:
+    checkout.change(name)
+    if staged:
+        checkout.git("add", name)
+    path = tmp_path / "run.json"
+    with pytest.raises(RuntimeError, match=rf"got changes since \w{{12}}: {name}; commit them, or set CUKDE_DIRTY=1"):
+        perf.write_record(path, [])
+    assert not path.exists()
+    monkeypatch.setenv("CUKDE_DIRTY", "1")
+    perf.write_record(path, [])
+    assert perf.read_record(path)["commit"] == checkout.git("rev-parse", "HEAD")
+    assert perf.read_record(path)["changed"] is True
+
+
+@pytest.mark.parametrize("name", ["benchmarks/results/run.json", "benchmarks/results/new.json", "docs/page.md"])
+def test_results_and_pages_are_no_changes_of_code(checkout: Checkout, name: str) -> None:
+    checkout.change(name)
+    assert _source.source() == {"commit": checkout.git("rev-parse", "HEAD")}
+
+
+def test_files_that_git_does_not_track_are_no_changes(checkout: Checkout) -> None:
+    checkout.change("cukde/notes.txt")
+    assert "changed" not in _source.source()
+
+
+def test_a_checkout_that_git_cannot_compare_is_a_changed_one(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = _source._git
+    monkeypatch.setattr(_source, "_git", lambda at, *command: None if command[0] == "diff" else run(at, *command))
+    with pytest.raises(RuntimeError, match="what git cannot tell"):
+        _source.source()
+
+
+def test_a_run_is_refused_before_it_begins(checkout: Checkout) -> None:
+    checkout.change("cukde/perf/_source.py")
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    parser.add_argument("--record", type=target)
+    with pytest.raises(argparse.ArgumentError, match="got changes since"):
+        parser.parse_args(["--record", "run.json"])
+    with pytest.raises(CommandError, match="got changes since"):
+        output.recordable()
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_changes_during_a_run_lose_no_record(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    monkeypatch.setenv("CUKDE_DIRTY", "")  # which the run sets, for this test only
+    assert target("run.json") == Path("run.json")
+    began = checkout.git("rev-parse", "HEAD")
+    assert _source.source() == {"commit": began}
+    checkout.change("cukde/perf/_source.py")
+    if committed:
+        checkout.commit()
+    assert _source.source() == {"commit": began, "changed": True}
 
 
 def test_the_gpu_is_there_even_without_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
