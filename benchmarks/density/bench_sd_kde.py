@@ -24,6 +24,14 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(why_no_gpu() is not None, reas
 
 _LARGE = 1048576, 131072
 
+_FLASH_DENSITIES = "Flash-SD-KDE, TF32", "Flash-SD-KDE, TF32, the paper's kernels", "Flash-SD-KDE, fp32_ieee"
+_FLASH = (
+    *_FLASH_DENSITIES,
+    "Flash-SD-KDE, TF32, symmetric_atomic",
+    "Flash-SD-KDE, fp32_ieee, symmetric_atomic",
+    "Flash-SD-KDE, fp32_ieee, ordered_splitk",
+)
+
 # Ordered pairs a second that the exponentials of an H200 allow.
 _EXPONENTIALS = 4.18e12
 _BOUND = "one exponential an ordered pair (0.263 s for 2^40)"
@@ -64,10 +72,10 @@ def _pairs(op: str, n: int, m: int) -> int:
 @pytest.mark.parametrize(
     ("n", "m", "names"),
     [
-        (2048, 256, ("Flash-SD-KDE", "torch.compile", "PyTorch", "CuPy", "PyKeOps")),
-        (32768, 4096, ("Flash-SD-KDE", "torch.compile", "PyTorch", "CuPy", "PyKeOps")),
-        (131072, 16384, ("Flash-SD-KDE", "PyKeOps")),
-        (*_LARGE, ("Flash-SD-KDE",)),
+        (2048, 256, (*_FLASH, "torch.compile", "PyTorch", "CuPy", "PyKeOps")),
+        (32768, 4096, (*_FLASH, "torch.compile", "PyTorch", "CuPy", "PyKeOps")),
+        (131072, 16384, (*_FLASH, "PyKeOps")),
+        (*_LARGE, _FLASH),
     ],
 )
 def bench_sd_kde(compare: Callable[..., None], precision: str, n: int, m: int, names: tuple[str, ...]) -> None:
@@ -89,7 +97,7 @@ def bench_kde(compare: Callable[..., None], precision: str) -> None:
     exact = exact_density("kde", X, Y, h)
     ours = error(cukde.kde(X, Y, h, precision=precision), exact)
     assert ours <= _tolerance("kde", precision, n, m)
-    names = ("Flash-SD-KDE", "PyKeOps") if precision == "float32" else ()
+    names = (*_FLASH_DENSITIES, "cuVS", "PyKeOps") if precision == "float32" else _FLASH_DENSITIES
     beside = peers.rivals("kde", names, X, Y, h, error=lambda density: error(density, exact))
     row = _row("kde", n, m, 16, precision, ours, _pairs("kde", n, m))
     compare(lambda: cukde.kde(X, Y, h, precision=precision), row, beside)
@@ -105,7 +113,13 @@ def bench_laplace(compare: Callable[..., None], precision: str) -> None:
     ours = float(abs(got - exact).max() / abs(got).max())
     assert ours <= {"float32": 1e-4, "tf32": 5e-2}[precision]
     row = _row("laplace_kde", n, m, 16, precision, ours, n * m)
-    compare(lambda: cukde.laplace_kde(X, Y, h, precision=precision), row, {})
+    beside = peers.rivals(
+        "laplace_kde",
+        ("Flash-SD-KDE, TF32", "Flash-SD-KDE, fp32_ieee"),
+        *(X, Y, h),
+        error=lambda density: float(abs(density[:CHECKED] - exact).max() / abs(exact).max()),
+    )
+    compare(lambda: cukde.laplace_kde(X, Y, h, precision=precision), row, beside)
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32"])
