@@ -214,6 +214,22 @@ def bench_densities_gpu(
 
 @needs_gpu
 @pytest.mark.gpu
+@pytest.mark.parametrize(("n", "m"), [(2**11, 2**8), (2**20, 2**17)])
+def bench_laplace_gpu(compare: Callable[..., None], n: int, m: int) -> None:
+    X, Y, h = _on_gpu(n, m, "float32")
+
+    def wrong(density: Any) -> float:
+        return _laplace_error(cp.asnumpy(density), cp.asnumpy(X), cp.asnumpy(Y), h)
+
+    call = functools.partial(cukde.laplace_kde, X, Y, h)
+    error = wrong(call())
+    assert error <= _TOLERANCE["float32"]
+    beside = peers.rivals("laplace_kde", ("Flash-SD-KDE, float32", *_BINNED), X, Y, h, error=wrong)
+    compare(call, _row("laplace_kde", "gpu", n, m, "float32", error), beside)
+
+
+@needs_gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("op", ["kde", "score"])
 def bench_pairs_gpu(compare: Callable[..., None], op: str) -> None:
     """Every pair by the direct kernels, which "ieee" asks for."""

@@ -1,7 +1,7 @@
 """Rivals: each module offers ``sd_kde(X, Y, h)`` (or others) on CuPy arrays, float32, where its library is there.
 
-KDEpy, scikit-learn, SciPy and pandas compute on the CPU: they take NumPy arrays. ``README.md`` in this folder has each
-rival's version, call, modes, and where its settings come from.
+KDEpy, scikit-learn, SciPy and pandas compute on the CPU: they take NumPy arrays. ``README.md`` in this
+folder has each rival's version, call, modes, and where its settings come from.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import functools
 import importlib
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 _LONGEST_REASON = 300  # characters
@@ -42,6 +43,12 @@ _RIVALS = {
     "pandas": ("pandas_corr", "{}"),
     "source kernel": ("source_kernel", "{}"),
 }
+
+NAMES = tuple(_RIVALS)
+"""Of every rival that :func:`rivals` knows."""
+
+PAGE = Path(__file__).parent / "README.md"
+"""Each rival's version, call, modes, and where its settings come from."""
 
 # A call and its error; and, of one too slow to answer them all, the part of the queries that the call takes.
 Peer = tuple[Callable[[], Any], float | None] | tuple[Callable[[], Any], float | None, float]

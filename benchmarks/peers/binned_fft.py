@@ -2,9 +2,9 @@
 
 Linear binning and the kernel sampled at the steps of the grid are those of Wand and Jones, *Kernel Smoothing* (1995),
 pages 182-192, which KDEpy names as its source. The grid goes four bandwidths beyond data and queries. Its 2^12 points
-are those of :mod:`benchmarks.peers.kdepy`; KDEpy calls 2^10 typical. A step of 2^16 is a sixteenth, and the error, which
-goes as its square, 1 / 256. Grid and transform are in float64, as KDEpy's; queries are interpolated linearly. Debiasing
-takes its score from the kernel and its derivative on the same grid; the Laplace correction has its own kernel.
+are those of :mod:`benchmarks.peers.kdepy`; KDEpy calls 2^10 typical. Those of 2^16 are 16 times as close, and the
+error goes as the square of the step. Grid and transform are in float64, as KDEpy's; queries are interpolated linearly.
+Debiasing takes its score from the kernel and its derivative on that grid; the Laplace correction has its own kernel.
 """
 
 from __future__ import annotations

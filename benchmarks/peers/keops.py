@@ -1,4 +1,7 @@
-"""PyKeOps: LazyTensors of all pairs, summed by kernels that it compiles for them.
+"""PyKeOps: LazyTensors of all pairs, summed by kernels that it compiles for them, with its defaults in float32.
+
+Kernel and sums are those by which Flash-SD-KDE's ``benchmark_pykeops_16d.py`` compares, but for ``sqdist`` and the scale
+of the exponent, which go into the points before: less work for it.
 
 Some releases crash, and the process with them, when they compile under CUDA 13: the first call is made in a process
 of its own, by ``python -m benchmarks.peers.keops``.

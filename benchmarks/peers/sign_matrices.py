@@ -1,11 +1,12 @@
 """Kendall's tau as products of sign matrices by cuBLAS, in int8; CuPy arrays.
 
 S (pairs of samples, p) has the signs of x_i - x_j. S'S counts concordant less discordant pairs of each two columns, and
-on its diagonal the pairs that are not tied: tau-b is their ratio (Kendall, *Rank Correlation Methods*, chapter 3). Settings
-are cuBLAS's own for integers: ``cublasGemmEx`` of int8 with sums in int32, the first operand transposed, leading
-dimensions that are multiples of 16, the default algorithm. CuPy's ``matmul`` takes no integers to cuBLAS. Samples i are
-taken in blocks, each against itself and all later j; signs of j <= i are zero. A block is as large as 1 GiB of signs
-allow, and at least 16 samples.
+on its diagonal the pairs that are not tied: tau-b is their ratio (Kendall, *Rank Correlation Methods*, chapter 3).
+
+Settings are cuBLAS's own for integers: ``cublasGemmEx`` of int8 with sums in int32, the first operand transposed,
+leading dimensions that are multiples of 16, the default algorithm. CuPy's ``matmul`` takes no integers to cuBLAS.
+Samples i are taken in blocks, each against itself and all later j; signs of j <= i are zero. A block is as large as
+1 GiB of signs allow, and at least 16 samples.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def kendall_matrix(A: Any) -> Any:
 
 
 def _signs(padded: Any, start: int, stop: int) -> Any:
-    """Shape (columns, pairs), int8: of samples from ``start`` to ``stop`` with all from ``start`` on, 0 if not later."""
+    """Shape (columns, pairs), int8: of samples from ``start`` to ``stop`` with all from ``start`` on; 0 of earlier."""
     order = cp.arange(start, padded.shape[1])
     signs = _compare()(padded[:, start:stop, None], padded[:, None, start:], order[: stop - start, None], order)
     return signs.reshape(len(padded), -1)
