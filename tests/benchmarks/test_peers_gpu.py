@@ -253,6 +253,19 @@ class TestCausalConv1d:
             peer.require(4)
 
 
+def test_keops_says_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cupy", reason="the module needs CuPy: install the test extra")
+    from benchmarks.peers import keops
+
+    monkeypatch.setattr(keops, "_failure_of_trial", lambda: "its first call, which compiles, ended with SIGSEGV")
+    monkeypatch.setattr(keops.metadata, "version", {"pykeops": "2.3", "torch": "2.11.0"}.__getitem__)
+    X = np.zeros((5, 2))
+    found = peers.rivals("kde", ("PyKeOps",), X, X, 1.0, error=lambda density: 0.0)
+    assert found["PyKeOps"] == (
+        "RuntimeError: tried pykeops 2.3 with PyTorch 2.11.0: its first call, which compiles, ended with SIGSEGV"
+    )
+
+
 def test_every_rival_has_its_place_on_the_page() -> None:
     page = peers.PAGE.read_text(encoding="utf-8")
     missing = [name for name in peers.NAMES if f"`{name}`" not in page]
