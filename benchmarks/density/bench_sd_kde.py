@@ -64,6 +64,12 @@ def _row(op: str, n: int, m: int, d: int, precision: str, error: float | None, p
     }
 
 
+def _beside(names: tuple[str, ...], precision: str) -> tuple[str, ...]:
+    """Beside our rows of TF32, not the rivals that compute in float32 alone and take their time."""
+    slow: tuple[str, ...] = ("fp32_ieee", "PyKeOps", "cuVS") if precision == "tf32" else ()
+    return tuple(name for name in names if not any(word in name for word in slow))
+
+
 def _pairs(op: str, n: int, m: int) -> int:
     return n * m + (n * n if op == "sd_kde" else 0)
 
@@ -84,9 +90,7 @@ def bench_sd_kde(compare: Callable[..., None], precision: str, n: int, m: int, n
     ours = error(cukde.sd_kde(X, Y, h, precision=precision), exact)
     assert ours <= _tolerance("sd_kde", precision, n, m)
     row = _row("sd_kde", n, m, 16, precision, ours, _pairs("sd_kde", n, m))
-    # PyKeOps computes in float32 only, and takes its time.
-    names = tuple(name for name in names if name != "PyKeOps" or precision == "float32")
-    beside = peers.rivals("sd_kde", names, X, Y, h, error=lambda density: error(density, exact))
+    beside = peers.rivals("sd_kde", _beside(names, precision), X, Y, h, error=lambda density: error(density, exact))
     compare(lambda: cukde.sd_kde(X, Y, h, precision=precision), row, beside)
 
 
@@ -97,7 +101,7 @@ def bench_kde(compare: Callable[..., None], precision: str) -> None:
     exact = exact_density("kde", X, Y, h)
     ours = error(cukde.kde(X, Y, h, precision=precision), exact)
     assert ours <= _tolerance("kde", precision, n, m)
-    names = (*_FLASH_DENSITIES, "cuVS", "PyKeOps") if precision == "float32" else _FLASH_DENSITIES
+    names = _beside((*_FLASH_DENSITIES, "cuVS", "PyKeOps"), precision)
     beside = peers.rivals("kde", names, X, Y, h, error=lambda density: error(density, exact))
     row = _row("kde", n, m, 16, precision, ours, _pairs("kde", n, m))
     compare(lambda: cukde.kde(X, Y, h, precision=precision), row, beside)
@@ -115,7 +119,7 @@ def bench_laplace(compare: Callable[..., None], precision: str) -> None:
     row = _row("laplace_kde", n, m, 16, precision, ours, n * m)
     beside = peers.rivals(
         "laplace_kde",
-        ("Flash-SD-KDE, TF32", "Flash-SD-KDE, fp32_ieee"),
+        _beside(("Flash-SD-KDE, TF32", "Flash-SD-KDE, fp32_ieee"), precision),
         *(X, Y, h),
         error=lambda density: float(abs(density[:CHECKED] - exact).max() / abs(exact).max()),
     )
