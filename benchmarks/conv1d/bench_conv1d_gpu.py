@@ -162,6 +162,27 @@ def _torch(path: str, of: Data) -> Peer | str:
         return record.reason(reason)
 
 
+def _causal_conv1d(path: str, of: Data) -> dict[str, Peer | str]:
+    """Its one backward pass, which gives both gradients, is beside each of ours."""
+    name = "causal-conv1d" if path == "forward" else "causal-conv1d, both gradients"
+    try:
+        from benchmarks.peers import causal_conv1d as peer, torch_conv1d
+
+        peer.require(of.taps)
+        x, dy = (torch_conv1d.tensors(a, of.layout) for a in (of.x, of.dy))
+        w = torch_conv1d.torch.from_dlpack(of.w)
+        if path == "forward":
+            return {name: _peer(path, of, lambda x: torch_conv1d.result(peer.forward(x, w), of.layout), x)}
+        graphs, chosen = [peer.graph(a, w) for a in x], _PATHS.index(path) - 1
+
+        def gradient(graph: Any, dy: Any) -> Any:
+            return torch_conv1d.result(peer.gradients(graph, dy)[chosen], of.layout)
+
+        return {name: _peer(path, of, gradient, graphs, dy)}
+    except Exception as failed:  # whatever it is, the record says it
+        return {name: record.reason(failed)}
+
+
 def _peer(path: str, of: Data, call: Callable[..., Any], *buffers: list[Any]) -> Peer:
     found = _first(call, buffers)
     error = _error(path, of, found if isinstance(found, cp.ndarray) else cp.from_dlpack(found))
@@ -192,7 +213,7 @@ def _torch_fft(of: Data) -> Peer | str:
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def bench_short(compare: Callable[..., None], dtype: str, taps: int, layout: str, path: str) -> None:
     of = _data(SHORT, taps, dtype, layout)
-    _bench(compare, path, SHORT, of, {"PyTorch": _torch(path, of)})
+    _bench(compare, path, SHORT, of, {"PyTorch": _torch(path, of)} | _causal_conv1d(path, of))
 
 
 @pytest.mark.parametrize("path", _PATHS)
@@ -207,7 +228,7 @@ def bench_long(compare: Callable[..., None], dtype: str, path: str) -> None:
 def bench_small_call(compare: Callable[..., None], path: str) -> None:
     """A call by itself, most of which is the host's time to launch it."""
     of = _data(SMALL, 4, "float32", "BCL", 3)
-    _bench(compare, path, SMALL, of, {"PyTorch": _torch(path, of)}, calls=1)
+    _bench(compare, path, SMALL, of, {"PyTorch": _torch(path, of)} | _causal_conv1d(path, of), calls=1)
 
 
 def _bench(

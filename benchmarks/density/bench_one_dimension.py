@@ -32,6 +32,9 @@ if why_no_gpu() is None:
 
 N, M = 1_000_000, 100_000
 
+_FLASH = "Flash-SD-KDE, float32", "Flash-SD-KDE, float32, the paper's kernels"
+_BINNED = "CuPy FFT, grid of 2^12", "CuPy FFT, grid of 2^16"
+
 # Exponentials a second of an H200.
 _EXPONENTIALS = 4.18e12
 
@@ -191,10 +194,10 @@ needs_gpu = pytest.mark.skipif(why_no_gpu() is not None, reason=str(why_no_gpu()
 @pytest.mark.parametrize(
     ("n", "m", "dtype", "names"),
     [
-        (2**11, 2**8, "float32", ("Flash-SD-KDE",)),
-        (2**20, 2**17, "float32", ("Flash-SD-KDE",)),
-        (2**22, 2**19, "float32", ()),
-        (2**20, 2**17, "float64", ()),
+        (2**11, 2**8, "float32", (*_FLASH, *_BINNED)),
+        (2**20, 2**17, "float32", (*_FLASH, *_BINNED)),
+        (2**22, 2**19, "float32", _BINNED),
+        (2**20, 2**17, "float64", _BINNED),
     ],
 )
 @pytest.mark.parametrize("op", ["kde", "sd_kde"])
@@ -207,6 +210,22 @@ def bench_densities_gpu(
     assert error <= _TOLERANCE[dtype]
     beside = peers.rivals(op, names, X, Y, h, error=lambda got: wrong(got, X, Y, h))
     compare(call, _row(op, "gpu", n, m, dtype, error), beside)
+
+
+@needs_gpu
+@pytest.mark.gpu
+@pytest.mark.parametrize(("n", "m"), [(2**11, 2**8), (2**20, 2**17)])
+def bench_laplace_gpu(compare: Callable[..., None], n: int, m: int) -> None:
+    X, Y, h = _on_gpu(n, m, "float32")
+
+    def wrong(density: Any) -> float:
+        return _laplace_error(cp.asnumpy(density), cp.asnumpy(X), cp.asnumpy(Y), h)
+
+    call = functools.partial(cukde.laplace_kde, X, Y, h)
+    error = wrong(call())
+    assert error <= _TOLERANCE["float32"]
+    beside = peers.rivals("laplace_kde", ("Flash-SD-KDE, float32", *_BINNED), X, Y, h, error=wrong)
+    compare(call, _row("laplace_kde", "gpu", n, m, "float32", error), beside)
 
 
 @needs_gpu

@@ -1,4 +1,4 @@
-"""The density family against scikit-learn, SciPy and plain CuPy, each row checked before it is timed.
+"""The density family against scikit-learn, SciPy, plain CuPy and others, each row checked before it is timed.
 
 python -m pytest benchmarks/density/bench_pairs.py --record benchmarks/results/NAME.json
 """
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import cukde
+from benchmarks.peers import rivals
 from cukde import perf
 from tests import reference
 
@@ -22,6 +23,21 @@ _TOLERANCE = {
     ("gpu", "float32"): 3e-5,
     ("gpu", "float64"): 1e-12,
     ("gpu", "tf32"): 3e-2,
+}
+
+# Of 16 dimensions, in single precision.
+_FLASH = "Flash-SD-KDE, TF32", "Flash-SD-KDE, fp32_ieee"
+_RIVALS = {
+    "kde": (*_FLASH, "Flash-SD-KDE, TF32, the paper's kernels", "cuVS", "PyKeOps"),
+    "laplace_kde": (*_FLASH, "CuPy"),
+    "sd_kde": (
+        *_FLASH,
+        "Flash-SD-KDE, TF32, the paper's kernels",
+        "Flash-SD-KDE, TF32, symmetric_atomic",
+        "Flash-SD-KDE, fp32_ieee, symmetric_atomic",
+        "CuPy",
+        "PyKeOps",
+    ),
 }
 
 # Exponentials a second, measured on an H200 (special function units, 132 multiprocessors).
@@ -157,10 +173,15 @@ def bench_kde_gpu(compare: Callable[..., None], precision: str, n: int) -> None:
         "bound_ms": 1e3 * n * (n // 8) / _H200_EXP,
         "bound": "exponentials of an H200",
     }
+    beside = (
+        {}
+        if dtype == "float64"
+        else rivals("kde", _RIVALS["kde"], x, y, h, error=lambda density: _error(cp.log(density).get(), X, Y, h))
+    )
     compare(
         lambda: cukde.kde(x, y, h, precision=precision),
         row,
-        {"CuPy": (lambda: _cupy_kde(x, y, h), peer_error)},
+        {"CuPy": (lambda: _cupy_kde(x, y, h), peer_error)} | beside,
     )
 
 
@@ -189,7 +210,12 @@ def bench_family_gpu(compare: Callable[..., None], op: str, precision: str) -> N
         "bound_ms": 1e3 * (n * m + (n * n if op == "sd_kde" else 0)) / _H200_EXP,
         "bound": "exponentials of an H200",
     }
-    compare(lambda: call(x, y, h, precision=precision), row, {})
+    names = () if dtype == "float64" else _RIVALS.get(op, ())
+    beside = rivals(
+        *(op, names, x, y, h),
+        error=lambda density: _family_error(op, density[:64].get().astype(np.float64), X, Y[:64], h),
+    )
+    compare(lambda: call(x, y, h, precision=precision), row, beside)
 
 
 def _family_error(op: str, got: np.ndarray, X: np.ndarray, Y: np.ndarray, h: float) -> float:

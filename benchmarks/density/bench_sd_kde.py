@@ -24,6 +24,14 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(why_no_gpu() is not None, reas
 
 _LARGE = 1048576, 131072
 
+_FLASH_DENSITIES = "Flash-SD-KDE, TF32", "Flash-SD-KDE, TF32, the paper's kernels", "Flash-SD-KDE, fp32_ieee"
+_FLASH = (
+    *_FLASH_DENSITIES,
+    "Flash-SD-KDE, TF32, symmetric_atomic",
+    "Flash-SD-KDE, fp32_ieee, symmetric_atomic",
+    "Flash-SD-KDE, fp32_ieee, ordered_splitk",
+)
+
 # Ordered pairs a second that the exponentials of an H200 allow.
 _EXPONENTIALS = 4.18e12
 _BOUND = "one exponential an ordered pair (0.263 s for 2^40)"
@@ -56,6 +64,12 @@ def _row(op: str, n: int, m: int, d: int, precision: str, error: float | None, p
     }
 
 
+def _beside(names: tuple[str, ...], precision: str) -> tuple[str, ...]:
+    """Beside our rows of TF32, not the rivals that compute in float32 alone and take their time."""
+    slow: tuple[str, ...] = ("fp32_ieee", "PyKeOps", "cuVS") if precision == "tf32" else ()
+    return tuple(name for name in names if not any(word in name for word in slow))
+
+
 def _pairs(op: str, n: int, m: int) -> int:
     return n * m + (n * n if op == "sd_kde" else 0)
 
@@ -64,10 +78,10 @@ def _pairs(op: str, n: int, m: int) -> int:
 @pytest.mark.parametrize(
     ("n", "m", "names"),
     [
-        (2048, 256, ("Flash-SD-KDE", "torch.compile", "PyTorch", "CuPy", "PyKeOps")),
-        (32768, 4096, ("Flash-SD-KDE", "torch.compile", "PyTorch", "CuPy", "PyKeOps")),
-        (131072, 16384, ("Flash-SD-KDE", "PyKeOps")),
-        (*_LARGE, ("Flash-SD-KDE",)),
+        (2048, 256, (*_FLASH, "torch.compile", "PyTorch", "CuPy", "PyKeOps")),
+        (32768, 4096, (*_FLASH, "torch.compile", "PyTorch", "CuPy", "PyKeOps")),
+        (131072, 16384, (*_FLASH, "PyKeOps")),
+        (*_LARGE, _FLASH),
     ],
 )
 def bench_sd_kde(compare: Callable[..., None], precision: str, n: int, m: int, names: tuple[str, ...]) -> None:
@@ -76,9 +90,7 @@ def bench_sd_kde(compare: Callable[..., None], precision: str, n: int, m: int, n
     ours = error(cukde.sd_kde(X, Y, h, precision=precision), exact)
     assert ours <= _tolerance("sd_kde", precision, n, m)
     row = _row("sd_kde", n, m, 16, precision, ours, _pairs("sd_kde", n, m))
-    # PyKeOps computes in float32 only, and takes its time.
-    names = tuple(name for name in names if name != "PyKeOps" or precision == "float32")
-    beside = peers.rivals("sd_kde", names, X, Y, h, error=lambda density: error(density, exact))
+    beside = peers.rivals("sd_kde", _beside(names, precision), X, Y, h, error=lambda density: error(density, exact))
     compare(lambda: cukde.sd_kde(X, Y, h, precision=precision), row, beside)
 
 
@@ -89,7 +101,7 @@ def bench_kde(compare: Callable[..., None], precision: str) -> None:
     exact = exact_density("kde", X, Y, h)
     ours = error(cukde.kde(X, Y, h, precision=precision), exact)
     assert ours <= _tolerance("kde", precision, n, m)
-    names = ("Flash-SD-KDE", "PyKeOps") if precision == "float32" else ()
+    names = _beside((*_FLASH_DENSITIES, "cuVS", "PyKeOps"), precision)
     beside = peers.rivals("kde", names, X, Y, h, error=lambda density: error(density, exact))
     row = _row("kde", n, m, 16, precision, ours, _pairs("kde", n, m))
     compare(lambda: cukde.kde(X, Y, h, precision=precision), row, beside)
@@ -105,7 +117,13 @@ def bench_laplace(compare: Callable[..., None], precision: str) -> None:
     ours = float(abs(got - exact).max() / abs(got).max())
     assert ours <= {"float32": 1e-4, "tf32": 5e-2}[precision]
     row = _row("laplace_kde", n, m, 16, precision, ours, n * m)
-    compare(lambda: cukde.laplace_kde(X, Y, h, precision=precision), row, {})
+    beside = peers.rivals(
+        "laplace_kde",
+        _beside(("Flash-SD-KDE, TF32", "Flash-SD-KDE, fp32_ieee"), precision),
+        *(X, Y, h),
+        error=lambda density: float(abs(density[:CHECKED] - exact).max() / abs(exact).max()),
+    )
+    compare(lambda: cukde.laplace_kde(X, Y, h, precision=precision), row, beside)
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32"])

@@ -26,9 +26,9 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(why_no_gpu() is not None, reas
 
 # torch.compile takes seconds to compile for each shape: it is asked for in two and in sixteen dimensions.
 _RIVALS = {
-    "kde": {2: ("cuVS", "torch.compile", "CuPy"), 16: ("cuVS", "Flash-SD-KDE", "torch.compile", "CuPy")},
-    "sd_kde": {2: ("torch.compile", "CuPy"), 16: ("Flash-SD-KDE", "torch.compile", "CuPy")},
-    "laplace_kde": {16: ("torch.compile", "CuPy")},
+    "kde": {2: ("cuVS", "torch.compile", "CuPy"), 16: ("cuVS", "Flash-SD-KDE, TF32", "torch.compile", "CuPy")},
+    "sd_kde": {2: ("torch.compile", "CuPy"), 16: ("Flash-SD-KDE, TF32", "torch.compile", "CuPy")},
+    "laplace_kde": {16: ("Flash-SD-KDE, TF32", "torch.compile", "CuPy")},
 }
 _OTHERS = {"kde": ("cuVS", "CuPy"), "sd_kde": ("CuPy",), "laplace_kde": ("CuPy",)}
 

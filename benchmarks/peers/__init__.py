@@ -1,6 +1,7 @@
 """Rivals: each module offers ``sd_kde(X, Y, h)`` (or others) on CuPy arrays, float32, where its library is there.
 
-KDEpy, scikit-learn, SciPy and pandas compute on the CPU: they take NumPy arrays.
+KDEpy, scikit-learn, SciPy and pandas compute on the CPU: they take NumPy arrays. ``README.md`` in this
+folder has each rival's version, call, modes, and where its settings come from.
 """
 
 from __future__ import annotations
@@ -9,21 +10,31 @@ import functools
 import importlib
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 _LONGEST_REASON = 300  # characters
 
 # Module of each rival, and what its functions are called for an operation.
 _RIVALS = {
-    "Flash-SD-KDE": ("flash", "{}"),
-    "Flash-SD-KDE (fp32_ieee)": ("flash", "ieee_{}"),
-    "Flash-SD-KDE (fp32_ieee, ordered_splitk)": ("flash", "ieee_split_{}"),
+    "Flash-SD-KDE, TF32": ("flash", "{}"),
+    "Flash-SD-KDE, TF32, symmetric_atomic": ("flash", "symmetric_{}"),
+    "Flash-SD-KDE, TF32, the paper's kernels": ("flash", "paper_{}"),
+    "Flash-SD-KDE, fp32_ieee": ("flash", "ieee_{}"),
+    "Flash-SD-KDE, fp32_ieee, ordered_splitk": ("flash", "ieee_split_{}"),
+    "Flash-SD-KDE, fp32_ieee, symmetric_atomic": ("flash", "ieee_symmetric_{}"),
+    # In one dimension, where it has no other precision.
+    "Flash-SD-KDE, float32": ("flash", "{}"),
+    "Flash-SD-KDE, float32, the paper's kernels": ("flash", "paper_{}"),
     "cuVS": ("cuvs", "{}"),
     "PyKeOps": ("keops", "{}"),
     "PyTorch": ("plain_torch", "{}"),
     "torch.compile": ("plain_torch", "compiled_{}"),
     "torch.compile, 4,096 rows at a time": ("plain_torch", "chunked_{}"),
     "CuPy": ("plain_cupy", "{}"),
+    "CuPy FFT, grid of 2^12": ("binned_fft", "{}"),
+    "CuPy FFT, grid of 2^16": ("binned_fft", "fine_{}"),
+    "cuBLAS, sign matrices": ("sign_matrices", "{}"),
     "whole matrix": ("whole_matrix", "{}"),
     "KDEpy": ("kdepy", "{}"),
     "scikit-learn": ("scikit_learn", "{}"),
@@ -32,6 +43,12 @@ _RIVALS = {
     "pandas": ("pandas_corr", "{}"),
     "source kernel": ("source_kernel", "{}"),
 }
+
+NAMES = tuple(_RIVALS)
+"""Of every rival that :func:`rivals` knows."""
+
+PAGE = Path(__file__).parent / "README.md"
+"""Each rival's version, call, modes, and where its settings come from."""
 
 # A call and its error; and, of one too slow to answer them all, the part of the queries that the call takes.
 Peer = tuple[Callable[[], Any], float | None] | tuple[Callable[[], Any], float | None, float]

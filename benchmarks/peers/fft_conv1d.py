@@ -1,4 +1,7 @@
-"""Causal depthwise convolution by a Fourier transform of CuPy (or NumPy) or PyTorch."""
+"""Causal depthwise convolution by a Fourier transform of CuPy (or NumPy) or PyTorch.
+
+The length is the next that SciPy calls fast, which ``scipy.signal.fftconvolve`` takes, too.
+"""
 
 from __future__ import annotations
 

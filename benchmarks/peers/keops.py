@@ -1,4 +1,7 @@
-"""PyKeOps: LazyTensors of all pairs, summed by kernels that it compiles for them.
+"""PyKeOps: LazyTensors of all pairs, summed by kernels that it compiles for them, with its defaults in float32.
+
+Kernel and sums are those by which Flash-SD-KDE's ``benchmark_pykeops_16d.py`` compares, but for ``sqdist``, and for the
+scale of the exponent, which is in the points: less work for it.
 
 Some releases crash, and the process with them, when they compile under CUDA 13: the first call is made in a process
 of its own, by ``python -m benchmarks.peers.keops``.
@@ -11,6 +14,7 @@ import math
 import signal
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +60,14 @@ def _kde(x: Any, y: Any, h: float) -> Any:
 def _require_working() -> None:
     failure = _failure_of_trial()
     if failure is not None:
-        raise RuntimeError(failure)
+        raise RuntimeError(f"{_tried()}: {failure}")
+
+
+def _tried() -> str:
+    try:
+        return f"tried pykeops {metadata.version('pykeops')} with PyTorch {metadata.version('torch')}"
+    except metadata.PackageNotFoundError as absent:
+        return f"{absent.name} is not installed"
 
 
 @functools.cache

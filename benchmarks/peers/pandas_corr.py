@@ -1,4 +1,4 @@
-"""pandas, on the CPU: SciPy's function for each pair of columns; NumPy arrays."""
+"""pandas with its defaults, on the CPU: SciPy's function for each pair of columns; NumPy arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a CuPy user writes: Gram matrix, exponential, sums; in tiles of queries that fit in memory, or all at once."""
+"""What a CuPy user writes: Gram matrix, exponential, sums; in tiles of queries that fit in memory, or all at once.
+
+Settings are CuPy's defaults: products by cuBLAS in the arrays' own precision. A tile has 2^30 elements at most, 4 GiB
+of float32, by our choice.
+"""
 
 from __future__ import annotations
 

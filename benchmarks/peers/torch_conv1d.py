@@ -1,4 +1,8 @@
-"""PyTorch's causal depthwise convolution and its gradients, on its tensors, by ``groups=C``; without TF32."""
+"""PyTorch's causal depthwise convolution and its gradients, on its tensors, by ``groups=C``; without TF32.
+
+Settings are PyTorch's defaults, cuDNN's own choice of algorithm among them, but for TF32, which would make of a float32
+convolution another one.
+"""
 
 from __future__ import annotations
 

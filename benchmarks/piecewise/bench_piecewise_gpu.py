@@ -1,4 +1,4 @@
-"""Piecewise polynomials on the GPU beside a copy, the source's variants and CuPy, each row checked before it is timed.
+"""Piecewise polynomials and functions on the GPU beside a copy and rivals, each row checked before it is timed.
 
 python -m pytest benchmarks/piecewise/bench_piecewise_gpu.py -m gpu --record benchmarks/results/NAME.json
 
@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import cukde
-from benchmarks.peers import Peer
+from benchmarks.peers import Peer, reason
 from cukde import perf
 from cukde.perf._measure import Rotating
 from tests.conftest import why_no_gpu
@@ -203,6 +203,19 @@ def _of_cupy(name: str) -> Callable[[Any], Any]:
     return special.erf if name == "erf" else getattr(cp, name)
 
 
+def _of_torch(name: str, buffers: Buffers) -> Peer | str:
+    """What a PyTorch user has, on the same memory."""
+    try:
+        from benchmarks.peers import torch_functions
+
+        function = torch_functions.FUNCTIONS[name]
+        turns = [(torch_functions.tensor(x),) for x, _ in buffers]
+        error = _function_error(name, buffers[0][0], cp.from_dlpack(function(*turns[0])))
+        return Rotating(function, turns), error
+    except Exception as failed:  # whatever it is, the record says it
+        return reason(failed)
+
+
 def _exactly(name: str, x: Any) -> Any:
     """The function in float64."""
     from cupyx.scipy import special
@@ -236,7 +249,8 @@ def bench_functions(compare: Callable[..., None], name: str, dtype: str) -> None
     x = buffers[0][0]
     errors = [_function_error(name, x, function(x)) for function in (ours, theirs)]
     assert errors[0] <= {"float32": 2e-7, "float16": 4.9e-4}[dtype]  # as cukde.functions says
-    peers = {"CuPy": (Rotating(lambda x, _: theirs(x), buffers), errors[1])}
+    peers: dict[str, Peer | str] = {"CuPy": (Rotating(lambda x, _: theirs(x), buffers), errors[1])}
+    peers["PyTorch"] = _of_torch(name, buffers)
     row = _row(name, dtype, {}, errors[0]) | _bound(buffers)
     compare(Rotating(lambda x, _: ours(x), buffers), row, peers, calls=CALLS)
 

@@ -19,7 +19,7 @@ from benchmarks.sources.summary import Key, Summary, line, summaries, table, tol
 from benchmarks.sources.truth import Task, Truth
 
 OPS = ("kde", "sd_kde")
-RIVALS = ("Flash-SD-KDE", "CuPy")
+RIVALS = ("Flash-SD-KDE, TF32", "CuPy")
 PROGRAMS = (runtime.CPU, runtime.GPU, *RIVALS)
 WHOLE = "whole matrix"
 

@@ -14,7 +14,7 @@ from benchmarks.sources.summary import Key, Summary, line, summaries, table, tol
 from benchmarks.sources.truth import Task, Truth
 from benchmarks.sources.utilisation import line_of
 
-FLASH = "Flash-SD-KDE"
+FLASH = "Flash-SD-KDE, float32"
 # "ieee" asks for all pairs.
 TRANSFORM = {"cpu": "cukde, CPU", "gpu": "cukde, GPU"}
 PAIRS = {"cpu": "cukde, CPU, ieee", "gpu": "cukde, GPU, ieee"}

@@ -19,7 +19,8 @@ D = 16
 SEEDS = (0, 1, 2)
 LARGEST = 1_048_576, 131_072
 
-_GPU = ("Flash-SD-KDE", "torch.compile", "PyTorch", "CuPy", "PyKeOps")
+FLASH = "Flash-SD-KDE, TF32"
+_GPU = (FLASH, "torch.compile", "PyTorch", "CuPy", "PyKeOps")
 MODES = "float32", "tf32"
 WHOLE = ("torch.compile", "PyTorch")  # hold all pairs in memory
 RIVALS = {"sd_kde": _GPU, "kde": _GPU, "laplace_kde": ("torch.compile", "PyTorch", "CuPy")}
@@ -204,7 +205,7 @@ def _findings(found: Mapping[Key, Summary], setting: Setting) -> list[str]:
         ("PyKeOps", PAPER_KEOPS_MS / PAPER_FLASH_MS, f"table 1 has {PAPER_KEOPS_MS / PAPER_FLASH_MS:.1f} times for "
          "Flash-SD-KDE on an RTX A6000"),
     ):  # fmt: skip
-        out.append(_beside(name, own, at(name), at("Flash-SD-KDE"), paper, text))
+        out.append(_beside(name, own, at(name), at(FLASH), paper, text))
     scikit = at(SCIKIT_LEARN, "kde")
     if scikit.ms and own.ms:
         out.append(
@@ -233,7 +234,7 @@ def _beside(name: str, own: Summary, rival: Summary, flash: Summary, paper: floa
 def _flash(found: Mapping[Key, Summary], at: Any) -> list[str]:
     """Its time beside the paper's, its errors, and the size that the second version ends with."""
     out = []
-    flash = at("Flash-SD-KDE")
+    flash = at(FLASH)
     if flash.ms is not None:
         ratio = PAPER_KEOPS_KDE_MS / PAPER_FLASH_MS
         out.append(
@@ -241,14 +242,14 @@ def _flash(found: Mapping[Key, Summary], at: Any) -> list[str]:
             "table 1, on an RTX A6000. (Its text has SD-KDE 7 times as fast as PyKeOps' KDE; the table has "
             f"{ratio:.1f} times.)"
         )
-    errors = [s.error for key, s in found.items() if key.program == "Flash-SD-KDE" and key.op == "sd_kde" and s.error]
+    errors = [s.error for key, s in found.items() if key.program == FLASH and key.op == "sd_kde" and s.error]
     own = [s.error for key, s in found.items() if key.program == GPU and key.op == "sd_kde" and s.error]
     if errors and own:
         out.append(
             f"The worst density of Flash-SD-KDE in its default mode (TF32) is off by {min(errors):.1%} to "
             f"{max(errors):.1%} over the sizes, which the paper does not say; ours by at most {max(own):.1e}."
         )
-    largest, other = at(GPU, size=LARGEST), at("Flash-SD-KDE", size=LARGEST)
+    largest, other = at(GPU, size=LARGEST), at(FLASH, size=LARGEST)
     if largest.ms is not None:
         said = f"SD-KDE of {LARGEST[0]:,} / {LARGEST[1]:,} takes {largest.ms / 1e3:.3g} s"
         if other.ms is not None:

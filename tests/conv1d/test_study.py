@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,38 @@ def test_benchmark_of_the_library(bench: ModuleType, dtype: str) -> None:
     assert len(shapes) == 4 * len(PATHS)
     (by_fft,) = (row["peer"] for row in rows if row.get("peer", {}).get("name") == "CuPy FFT")
     assert 0 < by_fft["rel_err_max"] < {"float32": 5e-6, "float16": 6e-4}[dtype]
+
+
+@pytest.mark.parametrize("layout", ["BCL", "BLC"])
+def test_causal_conv1d_is_beside_the_taps_it_has(
+    bench: ModuleType, layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With stand-ins for it and for PyTorch; its backward pass gives both gradients."""
+
+    def first(a: Any, layout: str) -> Any:
+        return a if a.ndim == 2 or layout == "BCL" else a.transpose(0, 2, 1)
+
+    tensors = SimpleNamespace(
+        tensors=lambda arrays, layout: [first(a, layout) for a in arrays],
+        result=first,
+        torch=SimpleNamespace(from_dlpack=lambda a: a),
+    )
+    its = SimpleNamespace(
+        require=lambda taps: None,
+        forward=conv1d_exact.forward,
+        graph=lambda x, w: (x, w),
+        gradients=lambda of, dy: (
+            conv1d_exact.input_grad(dy, of[1]),
+            conv1d_exact.weight_grad(of[0], dy, of[1].shape[1]),
+        ),
+    )
+    monkeypatch.setitem(sys.modules, "benchmarks.peers.torch_conv1d", tensors)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "benchmarks.peers.causal_conv1d", its)  # type: ignore[arg-type]
+    rows = untimed.Rows()
+    for path in PATHS:
+        bench.bench_short(rows, "float32", 4, layout, path)
+    assert [row["peer"]["name"] for row in rows] == ["causal-conv1d", *2 * ["causal-conv1d, both gradients"]]
+    assert all(row["peer"]["rel_err_max"] < 2e-6 for row in rows)
 
 
 def test_benchmark_of_the_source(bench: ModuleType) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from fractions import Fraction
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -234,6 +235,19 @@ def test_benchmark_of_variants(bench: ModuleType, study: ModuleType, tmp_path: P
     assert len(figures_piecewise.speedups(rows, dtype)["P = 16, D = 2"]) == len(study.SOURCE) + 2
     bench.bench_random_knots(rows, "sorted", dtype)
     assert {row["rel_err_max"] > 0 for row in rows} == {True}
+
+
+def test_functions_of_pytorch(bench: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a stand-in for PyTorch, and without: the row says why."""
+    monkeypatch.setattr(bench, "_CHECKED", 100)
+    buffers = [(np.linspace(-3, 3, 2000, dtype="f4"),) * 2]
+    theirs = SimpleNamespace(FUNCTIONS={"exp": np.exp}, tensor=lambda a: a)
+    monkeypatch.setitem(sys.modules, "benchmarks.peers.torch_functions", theirs)  # type: ignore[arg-type]
+    call, error = bench._of_torch("exp", buffers)
+    call()
+    assert 0 < error < 2e-7
+    monkeypatch.setitem(sys.modules, "benchmarks.peers.torch_functions", None)  # type: ignore[arg-type]
+    assert "Error: " in bench._of_torch("exp", buffers)
 
 
 def test_benchmark_of_what_the_source_leaves_open(bench: ModuleType) -> None:
