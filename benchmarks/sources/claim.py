@@ -57,9 +57,9 @@ def rows(name: str, op: str, *, precision: str | None = None, backend: str | Non
         row
         for row in record(name)["rows"]
         if row["op"] == op
-        and precision in (None, row["precision"])
-        and backend in (None, row["backend"])
-        and shape.items() <= row["shape"].items()
+        and precision in (None, row.get("precision"))
+        and backend in (None, row.get("backend"))
+        and shape.items() <= row.get("shape", {}).items()
     ]
     if not found:
         raise LookupError(f"expected rows of {op} {shape} in the record {name}; got none")
@@ -104,7 +104,7 @@ def power(value: float) -> str:
 
 def percent(share: float) -> str:
     """A share, such as 5.0%."""
-    return f"{100 * share:.2g}%" if share < 0.1 else f"{100 * share:.0f}%"  # noqa: PLR2004
+    return f"{100 * share:.2g}%" if share < 0.1 else f"{100 * share:.0f}%"
 
 
 def span(values: Sequence[float]) -> str:

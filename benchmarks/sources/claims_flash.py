@@ -51,7 +51,7 @@ def _table() -> list[Claim]:
             "2.23 ms; second version 2.11 ms",
             f"Flash-SD-KDE {digits(here)} ms on an H200, {digits(other)} ms on an H100 of a slow host; "
             f"`sd_kde` {digits(ours)} and {digits(ours_there)} ms",
-            verdict("confirmed, in size: other GPUs", if_=here < 2.23 and other < 2.5),  # noqa: PLR2004
+            verdict("confirmed, in size: other GPUs", if_=here < 2.23 and other < 2.5),
             (RUNTIME, SMALL),
         ),
         Claim(
@@ -77,8 +77,9 @@ def _speedups() -> list[Claim]:
         Claim(
             "faster than scikit-learn's KDE, 32,768 points, 16-D",
             "2,500×; second version 3,300×",
-            f"Flash-SD-KDE {digits(times)}×, `sd_kde` {digits(ours)}× (H200; scikit-learn on one core of a Xeon, by a part of the queries)",
-            verdict("confirmed, and more, on other machines", if_=times > 3300),  # noqa: PLR2004
+            f"Flash-SD-KDE {digits(times)}×, `sd_kde` {digits(ours)}× (H200; scikit-learn on one core of a Xeon, by a "
+            "part of the queries)",
+            verdict("confirmed, and more, on other machines", if_=times > 3300),
             (RUNTIME,),
         ),
         Claim(
@@ -88,7 +89,7 @@ def _speedups() -> list[Claim]:
             f"{digits(more)}×; at 2,048 points `torch.compile` takes {digits(faster)} of Flash-SD-KDE's time",
             verdict(
                 "not reproduced: a third to a quarter of it on an H200; an RTX A6000 is not at hand",
-                if_=35 / 4 < eager < 35 / 2 and 47 / 5 < eager < 47 / 3,  # noqa: PLR2004
+                if_=35 / 4 < eager < 35 / 2 and 47 / 5 < eager < 47 / 3,
             ),
             (RUNTIME,),
         ),
@@ -110,8 +111,9 @@ def _errors() -> list[Claim]:
             "results close to those by PyTorch (first version), exact SD-KDE (second)",
             "no figure",
             f"default mode, which is TF32: the worst density is off by {percent(min(worst))} to "
-            f"{percent(max(worst))}; `torch.compile` at most {power(torch)}, cukde {power(ours)} (`tf32` {power(tf32)})",
-            verdict("refuted for the default mode", if_=min(worst) > 100 * torch),  # noqa: PLR2004
+            f"{percent(max(worst))}; `torch.compile` at most {power(torch)}, cukde {power(ours)} "
+            f"(`tf32` {power(tf32)})",
+            verdict("refuted for the default mode", if_=min(worst) > 100 * torch),
             (RUNTIME,),
         ),
         Claim(
@@ -120,7 +122,7 @@ def _errors() -> list[Claim]:
             f"of 262,144 points `kde` takes {times[0]} ms, {digits(slower[0])} times the default's, and is off by "
             f"{power(kde)}; `sd_kde` takes {times[1]} ms, {digits(slower[1])} times, and is off by {power(sd)}, as "
             "its default debiasing stays TF32",
-            verdict("accurate for `kde`, not for `sd_kde`", if_=kde < 3e-5 < 1e-3 < sd),  # noqa: PLR2004
+            verdict("accurate for `kde`, not for `sd_kde`", if_=kde < 3e-5 < 1e-3 < sd),
             (RIVALS,),
         ),
     ]
@@ -151,14 +153,14 @@ def _rates() -> list[Claim]:
             f"Flash-SD-KDE {percent(part[8192])}, {percent(part[16384])}, {percent(part[32768])} and "
             f"{percent(part[262144])} at 8,192, 16,384, 32,768 and 262,144 points, of the TF32 rate measured; "
             f"`sd_kde` {percent(ours)} at the last",
-            verdict("holds in part: two digits from 32,768", if_=part[16384] < 0.1 < part[32768]),  # noqa: PLR2004
+            verdict("holds in part: two digits from 32,768", if_=part[16384] < 0.1 < part[32768]),
             (UTILISATION,),
         ),
         Claim(
             "utilisation of SD-KDE by PyTorch",
             "a few percent",
             f"{percent(eager)} at 32,768 points",
-            verdict("confirmed", if_=eager < 0.05),  # noqa: PLR2004
+            verdict("confirmed", if_=eager < 0.05),
             (RUNTIME, UTILISATION),
         ),
         Claim(
@@ -166,7 +168,7 @@ def _rates() -> list[Claim]:
             "7.4e4; 72",
             f"its formula gives {tile:,} and {intensity:.0f} (`perf.flash_tile_bytes`, `perf.flash_intensity`); the "
             "other formula in the paper grows with the number of points, and is not the one that gives 72",
-            verdict("confirmed: arithmetic", if_=round(intensity) == 72 and abs(tile - 7.4e4) < 500),  # noqa: PLR2004
+            verdict("confirmed: arithmetic", if_=round(intensity) == 72 and abs(tile - 7.4e4) < 500),
         ),
         Claim("flops a byte of the score kernel by counters", "95", "not measured yet", "not measured yet"),
         Claim(
@@ -181,15 +183,15 @@ def _rates() -> list[Claim]:
             "95%",
             f"its `kde` takes {percent(density)} of its `sd_kde`, {percent(larger)} at 262,144 points: at most "
             f"{percent(1 - density)} and {percent(1 - larger)} are left for the score",
-            verdict("holds in part: less, at both sizes", if_=density > 0.05 and larger > 0.05),  # noqa: PLR2004
+            verdict("holds in part: less, at both sizes", if_=density > 0.05 and larger > 0.05),
             (BATCHES, RIVALS),
         ),
         Claim(
             "tensor cores against plain float32",
             "5 to 10×, of products",
-            f"whole calls of 65,536 points: `kde` {digits(engines['kde'])}×, `sd_kde` {digits(engines['sd_kde'])}×, two "
-            "float16 terms beside squared differences",
-            verdict("holds in part", if_=engines["kde"] < 5 < 10 < engines["sd_kde"]),  # noqa: PLR2004
+            f"whole calls of 65,536 points: `kde` {digits(engines['kde'])}×, `sd_kde` {digits(engines['sd_kde'])}×, "
+            "two float16 terms beside squared differences",
+            verdict("holds in part", if_=engines["kde"] < 5 < 10 < engines["sd_kde"]),
             (BATCHES,),
         ),
         Claim(
@@ -197,7 +199,7 @@ def _rates() -> list[Claim]:
             "no figure",
             f"`kde` of 131,072 points holds {digits(streaming['peak_mb'])} MB, a whole matrix "
             f"{digits(matrix['peak_mb'])} MB; the memory of Flash-SD-KDE is not measured yet",
-            verdict("confirmed for cukde", if_=streaming["peak_mb"] < 0.01 * matrix["peak_mb"]),  # noqa: PLR2004
+            verdict("confirmed for cukde", if_=streaming["peak_mb"] < 0.01 * matrix["peak_mb"]),
             (BATCHES,),
         ),
     ]
@@ -218,7 +220,7 @@ def _million() -> list[Claim]:
             "2.3 s",
             f"Flash-SD-KDE {digits(flash)} ms, `sd_kde` {digits(ours)} ms; with pairs left out that cannot matter "
             f"{digits(mixture['median_ms'])} ms",
-            verdict("confirmed, on a faster GPU", if_=flash < 2300),  # noqa: PLR2004
+            verdict("confirmed, on a faster GPU", if_=flash < 2300),
             (RUNTIME, MILLION),
         ),
         Claim(
@@ -226,7 +228,7 @@ def _million() -> list[Claim]:
             "no figure",
             f"at that size `laplace_kde` takes {digits(laplace)} ms and `kde` {digits(density)} ms; "
             "Flash-Laplace-KDE is not measured yet",
-            verdict("confirmed for cukde", if_=laplace < 1.05 * density),  # noqa: PLR2004
+            verdict("confirmed for cukde", if_=laplace < 1.05 * density),
             (RUNTIME,),
         ),
     ]
@@ -249,7 +251,7 @@ def one_dimension() -> list[Claim]:
             "over 10× at the largest (first version), around 100× (second)",
             f"{digits(few)}× at 512 points, {digits(most)}× at 32,768, {digits(beyond)}× at 65,536 (H200; scikit-learn "
             "with `rtol=1e-4` on one core of a Xeon, by a part of the queries)",
-            verdict("confirmed, and more, on other machines", if_=few > 1 and min(most, beyond) > 100),  # noqa: PLR2004
+            verdict("confirmed, and more, on other machines", if_=few > 1 and min(most, beyond) > 100),
             (LINE,),
         ),
         Claim(
@@ -257,7 +259,7 @@ def one_dimension() -> list[Claim]:
             "times and utilisation in a picture",
             f"1,048,576 points take Flash-SD-KDE {digits(flash)} ms, and `sd_kde`, which does not take all pairs, "
             f"{digits(ours)} ms; 4,194,304 points of Flash-SD-KDE are not measured",
-            verdict("not reproducible: no number in the text", if_=flash > 1000 * ours),  # noqa: PLR2004
+            verdict("not reproducible: no number in the text", if_=flash > 1000 * ours),
             (LINE_ALONE,),
         ),
         Claim(
@@ -265,14 +267,14 @@ def one_dimension() -> list[Claim]:
             "utilisation of float32 in a picture",
             f"262,144 points: Flash-SD-KDE {percent(part)} of the float32 rate measured, all pairs by cukde "
             f"{percent(_utilised(pairs, n=262144, m=32768, d=1))}",
-            verdict("not reproducible: no number in the text. Here most of the GPU is idle", if_=part < 0.1),  # noqa: PLR2004
+            verdict("not reproducible: no number in the text", if_=part < 0.1),
             (UTILISATION,),
         ),
         Claim(
             "errors in one dimension",
             "none stated",
             f"Flash-SD-KDE, which has no tensor cores there, is off by at most {power(worst)}",
-            verdict("accurate: the TF32 errors above are those of 16 dimensions", if_=worst < 1e-5),  # noqa: PLR2004
+            verdict("accurate: the TF32 errors above are those of 16 dimensions", if_=worst < 1e-5),
             (LINE,),
         ),
     ]
@@ -298,15 +300,16 @@ def losses() -> str:
     now = ms(SMALL, "kde", FLASH, n=2048, d=16) / ms(SMALL, "kde", **_GPU, n=2048, d=16)
     cuvs = ms(SMALL, "kde", **_GPU, n=16384, d=16) / ms(SMALL, "kde", "cuVS", n=16384, d=16)
     commit = record(RUNTIME)["commit"][:7]
-    return "\n".join(
-        [
-            f"- On an H200, at commit {commit}, small calls: Flash-SD-KDE is faster for `kde` up to {max(ahead):,} points "
-            f"(cukde takes {min(ahead.values()):.2f} to {max(ahead.values()):.2f} times its time), for `sd_kde` of 2,048 "
-            f"({small:.2f} times), and in one dimension up to {max(line):,} points ({min(line.values()):.2f} to "
-            f"{max(line.values()):.2f} times). Beside `torch.compile` `kde`, `sd_kde` and `laplace_kde` of 2,048 points "
-            f"take {compiled[0]:.1f}, {compiled[1]:.1f} and {compiled[2]:.1f} times its time. (`{RUNTIME}.json`, "
-            f"`{LINE}.json`)",
-            f"- Since then small calls take fewer launches. On an H100 `kde` of 2,048 points takes 1 / {now:.1f} of the "
-            f"time of Flash-SD-KDE, but of 16,384 points {cuvs:.1f} times that of the kernel of cuVS (`{SMALL}.json`).",
-        ]
+    small_calls = (
+        f"On an H200, at commit {commit}, small calls: Flash-SD-KDE is faster for `kde` up to {max(ahead):,} points "
+        f"(cukde takes {min(ahead.values()):.2f} to {max(ahead.values()):.2f} times its time), for `sd_kde` of 2,048 "
+        f"({small:.2f} times), and in one dimension up to {max(line):,} points ({min(line.values()):.2f} to "
+        f"{max(line.values()):.2f} times). Beside `torch.compile` `kde`, `sd_kde` and `laplace_kde` of 2,048 points "
+        f"take {compiled[0]:.1f}, {compiled[1]:.1f} and {compiled[2]:.1f} times its time (`{RUNTIME}.json`, "
+        f"`{LINE}.json`)."
     )
+    since = (
+        f"Since then small calls take fewer launches. On an H100 Flash-SD-KDE takes {now:.1f} times as long for `kde` of "
+        f"2,048 points; of 16,384 points cukde takes {cuvs:.1f} times as long as the kernel of cuVS (`{SMALL}.json`)."
+    )
+    return f"- {small_calls}\n- {since}"
