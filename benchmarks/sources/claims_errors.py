@@ -84,8 +84,8 @@ def _sixteen() -> list[Claim]:
         Claim(
             "SD-KDE has the least MIAE",
             "a picture",
-            f"the least {_both(lambda bandwidth: _won('sd_kde', bandwidth, 'miae'))}. By the rules all have more than the "
-            "estimate that is 0 everywhere, whose MIAE is 1",
+            f"the least {_both(lambda bandwidth: _won('sd_kde', bandwidth, 'miae'))}. By the rules all have more than "
+            "the estimate that is 0 everywhere, whose MIAE is 1",
             verdict(
                 "holds in part: by the rules",
                 if_=set(_winners(_RULE, "miae").values()) == {"sd_kde"} != set(_winners(_BEST, "miae").values())
@@ -116,8 +116,8 @@ def _sixteen() -> list[Claim]:
             (STUDY,),
         ),
         Claim(
-            "its protocol: one bandwidth for all estimates, 0.9 min(s, IQR / 1.34) n^(-1/20), s and IQR of a column, the "
-            "mean over the columns; `fp32_ieee` (in its code alone)",
+            "its protocol: one bandwidth for all estimates, 0.9 min(s, IQR / 1.34) n^(-1/20), s and IQR of a column, "
+            "the mean over the columns; `fp32_ieee` (in its code alone)",
             "not stated",
             "not measured yet: above each estimate has its own rule, or its own best bandwidth",
             "not measured yet",
@@ -206,17 +206,17 @@ def sd_kde() -> list[Claim]:
         Claim(
             "the bias is of order h^4, that of KDE of order h^2",
             "theory, with the exact score",
-            "slopes of the bias are within 0.1 of 4 and 2 in 1 and 2 dimensions, with the score of the data in the limit "
-            "of many rows (`tests/bandwidth/test_study_of_rules.py`); a record is not made yet",
+            "slopes of the bias are within 0.1 of 4 and 2 in 1 and 2 dimensions, with the score of the data in the "
+            "limit of many rows (`tests/bandwidth/test_study_of_rules.py`); a record is not made yet",
             "confirmed by a test",
         ),
         Claim(
             "MISE falls as n^(-8/(d+8)), that of KDE as n^(-4/(d+4)): n^-0.89 and n^-0.80 in one dimension",
             "theory, with the exact score",
-            f"slopes from 1,000 to 10,000,000 points of two normals, with the score of the data: at the best bandwidths "
-            f"{_slopes(_BEST)}; by the rules {_slopes('rule')}",
+            "slopes from 1,000 to 10,000,000 points of two normals, with the score of the data: at the best "
+            f"bandwidths {_slopes(_BEST)}; by the rules {_slopes('rule')}",
             verdict(
-                "confirmed at the best bandwidths, refuted by the rules",
+                "confirmed at the best bandwidths; not so by the rules",
                 if_=_slope("sd_kde", _BEST)["slope_mise"] < _slope("kde", _BEST)["slope_mise"] - 0.05
                 and _slope("sd_kde", "rule")["slope_mise"] > _slope("kde", "rule")["slope_mise"],
             ),
