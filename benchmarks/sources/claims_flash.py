@@ -310,6 +310,6 @@ def losses() -> str:
     )
     since = (
         f"Since then small calls take fewer launches. On an H100 Flash-SD-KDE takes {now:.1f} times as long for `kde` "
-        f"of 2,048 points; of 16,384 points cukde takes {cuvs:.1f} times as long as the kernel of cuVS (`{SMALL}.json`)."
+        f"of 2,048 points; of 16,384 cukde takes {cuvs:.1f} times as long as the kernel of cuVS (`{SMALL}.json`)."
     )
     return f"- {small_calls}\n- {since}"
