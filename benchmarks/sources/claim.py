@@ -33,6 +33,11 @@ class Claim(NamedTuple):
         return _line([*self[:-1], ", ".join(f"`{name}.json`" for name in self.records)])
 
 
+def unmeasured(item: int) -> str:
+    """The verdict of a claim without a record, by the item of the page's list that says what to run."""
+    return f"not measured yet ([{item}](#not-measured-yet))"
+
+
 def table(claims: Sequence[Claim]) -> str:
     """All rows below their head."""
     return "\n".join([_line(_HEAD), "|" + "---|" * len(_HEAD), *(claim.line() for claim in claims)])

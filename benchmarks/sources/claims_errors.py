@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.figures import choosing
-from benchmarks.sources.claim import Claim, digits, ms, power, record, rows, span, verdict
+from benchmarks.sources.claim import Claim, digits, ms, power, record, rows, span, unmeasured, verdict
 
 STUDY, LONG, HELD_OUT, ABLATION = "sources_h200/section-4", "oracle_study", "held_out", "ablation_h200"
 KNOWN = "rule_of_thumb_cpu"
@@ -119,8 +119,8 @@ def _sixteen() -> list[Claim]:
             "its protocol: one bandwidth for all estimates, 0.9 min(s, IQR / 1.34) n^(-1/20), s and IQR of a column, "
             "the mean over the columns; `fp32_ieee` (in its code alone)",
             "not stated",
-            "not measured yet: above each estimate has its own rule, or its own best bandwidth",
-            "not measured yet",
+            "no record: above each estimate has its own rule, or its own best bandwidth",
+            unmeasured(1),
         ),
     ]
 
@@ -151,10 +151,10 @@ def _fusion() -> list[Claim]:
         Claim(
             "the fused Laplace kernel is faster than two passes at every size, one dimension",
             "a picture",
-            f"not measured yet in one dimension; in 16, of 1,000,000 points two passes of `kernel_sum` take "
+            f"no record in one dimension; in 16, of 1,000,000 points two passes of `kernel_sum` take "
             f"{digits(times)}× the time, and of 65,536 two passes over the same pairs {digits(passes / fused)}× "
             f"({digits(passes)} and {digits(fused)} ms)",
-            verdict("confirmed in 16 dimensions; not measured yet in one", if_=times > 1 and passes > fused),
+            verdict(f"holds in part: in 16 dimensions; in one {unmeasured(2)}", if_=times > 1 and passes > fused),
             (STUDY, ABLATION),
         ),
     ]
@@ -207,7 +207,7 @@ def sd_kde() -> list[Claim]:
             "the bias is of order h^4, that of KDE of order h^2",
             "theory, with the exact score",
             "slopes of the bias are within 0.1 of 4 and 2 in 1 and 2 dimensions, with the score of the data in the "
-            "limit of many rows (`tests/bandwidth/test_study_of_rules.py`); a record is not made yet",
+            "limit of many rows (`tests/bandwidth/test_study_of_rules.py`). No record: [3](#not-measured-yet)",
             "confirmed by a test",
         ),
         Claim(
@@ -252,7 +252,7 @@ def sd_kde() -> list[Claim]:
         Claim(
             "it helps with a noisy score, too",
             "pictures",
-            "not measured yet: the library takes no other score",
-            "not measured yet",
+            "no record: the library takes no other score",
+            unmeasured(10),
         ),
     ]
