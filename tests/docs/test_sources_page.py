@@ -1,0 +1,107 @@
+"""What docs/sources.md says was measured is what the records have, and its verdicts follow from them."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+import pytest
+
+from benchmarks.sources import claim, claims_errors, claims_flash, claims_kernels, claims_page
+
+TEXT = claims_page.PAGE.read_text(encoding="utf-8")
+CLAIMS = [one for claims in claims_page.TABLES.values() for one in claims()]
+VERDICTS = ("confirmed", "holds in part", "refuted", "not reproducible", "not measured yet")
+"""As the page's head explains them."""
+
+
+@pytest.fixture
+def altered(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Replace a record by one whose rows a function has changed."""
+    kept = claim.record
+
+    def alter(name: str, change: Any) -> None:
+        run = copy.deepcopy(kept(name))
+        for row in run["rows"]:
+            change(row)
+        read = lambda of: run if of == name else kept(of)  # noqa: E731
+        for module in (claim, claims_flash, claims_errors, claims_kernels):
+            monkeypatch.setattr(module, "record", read)
+
+    return alter
+
+
+def test_tables_are_those_of_the_records() -> None:
+    assert claims_page.page_with(TEXT, claims_page.made()) == TEXT, "run python -m benchmarks.sources.claims_page"
+
+
+@pytest.mark.parametrize("one", CLAIMS, ids=lambda one: one.said[:40])
+class TestClaim:
+    def test_its_verdict_is_one_of_those_that_the_page_explains(self, one: claim.Claim) -> None:
+        assert one.verdict.startswith(VERDICTS)
+
+    def test_a_time_has_a_record(self, one: claim.Claim) -> None:
+        assert one.records or not re.search(r"\d ms\b", one.measured)
+
+    def test_its_records_are_there(self, one: claim.Claim) -> None:
+        assert [name for name in one.records if not (claim.RESULTS / f"{name}.json").is_file()] == []
+
+    def test_no_cell_ends_early(self, one: claim.Claim) -> None:
+        assert one.line().count("|") == 6
+
+
+def test_another_time_is_another_table(altered: Any) -> None:
+    def slower(row: dict[str, Any]) -> None:
+        if "median_ms" in row:
+            row["median_ms"] *= 1.1
+
+    before = claim.table(claims_flash.sixteen_dimensions())
+    altered(claims_flash.RUNTIME, slower)
+    assert claim.table(claims_flash.sixteen_dimensions()) != before
+
+
+def test_a_verdict_that_the_records_contradict_is_an_error(altered: Any) -> None:
+    def exact(row: dict[str, Any]) -> None:
+        if (row.get("peer") or {}).get("name") == claims_flash.FLASH:
+            row["peer"]["rel_err_max"] = 1e-7
+
+    altered(claims_flash.RUNTIME, exact)
+    with pytest.raises(ValueError, match="refuted for the default mode"):
+        claims_flash.sixteen_dimensions()
+
+
+def test_rows_that_are_gone_are_an_error() -> None:
+    with pytest.raises(LookupError, match="in the record held_out; got none"):
+        claim.rows("held_out", "kde", n=7)
+    with pytest.raises(LookupError, match="expected median_ms of nobody for kde"):
+        claim.ms(claims_flash.RUNTIME, "kde", "nobody")
+
+
+@pytest.mark.parametrize(
+    ("write", "value", "text"),
+    [
+        (claim.digits, 14938.6, "14,939"),
+        (claim.digits, 348.2, "348"),
+        (claim.digits, 0.6952, "0.695"),
+        (claim.digits, 80.0, "80.0"),
+        (claim.power, 5.6e-5, "6e-5"),
+        (claim.percent, 0.0494, "4.9%"),
+        (claim.percent, 0.772, "77%"),
+    ],
+)
+def test_numbers(write: Any, value: float, text: str) -> None:
+    assert write(value) == text
+
+
+def test_open_claims_have_an_item_of_the_list() -> None:
+    before, _, listed = TEXT.partition("## Not measured yet")
+    items = {int(number) for number in re.findall(r"(?m)^(\d+)\. ", listed)}
+    named = {int(number) for number in re.findall(r"\[(\d+)\]\(#not-measured-yet\)", before)}
+    assert items == set(range(1, len(items) + 1))
+    assert named
+    assert named <= items
+
+
+def test_the_head_explains_each_verdict() -> None:
+    assert re.findall(r"(?m)^- \*\*([^*]+)\*\*: ", TEXT) == list(VERDICTS)
