@@ -37,7 +37,7 @@ def _density(op: str, n: int, m: int, d: int, dtype: str) -> Call:
 
 def _cdf() -> Call:
     rng = np.random.default_rng(1)
-    X, Y = rng.standard_normal(100_000), rng.standard_normal(20_000)
+    X, Y = rng.standard_normal(50_000), rng.standard_normal(50_000)
     want = np.exp(reference.log_distribution(X, Y[:_CHECKED], 0.1)[0])
     np.testing.assert_allclose(cukde.cdf(X, Y, 0.1)[:_CHECKED], want, rtol=_TOLERANCE["float64"])
     return lambda: cukde.cdf(X, Y, 0.1)
