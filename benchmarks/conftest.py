@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tests.conftest  # noqa: F401  where no GPU works it sets up Numba, before a benchmark loads it
-from benchmarks import record
+from benchmarks import record, rounds
 from benchmarks.peers import Peer
 
 _ROWS = pytest.StashKey[list[dict[str, Any]]]()
@@ -22,6 +22,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_ROWS] = []
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """``n=100``, ``shape=512x100x4``, ``names=SciPy+pandas``: a number alone does not say what it is."""
+    if isinstance(val, tuple) and all(isinstance(part, int | str) for part in val):
+        between = "+" if any(isinstance(part, str) for part in val) else "x"
+        return f"{argname}={between.join(map(str, val)) or 'none'}"
+    return f"{argname}={val}" if val is None or isinstance(val, int | float) else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_benchmark_update_machine_info(machine_info: dict[str, Any]) -> None:
+    """Saved runs name the GPU, as records do."""
+    from cukde.perf import _record
+
+    machine_info |= {name: value for name, value in _record.machine().items() if name in ("gpu", "driver")}
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -44,17 +60,21 @@ def begun(request: pytest.FixtureRequest) -> None:
 def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., None]:
     """Time a call through pytest-benchmark, its peers beside it in the same run, and keep a row for each.
 
-    A peer is its call and its error, or the reason why there is none; a peer that fails leaves its reason too. A time
-    is a part of that of ``calls`` in a row.
+    The row's times are those of pytest-benchmark's rounds. A peer is its call and its error, or the reason why there is
+    none; a peer that fails leaves its reason too. A time is a part of that of ``calls`` in a row.
     """
+    option = request.config.getoption
 
     def run(call: Callable[[], Any], row: dict[str, Any], peers: dict[str, Peer | str], calls: int = 1) -> None:
-        def once(ours: dict[str, Any]) -> None:
-            # pytest-benchmark's own clock sees no more than the launch on a GPU: events go into extra_info.
-            benchmark.pedantic(call, rounds=3, warmup_rounds=0)
-            benchmark.extra_info.update(ours)
-
-        request.config.stash[_ROWS].extend(record.compared(call, row, peers, calls=calls, timed=once))
+        rounds.describe(benchmark, row)
+        least, longest = option("benchmark_min_rounds"), float(option("benchmark_max_time"))
+        gpu = row["backend"] == "gpu"
+        times = rounds.timed(benchmark, call, gpu=gpu, calls=calls, fewest=least, seconds=longest)
+        if times is None:
+            return
+        rows = record.compared(call, row, peers, calls=calls, times=times)
+        benchmark.extra_info.update({name: value for name, value in rows[0].items() if name != "peer"})
+        request.config.stash[_ROWS].extend(rows)
 
     return run
 

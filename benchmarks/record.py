@@ -11,6 +11,7 @@ from benchmarks.peers import reason
 
 if TYPE_CHECKING:
     from benchmarks.peers import Peer  # which imports this module
+    from cukde import perf
 
 ON_CPU = ("scikit-learn", "SciPy", "pandas")
 """How names of peers begin that compute on the CPU, whatever they are beside."""
@@ -94,9 +95,9 @@ def compared(
     *,
     calls: int = 1,
     seconds: float = 1.5,
-    timed: Callable[[dict[str, Any]], None] = lambda ours: None,
+    times: perf.Times | None = None,
 ) -> list[dict[str, Any]]:
-    """Time a call and its peers, and return a row for each; ``timed`` is given ours before the peers run.
+    """Time a call, unless its ``times`` are there, and its peers, and return a row for each.
 
     A peer is its call and its error, or the reason why there is none; a peer that fails leaves its reason too. A time
     is a part of that of ``calls`` in a row.
@@ -104,12 +105,11 @@ def compared(
     from cukde import perf  # here, so that programs that time the import can print rows
 
     gpu = row["backend"] == "gpu"
-    ours = row | perf.measure(call, gpu=gpu, calls=calls, seconds=seconds).row()
+    ours = row | (times or perf.measure(call, gpu=gpu, calls=calls, seconds=seconds)).row()
     if "m" in row["shape"]:
         ours["pairs_per_s"] = 1e3 * row["shape"]["n"] * row["shape"]["m"] / ours["median_ms"]
     if row.get("bound_ms"):
         ours["bound_fraction"] = row["bound_ms"] / ours["median_ms"]
-    timed(ours)
     beside = [_beside(name, peer, gpu, calls, seconds) for name, peer in peers.items()]
     measured = [ours | {"peer": peer} for peer in beside if "median_ms" in peer]
     return (measured or [ours]) + [named(row) | {"peer": peer} for peer in beside if "median_ms" not in peer]

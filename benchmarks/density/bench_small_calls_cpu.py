@@ -60,7 +60,7 @@ def _rivals(X: np.ndarray, Y: np.ndarray, want: np.ndarray) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", _SHAPES, ids=str)
+@pytest.mark.parametrize("shape", _SHAPES)
 @pytest.mark.parametrize("op", ["kde", "sd_kde"])
 def bench_density(compare: Callable[..., None], op: str, shape: tuple[int, int, int], dtype: str) -> None:
     X, Y = _drawn(shape, dtype)

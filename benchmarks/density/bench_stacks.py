@@ -59,7 +59,7 @@ def _on_host(a: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", _SHAPES, ids=str)
+@pytest.mark.parametrize("shape", _SHAPES)
 @pytest.mark.parametrize("name", _FUNCTIONS)
 def bench_stacks_cpu(compare: Callable[..., None], name: str, shape: Any, dtype: str) -> None:
     _compare(compare, np, name, shape, dtype)
@@ -68,7 +68,7 @@ def bench_stacks_cpu(compare: Callable[..., None], name: str, shape: Any, dtype:
 @needs_gpu
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", _SHAPES, ids=str)
+@pytest.mark.parametrize("shape", _SHAPES)
 @pytest.mark.parametrize("name", _FUNCTIONS)
 def bench_stacks_gpu(compare: Callable[..., None], name: str, shape: Any, dtype: str) -> None:
     import cupy as cp
