@@ -231,8 +231,8 @@ def convolution() -> list[Claim]:
         Claim(
             "the gradient by the weights remains the bottleneck",
             "a picture",
-            f"{percent(min(shares.values()))} to {percent(max(shares.values()))} of the three paths, in every stage; "
-            f"in cukde with 4, 31 and 512 taps it takes {', '.join(f'{of:.2f}' for of in own)} times as long as forward",
+            f"{percent(min(shares.values()))} to {percent(max(shares.values()))} of the paths, in every stage; in "
+            f"cukde with 4, 31 and 512 taps it takes {', '.join(f'{of:.2f}' for of in own)} times as long as forward",
             verdict(
                 "confirmed for its stages, and for cukde with many taps",
                 if_=min(shares.values()) > 1 / 3 and own[2] > 1,
