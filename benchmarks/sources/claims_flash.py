@@ -170,14 +170,14 @@ def _rates() -> list[Claim]:
             "other formula in the paper grows with the number of points, and is not the one that gives 72",
             verdict("confirmed: arithmetic", if_=round(intensity) == 72 and abs(tile - 7.4e4) < 500),
         ),
-        Claim("flops a byte of the score kernel by counters", "95", "no record", unmeasured(6)),
+        Claim("flops a byte of the score kernel by counters", "95", "no record", unmeasured(5)),
         Claim(
             "throughput of multiprocessors, of L1, by counters",
             "68%; second version 68% and 90%",
             "no record",
-            unmeasured(6),
+            unmeasured(5),
         ),
-        Claim("wider tiles against smaller ones", "more than 2×", "no record", unmeasured(7)),
+        Claim("wider tiles against smaller ones", "more than 2×", "no record", unmeasured(6)),
         Claim(
             "part of the score in the time of SD-KDE, 32,768 points",
             "95%",
@@ -198,7 +198,7 @@ def _rates() -> list[Claim]:
             "memory linear in n, by streaming",
             "no figure",
             f"`kde` of 131,072 points holds {digits(streaming['peak_mb'])} MB, a whole matrix "
-            f"{digits(matrix['peak_mb'])} MB; that of Flash-SD-KDE is " + unmeasured(6),
+            f"{digits(matrix['peak_mb'])} MB; that of Flash-SD-KDE is " + unmeasured(5),
             verdict("confirmed for cukde", if_=streaming["peak_mb"] < 0.01 * matrix["peak_mb"]),
             (BATCHES,),
         ),
@@ -227,7 +227,7 @@ def _million() -> list[Claim]:
             "the Laplace correction costs no more than KDE (second version)",
             "no figure",
             f"at that size `laplace_kde` takes {digits(laplace)} ms and `kde` {digits(density)} ms; "
-            f"Flash-Laplace-KDE is {unmeasured(5)}",
+            f"Flash-Laplace-KDE is {unmeasured(4)}",
             verdict("confirmed for cukde", if_=laplace < 1.05 * density),
             (RUNTIME,),
         ),
@@ -258,7 +258,7 @@ def one_dimension() -> list[Claim]:
             "up to 4,194,304 points",
             "times and utilisation in a picture",
             f"1,048,576 points take Flash-SD-KDE {digits(flash)} ms, and `sd_kde`, which does not take all pairs, "
-            f"{digits(ours)} ms; 4,194,304 points of Flash-SD-KDE are {unmeasured(8)}",
+            f"{digits(ours)} ms; 4,194,304 points of Flash-SD-KDE are {unmeasured(7)}",
             verdict("not reproducible: no number in the text", if_=flash > 1000 * ours),
             (LINE_ALONE,),
         ),
