@@ -141,7 +141,7 @@ def run_set(folder: Path, only: Collection[str] = (), *options: str) -> Medians:
         saved = Path(out, "run.json")
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--confcutdir=benchmarks/small"]
         command += [*settings, *(options or (*_OPTIONS, f"--benchmark-json={saved}")), *chosen]
-        environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         environment["PYTHONPATH"] = str(folder)
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
         if done.returncode not in (0, 1) or (done.returncode and folder == ROOT):  # an older commit may lack some

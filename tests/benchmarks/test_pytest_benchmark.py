@@ -145,7 +145,7 @@ def test_runs_are_saved_and_compared(tmp_path: Path) -> None:
     (tmp_path / "bench_toy.py").write_text(_TOY)
     (tmp_path / "conftest.py").write_text("from benchmarks.conftest import *\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = bench_*.py\npython_functions = bench_*\n")
-    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment["PYTHONPATH"] = str(root)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--benchmark-only"]
     command += ["--benchmark-max-time=0.01", "--benchmark-save-data", "bench_toy.py"]
