@@ -34,9 +34,9 @@ constexpr int block_rows = warps * warp_rows;
 constexpr int tile_columns = 128;
 constexpr int rows_at_once = 2;    // whose loads are in flight together
 
-// Of a multiprocessor, with 64 registers a thread; from sm_100 on both sums of LAPLACE over columns want a few more.
+// Of a multiprocessor: four leave a thread 64 registers, of which compilers want a few more from sm_100 on.
 #if __CUDA_ARCH__ >= 1000
-constexpr int blocks_at_once = LAPLACE && COLUMN_TOTALS ? 3 : 4;
+constexpr int blocks_at_once = 3;
 #else
 constexpr int blocks_at_once = 4;
 #endif
