@@ -156,7 +156,7 @@ def test_mass_of_one_column_is_the_integral(backend: Backend, dtype: str) -> Non
 )
 def test_density_of_one_column_integrates_to_one(backend: Backend, bounds: Any, periods: Any) -> None:
     X = backend.asarray(np.array([-1.4, -1.0, 0.3, 0.5, 1.9]))
-    y, step = np.linspace(-8, 8, 16001, retstep=True)
+    y, step = np.linspace(-8, 8, backend.size(16001, 4001), retstep=True)
     if periods:
         y = y[(y >= 0) & (y < 4)]
     p = backend.asnumpy(cukde.positive_kde(X, backend.asarray(y), 0.4, bounds=bounds, periods=periods))
