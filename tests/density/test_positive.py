@@ -181,6 +181,14 @@ def test_with_a_factor_for_each_point(backend: Backend) -> None:
     assert abs(mass.value - exact) < 4 * mass.error
 
 
+def test_mass_around_a_period_does_not_depend_on_where_it_begins() -> None:
+    X = np.array([0.2, 1.0, 4.0, 359.5])
+    inside, across = (cukde.positive_mass(X + shift, 1.0, periods=[360.0]).value for shift in (100.0, 0.0))
+    on_line = cukde.positive_mass(np.array([0.2, 1.0, 4.0, -0.5]), 1.0).value
+    assert inside == pytest.approx(on_line, abs=1e-10)
+    assert across == pytest.approx(on_line, abs=1e-10)
+
+
 @pytest.mark.parametrize("d", [2, 6])
 def test_estimated_mass_is_within_its_error(backend: Backend, d: int) -> None:
     rng = np.random.default_rng(d)

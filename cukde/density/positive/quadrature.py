@@ -41,7 +41,10 @@ def of_line(problem: Problem) -> Nodes:
     start = low if math.isfinite(low) else high if math.isfinite(high) else float(problem.options.centre[0])
     x = problem.X[:, 0].astype(xp.float64)
     cells = np.unique(dispatch.to_host(xp.unique(xp.floor((x - start) / h))))
-    cells = np.unique((cells[:, None] + np.arange(-REACH, REACH + 1)).ravel())
+    cells = (cells[:, None] + np.arange(-REACH, REACH + 1)).ravel()
+    if problem.domain is not None and problem.domain.periodic[0]:
+        cells = np.mod(cells, round((high - low) / h))  # what lies beyond an end is at the other
+    cells = np.unique(cells)
     if math.isfinite(low):
         cells = cells[cells >= 0]
     if math.isfinite(high):
