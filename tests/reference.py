@@ -440,11 +440,8 @@ def log_positive(X: Any, Y: Any, h: Any, weights: Any = None) -> tuple[np.ndarra
 
     The condition is the error that comes of an error of 1 in log p, and in L relative to its absolute terms.
     """
-    log_p = log_kde(X, Y, h, weights)
-    log_scale, total, size = scaled_laplace(X, Y, h, weights)
-    ratio, absolute = (part * np.exp(log_scale - log_p) for part in (total, size))
-    steps = ratio - 1
-    return log_p + np.arcsinh(steps), 1 + (absolute + np.abs(ratio)) / np.hypot(1, steps)
+    of = positive(X, Y, h, weights)
+    return of.log, 1 + (of.size + np.abs(1 + of.t)) / np.hypot(1, of.t)
 
 
 @_remembers

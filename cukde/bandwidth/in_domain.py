@@ -20,8 +20,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cukde.bandwidth import check
 from cukde.bandwidth.data import Rows, largest
+from cukde.bandwidth.one_by_one import OneByOne
 from cukde.density.api import kde
 from cukde.density.domains.domain import Domain
 
@@ -33,13 +33,11 @@ _FEW = 256  # rows of which all pairs are taken at once
 # even to the last digit.
 _REACH, _EVEN = 9.0, 2.0
 
-_STEP = 1e-4  # of central differences in log h
 
-
-class LeaveOneOutInDomain:
+class LeaveOneOutInDomain(OneByOne):
     """The criterion as a function of the bandwidths, as :class:`cukde.bandwidth.scores.LeaveOneOut` is without one."""
 
-    precision = "float64"
+    precision, step = "float64", 1e-4
 
     def __init__(
         self,
@@ -51,7 +49,7 @@ class LeaveOneOutInDomain:
         backend: ModuleType,
     ) -> None:
         """Drop rows of weight 0; ``weighted`` says whether there are weights at all."""
-        self._backend, self._objective, self._domain = backend, objective, domain
+        self._backend, self.objective, self._domain = backend, objective, domain
         xp = backend.xp
         kept = rows.weights > 0
         self._anchored = domain.anchored(rows.points[kept], xp)
@@ -62,22 +60,8 @@ class LeaveOneOutInDomain:
         self.ranges = ranges
         self._log_rest = rows.log_rest(w, xp)
 
-    @property
-    def is_logarithmic(self) -> bool:
-        """Whether scores have no unit: that of the data adds to them."""
-        return self._objective == "likelihood"
-
-    def scores(self, h: np.ndarray) -> np.ndarray:
-        """Return the scores of (B, d) deviations, the greater the better."""
-        return check.scores(np.array([self._score(one) for one in h]))
-
-    def with_gradient(self, h: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the score of (d,) deviations and its derivatives by their logarithms, by central differences."""
-        step = _STEP * np.eye(len(h))
-        above, below = (np.array([self._score(h * np.exp(sign * one)) for one in step]) for sign in (1, -1))
-        return self._score(h), (above - below) / (2 * _STEP)
-
-    def _score(self, h: np.ndarray) -> float:
+    def score(self, h: np.ndarray) -> float:
+        """Score of (d,) deviations."""
         xp = self._backend.xp
         logs = self._without_each(h) - self._log_rest
         if self.is_logarithmic:

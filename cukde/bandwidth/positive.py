@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cukde.bandwidth import check
 from cukde.bandwidth.data import Rows, largest
+from cukde.bandwidth.one_by_one import OneByOne
 from cukde.density import correction, results
 from cukde.density.arguments import prepare
 from cukde.density.domains.domain import Domain
@@ -32,7 +32,7 @@ _DOUBLE = np.dtype(np.float64)
 _STEP = {"float32": 2e-2, "float64": 1e-4}  # of central differences in log h
 
 
-class LeaveOneOutPositive:
+class LeaveOneOutPositive(OneByOne):
     """The criterion as a function of the bandwidths, as :class:`cukde.bandwidth.scores.LeaveOneOut` is of others."""
 
     def __init__(
@@ -46,9 +46,10 @@ class LeaveOneOutPositive:
         backend: ModuleType,
     ) -> None:
         """Drop rows of weight 0; ``weighted`` says whether there are weights at all."""
-        self._backend, self._objective = backend, objective
+        self._backend, self.objective = backend, objective
         self._arguments: dict[str, Any] = {} if domain is None else domain.arguments
         self.precision = "float64" if precision == "float64" or domain is not None else "float32"
+        self.step = _STEP[self.precision]
         xp = backend.xp
         counted = rows.weights > 0
         self._points = xp.ascontiguousarray(rows.points[counted])
@@ -57,24 +58,8 @@ class LeaveOneOutPositive:
         ranges: np.ndarray = backend.asnumpy(largest(abs(self._points - self._points[0]), xp))
         self.ranges = ranges.astype(np.float64)
 
-    @property
-    def is_logarithmic(self) -> bool:
-        """Whether scores have no unit: that of the data adds to them."""
-        return self._objective == "likelihood"
-
-    def scores(self, h: np.ndarray) -> np.ndarray:
-        """Return the scores of (B, d) deviations, the greater the better."""
-        return check.scores(np.array([self._score(one) for one in h]))
-
-    def with_gradient(self, h: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the score of (d,) deviations and its derivatives by their logarithms, by central differences."""
-        size = _STEP[self.precision]
-        above, below = (
-            np.array([self._score(h * np.exp(sign * one)) for one in size * np.eye(len(h))]) for sign in (1, -1)
-        )
-        return self._score(h), (above - below) / (2 * size)
-
-    def _score(self, h: np.ndarray) -> float:
+    def score(self, h: np.ndarray) -> float:
+        """Score of (d,) deviations."""
         problem = self._problem(h)
         xp = problem.xp
         with problem.device:
