@@ -1,4 +1,4 @@
-"""Figure of a run of bench_embeddings: what becomes of the own kernel and of AUROC as axes are added.
+"""Figure of a run of bench_embeddings: the share of the own kernel and AUROC against the number of axes.
 
 python -m benchmarks.figures.embeddings benchmarks/results/NAME.json FIGURE.svg
 """

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cukde.bandwidth.data import Rows, largest
-from cukde.bandwidth.one_by_one import OneByOne
+from cukde.bandwidth.one_by_one import STEP, OneByOne
 from cukde.density.api import kde
 from cukde.density.domains.domain import Domain
 
@@ -37,7 +37,7 @@ _REACH, _EVEN = 9.0, 2.0
 class LeaveOneOutInDomain(OneByOne):
     """The criterion as a function of the bandwidths, as :class:`cukde.bandwidth.scores.LeaveOneOut` is without one."""
 
-    precision, step = "float64", 1e-4
+    precision, step = "float64", STEP["float64"]
 
     def __init__(
         self,

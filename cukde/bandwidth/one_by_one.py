@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Literal
 
 import numpy as np
 
 from cukde.bandwidth import check
 
+# Steps of central differences in log h, where rounding of the score and the step's square err alike.
+STEP = {"float32": 2e-2, "float64": 1e-4}
 
-class OneByOne:
+
+class OneByOne(ABC):
     """What :class:`cukde.bandwidth.search.Criterion` asks for, of the score of one bandwidth."""
 
     objective: Literal["likelihood", "least_squares"]
@@ -30,6 +34,6 @@ class OneByOne:
         above, below = (np.array([self.score(h * np.exp(sign * one)) for one in steps]) for sign in (1, -1))
         return self.score(h), (above - below) / (2 * self.step)
 
+    @abstractmethod
     def score(self, h: np.ndarray) -> float:
         """Score of (d,) deviations."""
-        raise NotImplementedError

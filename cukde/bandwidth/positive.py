@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cukde.bandwidth.data import Rows, largest
-from cukde.bandwidth.one_by_one import OneByOne
+from cukde.bandwidth.one_by_one import STEP, OneByOne
 from cukde.density import correction, results
 from cukde.density.arguments import prepare
 from cukde.density.domains.domain import Domain
@@ -29,7 +29,6 @@ from cukde.density.sums import to_density
 
 _SAMPLES = 2048  # of a mass: its error is nearly the same for all bandwidths
 _DOUBLE = np.dtype(np.float64)
-_STEP = {"float32": 2e-2, "float64": 1e-4}  # of central differences in log h
 
 
 class LeaveOneOutPositive(OneByOne):
@@ -49,7 +48,7 @@ class LeaveOneOutPositive(OneByOne):
         self._backend, self.objective = backend, objective
         self._arguments: dict[str, Any] = {} if domain is None else domain.arguments
         self.precision = "float64" if precision == "float64" or domain is not None else "float32"
-        self.step = _STEP[self.precision]
+        self.step = STEP[self.precision]
         xp = backend.xp
         counted = rows.weights > 0
         self._points = xp.ascontiguousarray(rows.points[counted])

@@ -11,6 +11,7 @@ import numpy as np
 
 from cukde.bandwidth import backends, check, least_squares, scores_1d
 from cukde.bandwidth.data import Rows, largest
+from cukde.bandwidth.one_by_one import STEP
 from cukde.density.arguments import prepare
 from cukde.density.problem import Problem, score_problem
 
@@ -22,9 +23,6 @@ _PLAIN = (1e-12, 1e12)
 
 # Bandwidths this near to each other's multiples are taken for proportional: products round.
 _PROPORTIONAL = 1e-14
-
-# Steps of central differences in log h, where rounding of the score and the step's square err alike.
-_STEP = {"float32": 2e-2, "float64": 1e-4}
 
 _GAUSSIAN = np.array([[1.0, 0, 0, 0, 0]])  # P = 1 and R = 0: the integral of the square alone
 
@@ -124,10 +122,10 @@ class LeaveOneOut:
 
     def _with_differences(self, h: np.ndarray) -> tuple[float, np.ndarray]:
         """The same by central differences: without a row every debiased point moves, and that with h."""
-        step = _STEP[self.precision] * np.eye(self.d)
+        step = STEP[self.precision] * np.eye(self.d)
         tried = h * np.exp(np.concatenate([np.zeros((1, self.d)), step, -step]))
         scores = np.array([self._scores(one[None])[0] for one in tried])
-        return float(scores[0]), (scores[1 : 1 + self.d] - scores[1 + self.d :]) / (2 * _STEP[self.precision])
+        return float(scores[0]), (scores[1 : 1 + self.d] - scores[1 + self.d :]) / (2 * STEP[self.precision])
 
     def _scores(self, h: np.ndarray) -> np.ndarray:
         """Scores of proportional bandwidths; not finite where they overflow."""

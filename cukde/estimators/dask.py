@@ -18,10 +18,10 @@ from cukde.core.dask import check as dask_check, chunks as dask_chunks
 from cukde.core.dask.arrays import collected, empty_like, stand_in
 from cukde.core.dask.devices import computing
 from cukde.core.over_dask import is_dask, meta
-from cukde.density import check as density_check
+from cukde.density import check as density_check, rows_by_weight
 from cukde.density.dask import api as density_dask
 from cukde.density.domains.domain import Domain
-from cukde.estimators import check, sampling
+from cukde.estimators import check
 
 
 def points(estimator: Any, X: Any, backend: ModuleType, *, reset: bool) -> da.Array:
@@ -104,7 +104,7 @@ def drawn(points: Any, weights: Any | None, u: np.ndarray, backend: ModuleType) 
         density_check.weight_range(masses.min(), masses.max(), "sample_weight")
     ends = np.cumsum(masses)
     dask_check.some_data(ends[-1])
-    # Without weights the middle of a row, so that rounding stays within it; with weights as in sampling.rows.
+    # Without weights the middle of a row, so that rounding stays within it; with weights as in rows_by_weight.
     places = np.floor(u * ends[-1]) + 0.5 if weights is None else np.minimum(u * ends[-1], np.nextafter(ends[-1], 0))
     block = np.searchsorted(ends, places, side="right")
     chosen = np.unique(block).tolist()
@@ -165,4 +165,4 @@ def _rows(points: Any, weights: Any | None, u: np.ndarray) -> Any:
     """Return rows of one block, float64, chosen by their weights."""
     with computing(points) as backend:
         xp = backend.xp
-        return points[xp.asarray(sampling.rows(len(points), weights, u))].astype(np.float64)
+        return points[xp.asarray(rows_by_weight.rows(len(points), weights, u))].astype(np.float64)

@@ -27,7 +27,6 @@ from cukde.density.arguments import prepare
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.kernel_density import kernel_density
-from cukde.density.mass_sizes import SAMPLES
 from cukde.density.metric_density import log_sums
 from cukde.density.positive import api as density_positive
 from cukde.density.positive.api import positive_kde, positive_mass, positive_score
@@ -586,7 +585,7 @@ class KernelDensity(BaseEstimator):
         with backend.device_of(points):
             problem, _ = prepare(points, None, h, **options)
             with problem.device:
-                return density_positive.mass_of(problem, SAMPLES, 0)
+                return density_positive.default_mass(problem)
 
     @property
     def _domain(self) -> Domain | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core import dispatch
+from cukde.density import rows_by_weight
 
 
 def source(random_state: Any) -> Any:
@@ -39,17 +39,7 @@ def draw(
 
 def taken(points: Any, weights: Any | None, u: np.ndarray, backend: ModuleType) -> Any:
     """Return rows of the data, float64, chosen by their weights from uniform random numbers."""
-    return points[backend.xp.asarray(rows(len(points), weights, u))].astype(np.float64)
-
-
-def rows(n: int, weights: Any | None, u: np.ndarray) -> np.ndarray:
-    """Return row numbers, chosen by weights from uniform random numbers."""
-    if weights is None:
-        return (u * n).astype(np.int64)
-    cumulative = np.cumsum(dispatch.to_host(weights))
-    # From the right and before the end, so that rows of weight 0 are never chosen.
-    places = np.minimum(u * cumulative[-1], np.nextafter(cumulative[-1], 0))
-    return np.searchsorted(cumulative, places, side="right")
+    return points[backend.xp.asarray(rows_by_weight.rows(len(points), weights, u))].astype(np.float64)
 
 
 def _steps(rng: Any, shape: tuple[int, int], h: Any, kernel: str) -> np.ndarray:

@@ -80,8 +80,7 @@ def positive_kde(
     )
     data, sums = density_dask.sums_of(inputs, "laplace")
     if given is None:
-        whole = inputs._replace(leave_one_out=False)
-        found = _blocks(lazy) if mass is not None else _mass(whole, data, SAMPLES, int(DEFAULT))
+        found = _blocks(lazy) if mass is not None else _mass(inputs, data, SAMPLES, int(DEFAULT))
         sums = each("normalised", _normalised, sums, extra=found)
     log_mass = 0.0 if given is None else math.log(given)
     densities = density_dask.with_total(inputs, data, sums, _density, log=log, log_mass=log_mass)

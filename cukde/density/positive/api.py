@@ -119,7 +119,7 @@ def positive_kde(
     of_problem |= {"local_factors": local_factors, "leave_one_out": leave_one_out}
     problem, _ = prepare(X, Y, h, *options, rtol=rtol, **of_problem)
     with problem.device:
-        return density(problem, default_mass(problem) if given is None else given, log=log)
+        return density(problem, default_mass(problem).value if given is None else given, log=log)
 
 
 @declare(cost_formulas.positive_score, cost_calls.of_queries, observed=cost_calls.taken("moments", "laplace"))
@@ -252,9 +252,9 @@ def mass_of(problem: Problem, count: int, seed: int) -> Mass:
     return positive_masses.sampled(problem, count, np.random.default_rng(seed))
 
 
-def default_mass(problem: Problem) -> float:
+def default_mass(problem: Problem) -> Mass:
     """The mass by the defaults of :func:`positive_mass`."""
-    return mass_of(problem, SAMPLES, int(DEFAULT)).value
+    return mass_of(problem, SAMPLES, int(DEFAULT))
 
 
 def density(problem: Problem, mass: float, *, log: bool) -> Any:

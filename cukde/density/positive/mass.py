@@ -10,7 +10,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch, reprs
 from cukde.core.public import public_in
-from cukde.density import correction
+from cukde.density import correction, rows_by_weight
 from cukde.density.domains.domain import Domain
 from cukde.density.positive.quadrature import Nodes
 from cukde.density.problem import Problem
@@ -106,13 +106,8 @@ def drawn(
     The random numbers are drawn on the host: they are the same on every device. Data of a domain are anchored.
     """
     n, d = X.shape
-    places = (rng.uniform() + np.arange(count)) / count
-    if weights is None:
-        rows = np.minimum((places * n).astype(np.int64), n - 1)
-    else:
-        cumulative = np.cumsum(weights)
-        rows = np.searchsorted(cumulative, places * cumulative[-1], side="right").clip(max=n - 1)
-    rows = xp.asarray(rows)
+    places = np.minimum((rng.uniform() + np.arange(count)) / count, np.nextafter(1.0, 0.0))  # which may round to 1
+    rows = xp.asarray(rows_by_weight.rows(n, weights, places))
     steps = xp.asarray(whitening.restore(whitening.h * rng.normal(size=(count, d)), np.zeros(d)))
     if local_factors is not None:
         steps *= local_factors[rows][:, None]
