@@ -94,8 +94,8 @@ def scott(
 
     References
     ----------
-    Scott, D. W. (1992). *Multivariate Density Estimation: Theory, Practice, and Visualization*. Wiley.
-    Mardia, K. V. and Jupp, P. E. (2000). *Directional Statistics*. Wiley, sections 2.3.4 and 3.5.7.
+    - Scott, D. W. (1992). *Multivariate Density Estimation: Theory, Practice, and Visualization*. Wiley.
+    - Mardia, K. V. and Jupp, P. E. (2000). *Directional Statistics*. Wiley, sections 2.3.4 and 3.5.7.
 
     Examples
     --------
@@ -126,8 +126,7 @@ def silverman(
 
     References
     ----------
-    Silverman, B. W. (1986). *Density Estimation for Statistics and Data Analysis*. Chapman and Hall,
-    section 4.3.
+    - Silverman, B. W. (1986). *Density Estimation for Statistics and Data Analysis*. Chapman and Hall, section 4.3.
 
     Examples
     --------
@@ -183,8 +182,8 @@ def sd(
 
     References
     ----------
-    Epstein et al. (2025), as in :func:`cukde.debias`, for the estimator and, with the exact score, the order
-    :math:`n^{-1/(d+8)}` of the best bandwidth; the rule is derived above.
+    - Epstein et al. (2025), as in :func:`cukde.debias`, for the estimator and, with the exact score, the order
+      :math:`n^{-1/(d+8)}` of the best bandwidth; the rule is derived above.
 
     Examples
     --------
@@ -234,8 +233,8 @@ def laplace(
 
     References
     ----------
-    Epstein, E. L., Flash-SD-KDE, section 5, for the estimator; Marron, J. S. and Wand, M. P. (1992). Exact mean
-    integrated squared error. *Annals of Statistics* 20, 712-736, for the method.
+    - Epstein, E. L., Flash-SD-KDE, section 5, for the estimator; Marron, J. S. and Wand, M. P. (1992). Exact mean
+      integrated squared error. *Annals of Statistics* 20, 712-736, for the method.
 
     Examples
     --------
@@ -293,9 +292,9 @@ def positive(
 
     References
     ----------
-    Jones, M. C. and Foster, P. J. (1996). A simple nonnegative boundary correction method for kernel density
-    estimation. *Statistica Sinica* 6, 1005-1013, for estimates that a function of such a ratio makes positive; the rule
-    is derived above.
+    - Jones, M. C. and Foster, P. J. (1996). A simple nonnegative boundary correction method for kernel density
+      estimation. *Statistica Sinica* 6, 1005-1013, for estimates that a function of such a ratio makes positive; the
+      rule is derived above.
 
     Examples
     --------
@@ -374,8 +373,8 @@ def isj(
 
     References
     ----------
-    Botev, Z. I., Grotowski, J. F. and Kroese, D. P. (2010). Kernel density estimation via diffusion. *Annals of
-    Statistics* 38, 2916-2957.
+    - Botev, Z. I., Grotowski, J. F. and Kroese, D. P. (2010). Kernel density estimation via diffusion. *Annals of
+      Statistics* 38, 2916-2957.
 
     Examples
     --------
@@ -550,13 +549,12 @@ def cross_validate(
 
     References
     ----------
-    Habbema, J. D. F., Hermans, J. and van den Broek, K. (1974). A stepwise discriminant analysis program using density
-    estimation. *Compstat 1974*, 101-110; Duin, R. P. W. (1976). On the choice of smoothing parameters for Parzen
-    estimators of probability density functions. *IEEE Trans. Computers* C-25, 1175-1179: the likelihood.
-
-    Rudemo, M. (1982). Empirical choice of histograms and kernel density estimators. *Scand. J. Statist.* 9, 65-78;
-    Bowman, A. W. (1984). An alternative method of cross-validation for the smoothing of density estimates. *Biometrika*
-    71, 353-360: least squares.
+    - Habbema, J. D. F., Hermans, J. and van den Broek, K. (1974). A stepwise discriminant analysis program using
+      density estimation. *Compstat 1974*, 101-110; Duin, R. P. W. (1976). On the choice of smoothing parameters for
+      Parzen estimators of probability density functions. *IEEE Trans. Computers* C-25, 1175-1179: the likelihood.
+    - Rudemo, M. (1982). Empirical choice of histograms and kernel density estimators. *Scand. J. Statist.* 9, 65-78;
+      Bowman, A. W. (1984). An alternative method of cross-validation for the smoothing of density estimates.
+      *Biometrika* 71, 353-360: least squares.
 
     Examples
     --------
@@ -665,9 +663,9 @@ def abramson(
 
     References
     ----------
-    Abramson, I. S. (1982). On bandwidth variation in kernel estimates: a square root law. *Annals of Statistics* 10,
-    1217-1223.
-    Silverman, B. W. (1986). *Density Estimation for Statistics and Data Analysis*. Chapman and Hall, section 5.3.
+    - Abramson, I. S. (1982). On bandwidth variation in kernel estimates: a square root law. *Annals of Statistics* 10,
+      1217-1223.
+    - Silverman, B. W. (1986). *Density Estimation for Statistics and Data Analysis*. Chapman and Hall, section 5.3.
 
     Examples
     --------

@@ -120,7 +120,7 @@ def depthwise_conv1d(
 
     References
     ----------
-    Gu, A., Goel, K. and Re, C. (2022). Efficiently modeling long sequences with structured state spaces. ICLR.
+    - Gu, A., Goel, K. and Re, C. (2022). Efficiently modeling long sequences with structured state spaces. ICLR.
 
     Examples
     --------

@@ -241,13 +241,13 @@ def kde(
 
     References
     ----------
-    Parzen, E. (1962). On estimation of a probability density function and mode. *Ann. Math. Statist.* 33.
-    Breiman, L., Meisel, W. and Purcell, E. (1977). Variable kernel estimates of multivariate densities.
-    *Technometrics* 19, for the local factors.
-    Greengard, L. and Strain, J. (1991). The fast Gauss transform. *SIAM J. Sci. Stat. Comput.* 12.
-    Silverman, B. W. (1986). *Density Estimation for Statistics and Data Analysis*, section 2.10, for reflection.
-    Gray, A. G. and Moore, A. W. (2003). Nonparametric density estimation: toward computational tractability. *SIAM
-    International Conference on Data Mining*, for boxes of data that bound what they add.
+    - Parzen, E. (1962). On estimation of a probability density function and mode. *Ann. Math. Statist.* 33.
+    - Breiman, L., Meisel, W. and Purcell, E. (1977). Variable kernel estimates of multivariate densities.
+      *Technometrics* 19, for the local factors.
+    - Greengard, L. and Strain, J. (1991). The fast Gauss transform. *SIAM J. Sci. Stat. Comput.* 12.
+    - Silverman, B. W. (1986). *Density Estimation for Statistics and Data Analysis*, section 2.10, for reflection.
+    - Gray, A. G. and Moore, A. W. (2003). Nonparametric density estimation: toward computational tractability. *SIAM
+      International Conference on Data Mining*, for boxes of data that bound what they add.
 
     Examples
     --------
@@ -476,8 +476,8 @@ def debias(
 
     References
     ----------
-    Epstein, E. L., Dwaraknath, R. V., Sornwanee, T., Winnicki, J. and Liu, J. W. (2025). SD-KDE:
-    Score-debiased kernel density estimation. *NeurIPS*.
+    - Epstein, E. L., Dwaraknath, R. V., Sornwanee, T., Winnicki, J. and Liu, J. W. (2025). SD-KDE: Score-debiased
+      kernel density estimation. *NeurIPS*.
 
     Examples
     --------
@@ -643,8 +643,7 @@ def sd_kde(
 
     References
     ----------
-    Epstein et al. (2025), as in :func:`debias`; Epstein, E. L., Flash-SD-KDE: Accelerating SD-KDE with
-    Tensor Cores.
+    - Epstein et al. (2025), as in :func:`debias`; Epstein, E. L., Flash-SD-KDE: Accelerating SD-KDE with Tensor Cores.
 
     Examples
     --------
@@ -720,8 +719,8 @@ def laplace_kde(
 
     References
     ----------
-    Epstein, E. L., Flash-SD-KDE, section 5; Jones, M. C. and Signorini, D. F. (1997). A comparison of
-    higher-order bias kernel density estimators. *JASA* 92.
+    - Epstein, E. L., Flash-SD-KDE, section 5; Jones, M. C. and Signorini, D. F. (1997). A comparison of higher-order
+      bias kernel density estimators. *JASA* 92.
 
     Examples
     --------

@@ -85,8 +85,8 @@ def cdf(
 
     References
     ----------
-    Nadaraya, E. A. (1964). Some new estimates for distribution functions. *Theory Probab. Appl.* 9.
-    Greengard, L. and Strain, J. (1991). The fast Gauss transform. *SIAM J. Sci. Stat. Comput.* 12.
+    - Nadaraya, E. A. (1964). Some new estimates for distribution functions. *Theory Probab. Appl.* 9.
+    - Greengard, L. and Strain, J. (1991). The fast Gauss transform. *SIAM J. Sci. Stat. Comput.* 12.
 
     Examples
     --------

@@ -81,9 +81,9 @@ def kernel_density(
 
     References
     ----------
-    Silverman, B. W. (1986). *Density Estimation for Statistics and Data Analysis*, section 4.2.
-    Gray, A. G. and Moore, A. W. (2003). Nonparametric density estimation: toward computational tractability. *SIAM
-    International Conference on Data Mining*, for boxes of data that bound what they add.
+    - Silverman, B. W. (1986). *Density Estimation for Statistics and Data Analysis*, section 4.2.
+    - Gray, A. G. and Moore, A. W. (2003). Nonparametric density estimation: toward computational tractability. *SIAM
+      International Conference on Data Mining*, for boxes of data that bound what they add.
 
     Examples
     --------

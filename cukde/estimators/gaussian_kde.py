@@ -82,8 +82,8 @@ class gaussian_kde:
 
     References
     ----------
-    Scott, D. W. (1992). *Multivariate Density Estimation: Theory, Practice, and Visualization*. Wiley.
-    Virtanen, P. et al. (2020). SciPy 1.0. *Nature Methods* 17, for the interface.
+    - Scott, D. W. (1992). *Multivariate Density Estimation: Theory, Practice, and Visualization*. Wiley.
+    - Virtanen, P. et al. (2020). SciPy 1.0. *Nature Methods* 17, for the interface.
 
     Examples
     --------

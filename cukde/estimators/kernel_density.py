@@ -145,8 +145,8 @@ class KernelDensity(BaseEstimator):
 
     References
     ----------
-    As in :func:`cukde.kde`, :func:`cukde.sd_kde` and :func:`cukde.laplace_kde`; Pedregosa, F. et al. (2011).
-    Scikit-learn: Machine learning in Python. *JMLR* 12, for the interface.
+    - As in :func:`cukde.kde`, :func:`cukde.sd_kde` and :func:`cukde.laplace_kde`; Pedregosa, F. et al. (2011).
+      Scikit-learn: Machine learning in Python. *JMLR* 12, for the interface.
 
     Examples
     --------

@@ -129,9 +129,10 @@ def kendalltau(
 
     References
     ----------
-    Kendall, M. G. (1938). A new measure of rank correlation. *Biometrika* 30, 81-93.
-    Kendall, M. G. (1970). *Rank Correlation Methods*, 4th edition. Griffin.
-    Knight, W. R. (1966). A computer method for calculating Kendall's tau with ungrouped data. *J. Am. Stat. Assoc.* 61.
+    - Kendall, M. G. (1938). A new measure of rank correlation. *Biometrika* 30, 81-93.
+    - Kendall, M. G. (1970). *Rank Correlation Methods*, 4th edition. Griffin.
+    - Knight, W. R. (1966). A computer method for calculating Kendall's tau with ungrouped data. *J. Am. Stat. Assoc.*
+      61.
 
     Examples
     --------
@@ -238,7 +239,7 @@ def kendall_matrix(
 
     References
     ----------
-    As in :func:`kendalltau`.
+    - As in :func:`kendalltau`.
 
     Examples
     --------
@@ -296,7 +297,7 @@ def concordance(A: ArrayLike, B: ArrayLike | None = None) -> Concordance:
 
     References
     ----------
-    As in :func:`kendalltau`.
+    - As in :func:`kendalltau`.
 
     Examples
     --------

@@ -111,10 +111,9 @@ def fit_piecewise(
 
     References
     ----------
-    Powell, M. J. D. (1981). *Approximation Theory and Methods*, chapters 7 to 9. Cambridge University Press.
-
-    de Boor, C. (1973). Good approximation by splines with variable knots. In *Spline Functions and Approximation
-    Theory*, 57-72. Birkhaeuser.
+    - Powell, M. J. D. (1981). *Approximation Theory and Methods*, chapters 7 to 9. Cambridge University Press.
+    - de Boor, C. (1973). Good approximation by splines with variable knots. In *Spline Functions and Approximation
+      Theory*, 57-72. Birkhaeuser.
 
     Examples
     --------

@@ -91,7 +91,7 @@ def pwpa(
 
     References
     ----------
-    Sangiorgi, M. (2025). "CUDAification" of PACE: optimization of PwPA kernels. University of Bologna.
+    - Sangiorgi, M. (2025). "CUDAification" of PACE: optimization of PwPA kernels. University of Bologna.
 
     Examples
     --------

@@ -130,7 +130,7 @@ def density(
 
     References
     ----------
-    Efron, B. and Tibshirani, R. J. (1993). *An Introduction to the Bootstrap*. Chapman and Hall.
+    - Efron, B. and Tibshirani, R. J. (1993). *An Introduction to the Bootstrap*. Chapman and Hall.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def contours(
 
     References
     ----------
-    Hyndman, R. J. (1996). Computing and graphing highest density regions. *The American Statistician* 50, 120-126.
+    - Hyndman, R. J. (1996). Computing and graphing highest density regions. *The American Statistician* 50, 120-126.
 
     Examples
     --------

@@ -87,7 +87,7 @@ def marginal(
 
     References
     ----------
-    Wand, M. P. and Jones, M. C. (1995). *Kernel Smoothing*. Chapman and Hall, chapter 4.
+    - Wand, M. P. and Jones, M. C. (1995). *Kernel Smoothing*. Chapman and Hall, chapter 4.
 
     Examples
     --------
@@ -187,9 +187,10 @@ def conditional(
 
     References
     ----------
-    Rosenblatt, M. (1969). Conditional probability density and regression estimators. *Multivariate Analysis II*, 25-31.
-    Hyndman, R. J., Bashtannyk, D. M. and Grunwald, G. K. (1996). Estimating and visualizing conditional densities.
-    *Journal of Computational and Graphical Statistics* 5, 315-336.
+    - Rosenblatt, M. (1969). Conditional probability density and regression estimators. *Multivariate Analysis II*,
+      25-31.
+    - Hyndman, R. J., Bashtannyk, D. M. and Grunwald, G. K. (1996). Estimating and visualizing conditional densities.
+      *Journal of Computational and Graphical Statistics* 5, 315-336.
 
     Examples
     --------

@@ -89,10 +89,10 @@ def density_ratio(
 
     References
     ----------
-    Sugiyama, M., Suzuki, T. and Kanamori, T. (2012). *Density Ratio Estimation in Machine Learning*. Cambridge
-    University Press, chapter 2.
-    Kelsall, J. E. and Diggle, P. J. (1995). Kernel estimation of relative risk. *Bernoulli* 1, 3-16, for the common
-    bandwidth.
+    - Sugiyama, M., Suzuki, T. and Kanamori, T. (2012). *Density Ratio Estimation in Machine Learning*. Cambridge
+      University Press, chapter 2.
+    - Kelsall, J. E. and Diggle, P. J. (1995). Kernel estimation of relative risk. *Bernoulli* 1, 3-16, for the common
+      bandwidth.
 
     Examples
     --------

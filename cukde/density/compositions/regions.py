@@ -103,8 +103,8 @@ def hdr_threshold(
 
     References
     ----------
-    Hyndman, R. J. (1996). Computing and graphing highest density regions. *The American Statistician* 50, 120-126,
-    section 3.2.
+    - Hyndman, R. J. (1996). Computing and graphing highest density regions. *The American Statistician* 50, 120-126,
+      section 3.2.
 
     Examples
     --------

@@ -159,8 +159,8 @@ def evaluate_grid(
 
     References
     ----------
-    Silverman, B. W. (1982). Kernel density estimation using the fast Fourier transform. *Applied Statistics* 31.
-    Essmann, U. et al. (1995). A smooth particle mesh Ewald method. *J. Chem. Phys.* 103, for the splines.
+    - Silverman, B. W. (1982). Kernel density estimation using the fast Fourier transform. *Applied Statistics* 31.
+    - Essmann, U. et al. (1995). A smooth particle mesh Ewald method. *J. Chem. Phys.* 103, for the splines.
 
     Examples
     --------

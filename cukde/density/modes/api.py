@@ -161,11 +161,11 @@ def modes(
 
     References
     ----------
-    Fukunaga, K. and Hostetler, L. D. (1975). The estimation of the gradient of a density function, with applications
-    in pattern recognition. *IEEE Trans. Inf. Theory* 21.
-    Comaniciu, D. and Meer, P. (2002). Mean shift: a robust approach toward feature space analysis. *IEEE Trans. PAMI*
-    24.
-    Carreira-Perpinan, M. A. (2007). Gaussian mean-shift is an EM algorithm. *IEEE Trans. PAMI* 29.
+    - Fukunaga, K. and Hostetler, L. D. (1975). The estimation of the gradient of a density function, with applications
+      in pattern recognition. *IEEE Trans. Inf. Theory* 21.
+    - Comaniciu, D. and Meer, P. (2002). Mean shift: a robust approach toward feature space analysis. *IEEE Trans. PAMI*
+      24.
+    - Carreira-Perpinan, M. A. (2007). Gaussian mean-shift is an EM algorithm. *IEEE Trans. PAMI* 29.
 
     Examples
     --------

@@ -50,9 +50,9 @@ the difference of a point and its centre is rounded once: the range may be 1e12 
 
 References
 ----------
-Greengard, L. and Strain, J. (1991). The fast Gauss transform. *SIAM J. Sci. Stat. Comput.* 12.
-Yang, C., Duraiswami, R., Gumerov, N. A. and Davis, L. (2003). Improved fast Gauss transform and efficient kernel
-density estimation. *ICCV*.
+- Greengard, L. and Strain, J. (1991). The fast Gauss transform. *SIAM J. Sci. Stat. Comput.* 12.
+- Yang, C., Duraiswami, R., Gumerov, N. A. and Davis, L. (2003). Improved fast Gauss transform and efficient kernel
+  density estimation. *ICCV*.
 """
 
 from __future__ import annotations

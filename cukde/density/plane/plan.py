@@ -30,7 +30,7 @@ the relative error is at most rtol at each of its queries. What is not accepted 
 
 References
 ----------
-Greengard, L. and Strain, J. (1991). The fast Gauss transform. *SIAM J. Sci. Stat. Comput.* 12.
+- Greengard, L. and Strain, J. (1991). The fast Gauss transform. *SIAM J. Sci. Stat. Comput.* 12.
 """
 
 from __future__ import annotations

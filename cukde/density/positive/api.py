@@ -101,9 +101,9 @@ def positive_kde(
 
     References
     ----------
-    Jones, M. C. and Foster, P. J. (1993). Generalized jackknifing and higher order kernels. *J. Nonparametr. Stat.* 3,
-    for :math:`\hat p \exp(t)`; Jones, M. C. and Signorini, D. F. (1997), as in :func:`laplace_kde`. The factor and its
-    mass are this library's, see ``cukde/density/correction.py``.
+    - Jones, M. C. and Foster, P. J. (1993). Generalized jackknifing and higher order kernels. *J. Nonparametr. Stat.*
+      3, for :math:`\hat p \exp(t)`; Jones, M. C. and Signorini, D. F. (1997), as in :func:`laplace_kde`. The factor and
+      its mass are this library's, see ``cukde/density/correction.py``.
 
     Examples
     --------
