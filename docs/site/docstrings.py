@@ -1,9 +1,8 @@
-"""Docstrings, numpydoc with the roles of reStructuredText, become Markdown when the API reference is built."""
+"""What griffe's parser of numpydoc leaves alone becomes Markdown: roles, formulas and tables of reStructuredText."""
 
 from __future__ import annotations
 
 import re
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -13,55 +12,37 @@ _REFERENCE = Path(__file__).parents[1] / "reference"
 _ENTRIES = frozenset(
     name for page in _REFERENCE.glob("*.md") for name in re.findall(r"^::: (\S+)", page.read_text(), re.MULTILINE)
 )
-_HEADING = re.compile(r"^(\S.*)\n-{3,}$\n?", re.MULTILINE)
-_LISTS = {"Attributes", "Other Parameters", "Parameters", "Raises", "Returns", "Warns", "Yields"}
 _ROLE = re.compile(r":(?:func|class|meth|mod|data):`(~?)([^`]+)`")
 _PAGE = re.compile(r"(``|\b)docs/(\w+)\.md\1")
 _INLINE = re.compile(r":math:`([^`]+)`")
 _DISPLAY = re.compile(r"^([ ]*)\.\. math::[ ]*(.*(?:\n(?:\1[ ]+\S.*|[ ]*(?=\n\1[ ]+\S)))*)", re.MULTILINE)
 _TABLE = re.compile(r"^=+(?: +=+)+\n(.*)\n=+(?: +=+)+\n((?:.*\n)+?)=+(?: +=+)+$", re.MULTILINE)
-_ALSO = re.compile(r"^(\w+(?:, \w+)*)(?: : (.*))?$", re.MULTILINE)
-_SESSION = re.compile(r"^([ ]*)(>>> .*(?:\n\1[ ]*\S.*)*)", re.MULTILINE)
+_SECTION = re.compile(r"^(\S.*)\n-{3,}\n((?:.*\n?)*?)(?=^\S.*\n-{3,}$|\Z)", re.MULTILINE)
+_TYPES = {name: re.compile(r"^(\S.*? : )", re.MULTILINE) for name in ("Attributes", "Other Parameters", "Parameters")}
+_TYPES |= {name: re.compile(r"^(\S.*? : |(?=\S))", re.MULTILINE) for name in ("Returns", "Yields")}  # or no name
+_OTHERS = re.compile(r"^(\w+(?:, \w+)*)(?: : (.*))?$", re.MULTILINE)
 
 
 def markdown(text: str, path: str) -> str:
-    """Return the docstring of the object at ``path`` in Markdown."""
-    first, *rest = _HEADING.split(text)
-    parts = [_body(first, path)]
-    for name, body in zip(rest[::2], rest[1::2], strict=True):
-        parts.append(f"**{name}**\n\n{_section(name, body, path)}")
-    return "\n\n".join(parts)
-
-
-def _section(name: str, text: str, path: str) -> str:
-    if name in _LISTS:
-        return _items(text, path)
-    if name == "References":
-        return "\n".join(f"- {_body(' '.join(one.split()), path)}" for one in _references(text))
-    return _body(re.sub(_ALSO, _others, text) if name == "See Also" else text, path)
-
-
-def _body(text: str, path: str) -> str:
-    """Paragraphs, formulas, tables and sessions of Python."""
-    text = _DISPLAY.sub(_displayed, _TABLE.sub(_table, text.strip("\n")))
+    """Return the docstring of the object at ``path``, still in sections, with Markdown in them."""
+    text = _DISPLAY.sub(_displayed, _TABLE.sub(_table, _SECTION.sub(_section, text)))
     text = re.sub(r"::$(?=\n\n[ ]+)", ":", text, flags=re.MULTILINE)  # code follows
     text = _INLINE.sub(lambda found: f"${' '.join(found[1].split())}$", text)
-    text = _SESSION.sub(lambda found: f"{found[1]}```pycon\n{found[0]}\n{found[1]}```", text)
     text = _PAGE.sub(r"[`docs/\2.md`](../\2.md)", text)
     return _ROLE.sub(lambda found: _link(found[2], path, short=bool(found[1])), text)
 
 
-def _items(text: str, path: str) -> str:
-    """A list of what begins at the margin: names with types, and what is said of them."""
-    items = re.findall(r"^\S.*(?:\n(?:[ ]+.*|[ ]*(?=\n[ ]+\S)))*", text, re.MULTILINE)
-    lines = []
-    for item in items:
-        head, _, said = item.partition("\n")
-        name, colon, kind = head.partition(" : ")
-        said = textwrap.indent(_body(textwrap.dedent(said), path), "    ").lstrip()
-        name = name.replace("``", "")
-        lines.append(f"- `{name}`{f' : *{kind}*' if colon else ''}{f': {said}' if said else ''}")
-    return "\n".join(lines)
+def _section(found: re.Match[str]) -> str:
+    """A section with others as links, or with types that griffe leaves as they are written.
+
+    They begin with a character without width, which no Python does: griffe would make a call of ``shape (n,)``.
+    """
+    name, body = found.groups()
+    if name == "See Also":
+        body = _OTHERS.sub(_others, body)
+    elif name in _TYPES:
+        body = _TYPES[name].sub("\\1\u2060", body)
+    return f"{name}\n{'-' * len(name)}\n{body}"
 
 
 def _displayed(found: re.Match[str]) -> str:
@@ -75,11 +56,6 @@ def _others(found: re.Match[str]) -> str:
     """A line of "See Also": names, and what they are for."""
     names = ", ".join(f":func:`{name}`" for name in found[1].split(", "))
     return f"- {names}{f': {found[2]}' if found[2] else ''}"
-
-
-def _references(text: str) -> list[str]:
-    """References, each of which begins on a line of its own, after one that ends with a full stop."""
-    return re.split(r"(?<=\.)\n(?=\S)|\n\n+", text.strip())
 
 
 def _table(found: re.Match[str]) -> str:
@@ -102,7 +78,7 @@ def _link(name: str, path: str, *, short: bool) -> str:
 
 
 class Markdown(griffe.Extension):
-    """Converts every docstring once it is read."""
+    """Converts every docstring once it is read, before it is parsed."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Convert the docstring of one object."""

@@ -11,12 +11,13 @@ from latex2mathml.converter import convert
 
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 _SIZE = re.compile(r"\\[bB]igg?[lr]?(?![a-zA-Z])")
+_LONG = 60
 _log = logging.getLogger("mkdocs.hooks.formulas")
 
 
 def mathml(tex: str, *, block: bool) -> str:
     """Return a formula as MathML; a ValueError where a command is not known, which would be shown as it is written."""
-    tex = _SIZE.sub("", " ".join(tex.split()))  # MathML stretches brackets by itself
+    tex = _SIZE.sub("", " ".join(tex.split())).replace(r"\arg\min", r"\argmin")  # MathML stretches brackets by itself
     found = convert(tex, display="block" if block else "inline")
     if "\\" in found:
         raise ValueError(f"formula {tex!r} has a command that latex2mathml does not know: {found}")
@@ -29,7 +30,10 @@ def on_page_content(content: str, /, page: Any, **_: Any) -> str:
     def replaced(match: re.Match[str]) -> str:
         block = match[1] == "div"
         try:
-            return mathml(html.unescape(match[2]), block=block)
+            found = mathml(html.unescape(match[2]), block=block)
+            if block or len(match[2]) > _LONG:  # which scrolls where the page is narrow
+                found = f'<{match[1]} class="formula">{found}</{match[1]}>'
+            return found
         except Exception as error:  # of any kind: the page is named, and --strict ends the build
             _log.warning("%s: %s", page.file.src_uri, error)
             return match[0]

@@ -16,6 +16,7 @@ _FILES = {
     "contributing.md": "CONTRIBUTING.md",
     "changelog.md": "CHANGELOG.md",
     "assets/site.css": "docs/site/site.css",  # docs/site/ itself is no part of the site
+    "assets/iframe-worker.js": "docs/site/iframe-worker.js",
 }
 
 
