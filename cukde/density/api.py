@@ -156,10 +156,12 @@ def kde(
     *Tolerance.* A pass may leave pairs out where it is certain that they add at most ``rtol`` times what is kept of the
     query's sum: by default 1e-5 in float32, 1e-3 in tf32 and 1e-13 in float64. This error stands beside the rounding
     above, wherever a query lies and however weights differ, and also holds for the logarithm of a density that
-    underflows. Values with signs and Laplace-corrected terms are measured by the sum of their absolute terms. What is
-    left out of a score lies some sqrt(2 log(n / rtol)) bandwidths away, and its error is as many times larger.
-    With ``rtol=0``, and in "ieee", all pairs are taken. The other functions of this family take ``rtol``, too, and so
-    do Dask arrays, stacks and domains; a pass that has no use for it takes all pairs, which satisfies it.
+    underflows.
+
+    Values with signs and Laplace-corrected terms are measured by the sum of their absolute terms. What is left out of a
+    score lies some sqrt(2 log(n / rtol)) bandwidths away, and its error is as many times larger. With ``rtol=0``, and
+    in "ieee", all pairs are taken. The other functions of this family take ``rtol``, too, and so do Dask arrays, stacks
+    and domains; a pass that has no use for it takes all pairs, which satisfies it.
 
     Both backends do so by themselves where a look at the data says that it is faster than all pairs: see
     ``docs/densities.md``. Small calls take all pairs. The CPU leaves out pairs in any number of dimensions; "tf32"
@@ -181,10 +183,12 @@ def kde(
     8 columns it is most of the density. ``leave_one_out=True`` gives what the other rows say of each, and so levels
     that hold for new points, see :func:`hdr_threshold`. Own terms are taken from the sums of rows that keep at least
     half of theirs, and all others are summed again without them: nothing cancels, however far a row lies, and errors
-    are at most twice those above (``tests/density/test_leave_one_out.py``). It takes the pass over all data, and where
-    own terms dominate one of n^2 pairs besides; on a GPU it waits for that. With bounds or periods, whose images are
-    many, it takes 2 n passes. Of Dask arrays blocks do so with themselves, and add what all others give them; all pairs
-    of blocks are taken, both ways (``tests/density/test_leave_one_out_dask.py``).
+    are at most twice those above (``tests/density/test_leave_one_out.py``).
+
+    It takes the pass over all data, and where own terms dominate one of n^2 pairs besides; on a GPU it waits for that.
+    With bounds or periods, whose images are many, it takes 2 n passes. Of Dask arrays blocks do so with themselves, and
+    add what all others give them; all pairs of blocks are taken, both ways
+    (``tests/density/test_leave_one_out_dask.py``).
 
     *Small calls.* On a GPU one launch takes a small problem from its arguments to its result, two that of
     :func:`sd_kde`: sums are of differences, accurate at any spread, and every run gives the same bits. The kernel
@@ -219,9 +223,10 @@ def kde(
     periods. Images that matter to float64 are more data for the same engines: those near the ends, where h is small.
     Where they are many, a product over the columns takes their place, a few exponentials a column, in float64. Images
     are left out that add at most 1e-17 of any query's sum, whatever ``rtol`` is, which holds among the data and among
-    the images that are taken. The product takes all pairs. Errors are those above (``tests/density/test_domains.py``).
-    On a GPU such a call waits for the range of the queries and for their least density. ``docs/domains.md`` has
-    formulas, limits and cost.
+    the images that are taken.
+
+    The product takes all pairs. Errors are those above (``tests/density/test_domains.py``). On a GPU such a call waits
+    for the range of the queries and for their least density. ``docs/domains.md`` has formulas, limits and cost.
 
     *Stacks.* ``X`` of shape (b, n, d) is b densities of one size at once, here and in :func:`score`,
     :func:`density_and_score`, :func:`debias`, :func:`sd_kde` and :func:`laplace_kde`. Results begin with the axis of
@@ -467,6 +472,7 @@ def debias(
     With factors of Abramson's square-root law by f itself :math:`\lambda^2 f` is constant: there is nothing to cancel,
     and points hardly move. Weaker factors, such as those by a smooth pilot or of ``alpha`` below 1/2, and those of
     another shape leave a bias of order :math:`h^2`, which the shift removes.
+
     *Own point.* A point's own kernel holds it back: where few others are near, as they are in many dimensions, the
     score is hardly one of the density. With ``own_point=False`` the sums at :math:`x_i` leave out point i, which in
     further steps is the one that has moved. The mean shift :math:`m = h s` of a point without neighbours would then

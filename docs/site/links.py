@@ -1,4 +1,4 @@
-"""Links of the built pages, among them those of docstrings and of the theme, lead to files and anchors that are there."""
+"""Links of built pages, those of docstrings and of the theme among them, lead to files and anchors that are there."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Page(HTMLParser):
 
 
 def broken(site: Path) -> list[str]:
-    """Return links of the pages in a folder that lead nowhere, each with its page; addresses elsewhere are not asked."""
+    """Return links of the pages in a folder that lead nowhere, each with its page; none of another address is tried."""
     pages = {path: _Page(path) for path in sorted(site.rglob("*.html")) if path.name != "404.html"}  # of a server
     found = []
     for path, page in pages.items():

@@ -40,6 +40,8 @@ PATH = re.compile(rf"(?<![\w/.~-])(?:(?:{FOLDERS})/[\w./-]*[\w/]|[\w/-]+\.(?:py|
 MODULE = re.compile(rf"python3? -m ((?:{FOLDERS})(?:\.\w+)*)")
 ELSEWHERE = {"cukde/peaks.json"}  # in the user's cache folder
 
+WORDS = 120  # of a paragraph, at most
+PARAGRAPHS_END = re.compile(r"\n[ ]*\n|\n(?=[ ]*(?:[-*]|\d+\.) |[#|]|\S[^\n]*\n {4}\S)|\n-{3,}\n")
 SAYS_HOW_GOOD = re.compile(r"\b(accura\w+|errors?|right to|exact\w*|digits|rounded|costs?)\b", re.IGNORECASE)
 
 
@@ -65,6 +67,21 @@ def without_errors_raised(docstring: str) -> str:
     docstring = re.sub(r"^Examples\n-+\n.*", "", docstring, flags=re.MULTILINE | re.DOTALL)
     without = re.sub(r"^Raises\n-+\n.*?(?=^\S[^\n]*\n-+\n|\Z)", "", docstring, flags=re.MULTILINE | re.DOTALL)
     return without.replace("Parameters, result and errors are those", "")
+
+
+def long_paragraphs(text: str) -> list[str]:
+    """How paragraphs and items of lists with too many words begin, in Markdown or numpydoc; a formula is one word."""
+    text = re.sub(r"^(```|\$\$).*?^\1|^ *(?:>>>|\.\. math)[^\n]*", "", text, flags=re.MULTILINE | re.DOTALL)
+    parts = PARAGRAPHS_END.split(re.sub(r"\$[^$]+\$|:math:`[^`]+`", "formula", text))
+    return [f"{part.strip()[:60]}..." for part in parts if len(part.split()) > WORDS and part[0] != "|"]
+
+
+def documented() -> Iterator[tuple[str, Any]]:
+    """Public functions, classes and what is public in these."""
+    for name, found in OBJECTS.items():
+        yield name, found
+        if inspect.isclass(found):
+            yield from ((f"{name}.{own}", getattr(found, own)) for own in vars(found) if not own.startswith("_"))
 
 
 def leaves(nav: Any) -> Iterator[str]:
@@ -130,6 +147,28 @@ def test_paths_that_kernels_name_are_there() -> None:
 def test_a_missing_path_is_found() -> None:
     text = "`cukde/gone.py`, `_gone.py`, `docs/`, `cukde/NAME.py`; python -m benchmarks.gone, benchmarks.readme"
     assert missing(text) == ["_gone.py", "benchmarks.gone", "cukde/gone.py"]
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_paragraph_is_long(path: Path) -> None:
+    assert long_paragraphs(path.read_text(encoding="utf-8")) == []
+
+
+def test_no_paragraph_of_a_docstring_is_long() -> None:
+    assert {name: long for name, one in documented() if (long := long_paragraphs(inspect.getdoc(one) or ""))} == {}
+
+
+def test_a_long_paragraph_is_found() -> None:
+    some, many = "word " * WORDS, "word " * (WORDS + 1)
+    kept = [
+        some,
+        f"- {some[5:]}\n- {some[5:]}",
+        f"```\n{many}\n```",
+        f"$$\n{many}\n$$",
+        f"x\n    {some[5:]}\ny\n    {some[5:]}",
+    ]
+    assert long_paragraphs("\n\n".join(kept)) == []
+    assert len(long_paragraphs(f"{some}\n\n{many}\n\n- {many}\n\nx\n    {many}")) == 3
 
 
 def test_every_public_name_has_an_entry() -> None:
