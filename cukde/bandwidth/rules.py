@@ -13,7 +13,7 @@ from cukde.bandwidth import check, circular, data, improved_sheather_jones, norm
 from cukde.bandwidth.cost import cross_validation as cross_validation_cost, isj as isj_cost, of_cross_validation
 from cukde.bandwidth.data import Rows
 from cukde.bandwidth.in_domain import LeaveOneOutInDomain
-from cukde.bandwidth.positive import LeaveOneOutPositive
+from cukde.bandwidth.positive_scores import LeaveOneOutPositive
 from cukde.bandwidth.scores import LeaveOneOut
 from cukde.bandwidth.search import Criterion, CrossValidation
 from cukde.core import check as core_check, dispatch

@@ -27,6 +27,13 @@ def on_files(files: Any, /, config: Any, **_: Any) -> Any:
     return files
 
 
+def on_page_markdown(markdown: str, /, page: Any, **_: Any) -> str:
+    """Give the cards of the front page the room of the sidebar, which has no other page."""
+    if page.file.src_uri == "index.md":  # front matter would be a table on GitHub
+        page.meta["hide"] = ["navigation"]
+    return markdown
+
+
 def on_post_page(output: str, /, page: Any, **_: Any) -> str:
     """Warn of roles, directives, tables and formulas that nothing has made HTML of."""
     for left in sorted(set(_LEFT.findall(output))):

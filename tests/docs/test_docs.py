@@ -177,6 +177,12 @@ def test_every_public_name_has_an_entry() -> None:
     assert sorted(ENTRIES - set(PUBLIC) - modules) == [], "entries of what is not public"
 
 
+def test_no_public_name_is_that_of_a_module() -> None:
+    """Its entry would be the module's."""
+    paths = {name: ROOT / name.replace(".", "/") for name in OBJECTS}
+    assert [name for name, path in paths.items() if path.is_dir() or path.with_suffix(".py").is_file()] == []
+
+
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
     """Where examples write; the peaks of the processor are made up, as it takes seconds to measure them."""
