@@ -31,6 +31,8 @@ NumPy and SciPy are slower.
 
 Polynomials are fitted at first use, in some milliseconds; :func:`polynomial` returns them.
 
+Examples
+--------
 >>> import numpy as np
 >>> from cukde import functions
 >>> functions.gelu(np.array([-np.inf, -1, 0, 1, 100])).round(6)

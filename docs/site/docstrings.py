@@ -18,8 +18,8 @@ _INLINE = re.compile(r":math:`([^`]+)`")
 _DISPLAY = re.compile(r"^([ ]*)\.\. math::[ ]*(.*(?:\n(?:\1[ ]+\S.*|[ ]*(?=\n\1[ ]+\S)))*)", re.MULTILINE)
 _TABLE = re.compile(r"^=+(?: +=+)+\n(.*)\n=+(?: +=+)+\n((?:.*\n)+?)=+(?: +=+)+$", re.MULTILINE)
 _SECTION = re.compile(r"^(\S.*)\n-{3,}\n((?:.*\n?)*?)(?=^\S.*\n-{3,}$|\Z)", re.MULTILINE)
-_TYPES = {name: re.compile(r"^(\S.*? : )", re.MULTILINE) for name in ("Attributes", "Other Parameters", "Parameters")}
-_TYPES |= {name: re.compile(r"^(\S.*? : |(?=\S))", re.MULTILINE) for name in ("Returns", "Yields")}  # or no name
+_TYPED = {"Attributes", "Other Parameters", "Parameters", "Raises", "Returns", "Yields"}
+_ITEM = re.compile(r"^(\S.*)\n((?:(?: {4}.*)?\n)*)", re.MULTILINE)
 _OTHERS = re.compile(r"^(\w+(?:, \w+)*)(?: : (.*))?$", re.MULTILINE)
 
 
@@ -33,16 +33,26 @@ def markdown(text: str, path: str) -> str:
 
 
 def _section(found: re.Match[str]) -> str:
-    """A section with others as links, or with types that griffe leaves as they are written.
-
-    They begin with a character without width, which no Python does: griffe would make a call of ``shape (n,)``.
-    """
+    """A section with others as links, or with items that griffe reads as they are meant."""
     name, body = found.groups()
     if name == "See Also":
         body = _OTHERS.sub(_others, body)
-    elif name in _TYPES:
-        body = _TYPES[name].sub("\\1\u2060", body)
+    elif name in _TYPED:
+        body = _ITEM.sub(lambda item: _item(name, *item.groups()), f"{body}\n")
     return f"{name}\n{'-' * len(name)}\n{body}"
+
+
+def _item(section: str, head: str, said: str) -> str:
+    """An item with its type behind a character without width, and one for each of several parameters.
+
+    griffe would make a call of ``shape (n,)``, and gives all parameters of an item the default of the first.
+    """
+    names, colon, kind = head.replace("``", "").partition(" : ")
+    if not colon and section in ("Raises", "Returns", "Yields"):
+        return f"\u2060{names}\n{said}"
+    typed = f"{colon}\u2060{kind}" if colon else ""
+    several = names.split(", ") if section.endswith("Parameters") else [names]
+    return "".join(f"{name}{typed}\n{said}" for name in several)
 
 
 def _displayed(found: re.Match[str]) -> str:

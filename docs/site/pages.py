@@ -10,7 +10,10 @@ from typing import Any
 from mkdocs.structure.files import File
 
 _ROOT = Path(__file__).parents[2]
-_LEFT = re.compile(r":[a-z]+:(?:<code>|`)|\.\. [a-z]+::|^=+ +=+|class=\"arithmatex\"", re.MULTILINE)
+_LEFT = re.compile(
+    r":[a-z]+:(?:<code>|`)|\.\. [a-z]+::|^=+ +=+|class=\"arithmatex\"|<blockquote>\s*<blockquote>", re.MULTILINE
+)
+_NOTHING_SAID = re.compile(r'\s*–\s*<div class="doc-md-description">\s*</div>')
 _log = logging.getLogger("mkdocs.hooks.pages")
 _FILES = {
     "contributing.md": "CONTRIBUTING.md",
@@ -34,8 +37,13 @@ def on_page_markdown(markdown: str, /, page: Any, **_: Any) -> str:
     return markdown
 
 
+def on_page_content(content: str, /, **_: Any) -> str:
+    """Leave out the dash behind a parameter of which no more is said."""
+    return _NOTHING_SAID.sub("", content)
+
+
 def on_post_page(output: str, /, page: Any, **_: Any) -> str:
-    """Warn of roles, directives, tables and formulas that nothing has made HTML of."""
+    """Warn of roles, directives, tables, formulas and sessions that nothing has made HTML of."""
     for left in sorted(set(_LEFT.findall(output))):
         _log.warning("%s: %r is not HTML", page.file.src_uri, left)
     return output

@@ -66,7 +66,7 @@ array or series, shape (n,)
 
 Raises
 ------
-ValueError
+TypeError, ValueError
     For none.
 
 See Also
@@ -79,17 +79,23 @@ References
   of two lines. *J.* 1.
 - Two, B. (2000). Another.
 """
-    found = griffe.Docstring(docstrings.markdown(text, "cukde.x")).parse("numpy", warn_missing_types=False)
+    code = f'def x(X, mode="one", weights=None, log=False):\n    r"""{text}"""'
+    with griffe.temporary_visited_module(code, module_name="cukde") as module:
+        docstring = module["x"].docstring
+        docstring.value = docstrings.markdown(docstring.value, "cukde.x")
+        found = docstring.parse("numpy", warn_missing_types=False)
     said, parameters, returns, raises, also, references = found
     assert said.value == "Sum."
-    assert [(one.name, str(one.annotation).strip("\u2060"), one.description) for one in parameters.value] == [
-        ("X", "array_like, shape (n,)", "Data, in [`docs/dask.md`](../dask.md).\n\nMore."),
-        ("mode", '{"one", "two"}', "Which $x$."),
-        ("weights", "None", "As there."),
-        ("log", "None", "As there."),
+    assert [
+        (one.name, str(one.annotation).strip("\u2060"), one.default, one.description) for one in parameters.value
+    ] == [
+        ("X", "array_like, shape (n,)", None, "Data, in [`docs/dask.md`](../dask.md).\n\nMore."),
+        ("mode", '{"one", "two"}', "'one'", "Which $x$."),
+        ("weights", "None", "None", "As there."),
+        ("log", "None", "False", "As there."),
     ]
     assert [str(one.annotation).strip("\u2060") for one in returns.value] == ["array or series, shape (n,)"]
-    assert [(one.annotation, one.description.strip()) for one in raises.value] == [("ValueError", "For none.")]
+    assert [str(one.annotation).strip("\u2060") for one in raises.value] == ["TypeError, ValueError"]
     assert also.value.contents == "- [`kde`][cukde.kde], [`score`][cukde.score]: Others."
     assert references.value.contents.count("\n- ") == 1
 
@@ -148,11 +154,19 @@ def test_an_unknown_command_is_a_warning(caplog: pytest.LogCaptureFixture) -> No
     assert "arithmatex" in left
 
 
-@pytest.mark.parametrize("left", [":func:<code>kde</code>", ".. note::", 'x class="arithmatex"', "=====  ===="])
+@pytest.mark.parametrize(
+    "left", [":func:<code>kde</code>", ".. note::", 'x class="arithmatex"', "=====  ====", "<blockquote>\n<blockquote>"]
+)
 def test_what_is_left_over_is_a_warning(left: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         pages.on_post_page(f"<p>as it should be</p>\n{left}", page=PAGE)
     assert "is not HTML" in caplog.text
+
+
+def test_a_dash_before_nothing_goes() -> None:
+    html = '<li><code>self</code>\n –\n <div class="doc-md-description">{}</div></li>'
+    assert pages.on_page_content(html.format("")) == "<li><code>self</code></li>"
+    assert pages.on_page_content(html.format("It.")) == html.format("It.")
 
 
 def test_pictures_are_drawn_by_the_code_of_their_page() -> None:
