@@ -14,6 +14,7 @@ _LEFT = re.compile(
     r":[a-z]+:(?:<code>|`)|\.\. [a-z]+::|^=+ +=+|class=\"arithmatex\"|<blockquote>\s*<blockquote>", re.MULTILINE
 )
 _NOTHING_SAID = re.compile(r'\s*–\s*<div class="doc-md-description">\s*</div>')
+_LONG_NAME = re.compile(r"(?<=<code>)[\w./-]{20,}(?=</code>)")
 _log = logging.getLogger("mkdocs.hooks.pages")
 _FILES = {
     "contributing.md": "CONTRIBUTING.md",
@@ -38,7 +39,8 @@ def on_page_markdown(markdown: str, /, page: Any, **_: Any) -> str:
 
 
 def on_page_content(content: str, /, **_: Any) -> str:
-    """Leave out the dash behind a parameter of which no more is said."""
+    """Let long names break after a slash or underscore, and leave out the dash behind which nothing is said."""
+    content = _LONG_NAME.sub(lambda name: re.sub(r"([/_])(?=[^/_])", r"\1<wbr>", name[0]), content)
     return _NOTHING_SAID.sub("", content)
 
 

@@ -169,6 +169,12 @@ def test_a_dash_before_nothing_goes() -> None:
     assert pages.on_page_content(html.format("It.")) == html.format("It.")
 
 
+def test_long_names_may_break() -> None:
+    html = "<code>sources_h200/section-1.json</code><code>sd_kde</code><code>a_b = depthwise_conv1d</code>"
+    broken = html.replace("sources_h200/", "sources_<wbr>h200/<wbr>")
+    assert pages.on_page_content(html) == broken
+
+
 def test_pictures_are_drawn_by_the_code_of_their_page() -> None:
     pytest.importorskip("matplotlib")
     page = """```python
