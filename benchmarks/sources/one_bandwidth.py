@@ -4,7 +4,7 @@ python -m benchmarks.sources.one_bandwidth --record benchmarks/results/one_bandw
 python -m benchmarks.sources.one_bandwidth --gpu --record benchmarks/results/one_bandwidth_h200.json
 
 h = 0.9 n^(-1 / (d + 4)) times the mean over the columns of min(s, IQR / 1.34): Silverman's rule for one column. In 16
-dimensions the density is the mixture of :mod:`benchmarks.sources.oracle_mixture`, three samples of each size. The errors
+dimensions the density is the mixture of :mod:`benchmarks.sources.oracle_mixture`, three samples of each size. Errors
 are taken twice: at points of the density alone, each weighted by 1 / p, as the authors take them, and as integrals
 (:mod:`benchmarks.sources.importance`). In one dimension the density is 0.3 N(-2, 0.4^2) + 0.4 N(0, 0.7^2) +
 0.3 N(2, 0.3^2), the sizes are 128 to 4,096, each sample the first points of a largest one, and the errors are integrals
