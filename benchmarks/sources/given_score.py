@@ -4,9 +4,9 @@ python -m benchmarks.sources.given_score --record benchmarks/results/given_score
 
 Points x move to x + (h^2 / 2) (s(x) + e), with s the score of the density and e normal, its deviation a share of the
 root mean square of the score's components; the estimate is KDE of the moved points. The densities are mixtures of three
-normals in one and two dimensions (:mod:`benchmarks.sources.oracle_mixture`), five samples of each size. Each estimate is
-taken at the bandwidth of least MISE on a grid by steps of a tenth, of the same samples. Integrals are sums over a grid of
-points that reaches 6 deviations of the mixture each way.
+normals in one and two dimensions (:mod:`benchmarks.sources.oracle_mixture`), five samples of each size. The bandwidth
+is that of least MISE of the same samples, on a grid by steps of a tenth. Integrals are sums over a grid of points that
+reaches 6 deviations of the mixture each way.
 """
 
 from __future__ import annotations
