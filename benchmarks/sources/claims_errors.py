@@ -322,9 +322,9 @@ def sd_kde() -> list[Claim]:
             "it helps with a noisy score, too",
             "pictures",
             "MISE over KDE's, both at their best bandwidths, mixtures of three normals in one and two dimensions, "
-            f"100 to 100,000 points: with the exact score {_given('exact score')}; with independent noise of 0.3 of the "
-            f"score's deviation {_given('noise of 0.3')}, of all of it {_given('noise of 1')}; with the score of the data "
-            f"{_given('score of the data')}",
+            f"100 to 100,000 points: with the exact score {_given('exact score')}; with independent noise of 0.3 of "
+            f"the score's deviation {_given('noise of 0.3')}, of all of it {_given('noise of 1')}; with the score of "
+            f"the data {_given('score of the data')}",
             verdict("confirmed", if_=max(_given_ratios("noise of 1")) < 0.5),
             (GIVEN,),
         ),
