@@ -1,6 +1,6 @@
-"""The README's picture: a density by both estimators, and the time of SD-KDE beside its rivals of a recorded run.
+"""Picture of docs/sd_kde.md: a density by both estimators, and the time of SD-KDE beside its rivals of a recorded run.
 
-python -m benchmarks.figures.readme benchmarks/results/sd_kde_h200.json docs/sd_kde.png
+python -m benchmarks.figures.sd_kde benchmarks/results/sd_kde_h200.json docs/sd_kde.png
 
 The density is a spiral, blurred. Both estimators have the same points and the same bandwidth: of those that are tried
 the one by which SD-KDE has its least squared error. The picture says by which KDE has its own.
@@ -109,4 +109,4 @@ def _curve(points: int) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    figures.main(draw, "figure_readme", "bench_sd_kde", __doc__)
+    figures.main(draw, "figures.sd_kde", "bench_sd_kde", __doc__)
