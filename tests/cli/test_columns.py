@@ -16,7 +16,7 @@ import pytest
 
 import cukde
 from cukde.cli import density, info, kendall, main, parquet
-from cukde.cli.progress import progress
+from cukde.cli.progress import progress, stages
 from cukde.cli.tables import open_table
 from tests.cli.test_cli import QUERY, TRAIN, printed, query, refusal, run, train, write_csv  # noqa: F401  # two fixtures
 
@@ -310,17 +310,32 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(
     ("worth_it", "terminal", "shown"), [(True, True, True), (False, True, False), (True, False, False)]
 )
-def test_a_bar_shows_on_a_terminal_while_there_is_long_work(monkeypatch, worth_it, terminal, shown):
+def test_progress_shows_on_a_terminal_while_there_is_long_work(monkeypatch, worth_it, terminal, shown):
     stream = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     with progress(4, worth_it=worth_it) as advance:
         advance(1)
         advance(3)
-    assert bool(stream.getvalue()) == shown
-    assert ("100%" in stream.getvalue()) == shown
+    said = [text.strip() for text in stream.getvalue().split("\r")]
+    assert [text.partition(",")[0] for text in said if text] == (["0%", "25%", "100%"] if shown else [])
 
 
-def test_long_work_has_a_bar(capsys, monkeypatch, train):  # noqa: F811
+def test_a_line_of_the_terminal_is_written_over_and_empty_at_the_end(monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+
+    def interrupted() -> None:
+        with stages() as say:
+            say("compiling")
+            say("run")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert stream.getvalue() == "compiling\rrun      \r   \r"
+
+
+def test_long_work_has_progress(capsys, monkeypatch, train):  # noqa: F811
     asked = []
 
     @contextlib.contextmanager
