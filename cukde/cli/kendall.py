@@ -19,7 +19,7 @@ from cukde.core import aligned, dispatch
 
 _SUFFIXES = (".npy", ".csv", ".tsv")
 
-# Comparisons in about two seconds of work on a small machine, for a progress bar and for Ctrl-C.
+# Comparisons in about two seconds of work on a small machine, for progress and for Ctrl-C.
 _COMPARISONS_AT_ONCE = 2**28
 
 _DESCRIPTION = """\
