@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cukde.cli import output, progress
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from cukde.cli.demo_task import Outcome, Task
 
 _NAME = "cukde-demo.png"
@@ -38,18 +37,15 @@ def run(args: argparse.Namespace) -> None:
     """Run all methods on all tasks, then show the tables, the verdicts and the picture."""
     picture = output.picture_path(args.out, _NAME)
 
-    from rich.console import Console
-
     from cukde.cli import info
 
     gpu_works, gpu_state = info.gpu()
-    with progress.stages(31) as bar:
-        tasks, outcomes = measure(args.random_state, bar, with_gpu=gpu_works)
+    with progress.stages() as say:
+        tasks, outcomes = measure(args.random_state, say, with_gpu=gpu_works)
 
     from cukde.cli import demo_report
 
-    console = Console()
-    demo_report.show(outcomes, console)
+    demo_report.show(outcomes)
     notes = [] if gpu_works else [f"GPU not measured: {gpu_state}."]
     if picture is not None:
         from cukde.cli import demo_figure
@@ -57,26 +53,25 @@ def run(args: argparse.Namespace) -> None:
         demo_figure.save(tasks[0], outcomes, picture)
         notes.append(f"Picture: {picture}")
     for note in notes:
-        console.print(f"* {note}", highlight=False, markup=False, soft_wrap=True)
+        print(f"* {note}")
 
 
-def measure(seed: int, bar: Progress, *, with_gpu: bool) -> tuple[list[Task], list[Outcome]]:
-    """Run every method on every task; imports are here so that the bar is visible during them."""
-    step = bar.add_task("preparing digits", total=None)
+def measure(seed: int, say: Callable[[str], None], *, with_gpu: bool) -> tuple[list[Task], list[Outcome]]:
+    """Run every method on every task; imports are here so that the terminal says something during them."""
+    say("preparing digits")
     from cukde.cli import demo_task
 
     tasks = demo_task.prepare_all(seed)
     on_gpu = demo_task.gpu_methods() if with_gpu else []
     methods = [*demo_task.cpu_methods(), *on_gpu, demo_task.scikit_learn()]
     outcomes = [demo_task.Outcome(method) for method in methods]
-    bar.update(step, description="compiling", total=len(methods) * len(tasks))
+    say("compiling")
     for method in methods:
         method.density(*tasks[0].rows)  # not timed
     for number, task in enumerate(tasks, 1):
         for outcome in outcomes:  # in turn, so that a busy machine slows all of them alike
-            bar.update(step, description=f"task {number} of {len(tasks)}: {outcome.method.label}")
+            say(f"task {number} of {len(tasks)}: {outcome.method.label}")
             demo_task.run(outcome.method, task, outcome)
-            bar.advance(step)
     return tasks, outcomes
 
 

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from cukde.cli.demo_task import FOLDS, GRID, Outcome
+from cukde.core import aligned
 
 _TIE_IN_TIME = 1.2  # a smaller ratio of single runs is not significant
 _TIE_IN_ERRORS = 2.0  # standard errors of the mean paired difference
 
 
-def show(outcomes: Sequence[Outcome], console: Console) -> None:
+def show(outcomes: Sequence[Outcome]) -> None:
     """Print everything measured."""
-    console.print(_summary(outcomes), _by_digit(outcomes))
+    for title, rows in (
+        ("Handwritten digits in 16 dimensions", _summary(outcomes)),
+        ("AUROC by the digit left out; * the best", _by_digit(outcomes)),
+    ):
+        print(title, *aligned.lines(rows, range(1, len(rows[0]))), sep="\n", end="\n\n")
+    width = shutil.get_terminal_size().columns
     for sentence in sentences(outcomes):
-        console.print(f"* {sentence}", highlight=False)
+        print(textwrap.fill(f"* {sentence}", width, subsequent_indent="  "))
 
 
 def distinct(outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -114,32 +119,29 @@ def _verdict(figures: dict[str, np.ndarray], form: str, unit: str) -> str:
     return head + "; ".join(standings) + "."
 
 
-def _summary(outcomes: Sequence[Outcome]) -> Table:
-    table = Table(title="Handwritten digits in 16 dimensions", box=box.SIMPLE_HEAD)
-    table.add_column("Method")
-    for heading in ("log-likelihood,\nnats a row", "AUROC,\nmean of ten", "bandwidth,\nx Silverman", "seconds"):
-        table.add_column(heading, justify="right")
-    for outcome in outcomes:
-        table.add_row(
-            outcome.method.label,
-            "no density" if outcome.log_density is None else f"{outcome.log_density.mean():.3f}",
-            f"{np.mean(outcome.auroc):.4f}",
-            f"{outcome.multiples[0]:.2f}",
-            f"{outcome.seconds:.2f}",
-        )
-    return table
+def _summary(outcomes: Sequence[Outcome]) -> list[list[str]]:
+    return [
+        ["", "log-likelihood,", "AUROC,", "bandwidth,", ""],
+        ["Method", "nats a row", "mean of ten", "x Silverman", "seconds"],
+        *(
+            [
+                outcome.method.label,
+                "no density" if outcome.log_density is None else f"{outcome.log_density.mean():.3f}",
+                f"{np.mean(outcome.auroc):.4f}",
+                f"{outcome.multiples[0]:.2f}",
+                f"{outcome.seconds:.2f}",
+            ]
+            for outcome in outcomes
+        ),
+    ]
 
 
-def _by_digit(outcomes: Sequence[Outcome]) -> Table:
+def _by_digit(outcomes: Sequence[Outcome]) -> list[list[str]]:
     shown = [outcome for outcome in outcomes if outcome.method.device == "CPU"]
-    table = Table(title="AUROC by the digit left out", box=box.SIMPLE_HEAD)
-    table.add_column("Digit")
-    for outcome in shown:
-        table.add_column(outcome.method.label, justify="right")
-    rows = [(str(digit), [outcome.auroc[digit] for outcome in shown]) for digit in range(10)]
-    rows.append(("mean", [float(np.mean(outcome.auroc)) for outcome in shown]))
-    for name, values in rows:
-        best = f"{max(values):.4f}"
-        cells = [f"{value:.4f}" for value in values]
-        table.add_row(name, *(f"[bold green]{cell}[/]" if cell == best else cell for cell in cells))
-    return table
+    values = {str(digit): [outcome.auroc[digit] for outcome in shown] for digit in range(10)}
+    values["mean"] = [float(np.mean(outcome.auroc)) for outcome in shown]
+    rows = [["Digit", *(outcome.method.label for outcome in shown)]]
+    for name, of in values.items():
+        best = f"{max(of):.4f}"
+        rows.append([name, *(f"{'*' * (cell == best)} {cell}" for cell in (f"{value:.4f}" for value in of))])
+    return rows

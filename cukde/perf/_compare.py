@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cukde.core import aligned
 from cukde.core.public import public_in
 from cukde.perf import _pace
 from cukde.perf._record import checked, read_record
@@ -441,16 +442,7 @@ def _table(rows: Iterable[Change]) -> list[str]:
         cells.append(
             (row.op, row.backend, _sizes(row.shape), how, *times, row.verdict or "slower?" * row.undecided, error)
         )
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    numbers = range(4, 8)
-    return [
-        "  ".join(
-            f"{cell:>{width}}" if i in numbers else f"{cell:<{width}}"
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-            if width
-        ).rstrip()
-        for line in cells
-    ]
+    return aligned.lines(cells, range(4, 8))
 
 
 def _error(error: float | None) -> str:

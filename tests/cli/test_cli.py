@@ -554,7 +554,7 @@ def test_broken_pipe_is_silent(tmp_path):
 
 def test_help_loads_no_numba_and_no_scikit_learn():
     loaded = "import sys, cukde.cli.main; cukde.cli.main.main(['--help']); print([m for m in sys.modules if m in "
-    loaded += "('numba', 'sklearn', 'scipy', 'matplotlib', 'rich', 'cupy')])"
+    loaded += "('numba', 'sklearn', 'scipy', 'matplotlib', 'cupy')])"
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
@@ -766,7 +766,7 @@ def test_demo_end_to_end(capsys, tmp_path):
         patch.setattr(
             demo_report,
             "show",
-            lambda outcomes, console: (measured.extend(outcomes), show(outcomes, console)),
+            lambda outcomes: (measured.extend(outcomes), show(outcomes)),
         )
         patch.chdir(tmp_path)
         for name in ("HOME", "TMPDIR"):

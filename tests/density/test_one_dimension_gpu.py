@@ -115,7 +115,7 @@ class TestCompilation:
                 "import builtins; real = builtins.__import__\n{hook}",
                 r"numba-cuda\[cu13\].* or for CUDA 12 .*numba-cuda\[cu12\]",
             ),
-            ("import numba, numpy; numba.__version__, numpy.__version__ = '0.68.0', '2.5.0'", r"numba>=0\.68\.1"),
+            ("import numba, numpy; numba.__version__, numpy.__version__ = '0.68.0', '2.5.0'", r"numba~=0\.68\.1"),
         ],
     )
     def test_what_is_missing_is_named(self, broken: str, says: str) -> None:
