@@ -22,9 +22,9 @@ def show_map(measured: Map, console: Console) -> None:
     n, m = len(measured.X), len(measured.Y)
     console.print(
         f"Log density of {n:,} handwritten digits on 2 principal axes at {m:,} points:\n"
-        f"KernelDensity(bandwidth={measured.h:.2f}).fit(X).score_samples(Y)\n"
+        f"KernelDensity(bandwidth={measured.h:.2f}).fit(X).score_samples(Y), {len(measured.peer.seconds)} calls each\n"
     )
-    table = _table("", f"seconds, median of {len(measured.peer.seconds)}", "lowest", "highest", "times as fast")
+    table = _table("", "median seconds", "lowest", "highest", "times as fast")
     for each in (measured.peer, *measured.ours):
         seconds = (statistics.median(each.seconds), min(each.seconds), max(each.seconds))
         table.add_row(each.name, *(f"{value:.3g}" for value in seconds), f"{speed(measured, each):.0f}")
