@@ -97,9 +97,7 @@ class Numbers:
                 rival: [self.row(_OURS, of.name, d)["auroc"] - self.row(rival, of.name, d)["auroc"] for d in DIMENSIONS]
                 for rival in _RIVALS
             }
-            lines.append(
-                f"- {of.name}: {'; '.join(f'{_signed(gain)} over {rival}' for rival, gain in ahead.items())}"
-            )
+            lines.append(f"- {of.name}: {'; '.join(f'{_signed(gain)} over {rival}' for rival, gain in ahead.items())}")
         pairs = zip(self.each("SD-KDE of axes and rest", "auroc"), self.each(_OURS, "auroc"), strict=True)
         most = max(abs(a - b) for a, b in pairs)
         return "\n".join([*lines, f"- SD-KDE of axes and rest differs from KDE in AUROC by at most {_at_most(most)}"])
@@ -143,8 +141,8 @@ class Numbers:
         }
         normal = max(d for d in NUMBERS_OF_AXES if self.row("own share", NORMAL, d)["own_share"] < _HALF)
         return (
-            "Of 1, 2, 4, 8, ... axes, the largest number at which a row's own kernel gives less than half of the density "
-            f"is {_listed(f'{max(k)} ({name})' for name, k in few.items())}. "
+            "Of 1, 2, 4, 8, ... axes, the largest number at which a row's own kernel gives less than half of the "
+            f"density is {_listed(f'{max(k)} ({name})' for name, k in few.items())}. "
             f"For {NORMAL_ROWS:,} rows of independent normal columns it is {normal}."
         )
 
