@@ -263,7 +263,7 @@ def sd_kde() -> list[Claim]:
             "it helps on data that are not synthetic",
             "digits of MNIST, with a score by a trained network",
             f"held-out rows are more likely than by KDE on {sum(won)} of {len(won)} sets, real and synthetic, with "
-            "likelihood bandwidths and the score estimated from the data; images with a network's score are not measured",
+            "likelihood bandwidths and the score estimated from the data; images with a network's score are not",
             verdict("holds in part: gains are small", if_=len(won) / 2 < sum(won) < len(won)),
             (HELD_OUT,),
         ),

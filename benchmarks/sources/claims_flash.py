@@ -59,8 +59,8 @@ def _table() -> list[Claim]:
             "KDE 3.06 ms, SD-KDE 21.73 ms; second version 3.33 and 16.91 ms",
             "no number: PyKeOps 2.3 crashes (SIGSEGV) when it compiles",
             verdict(
-                "not reproducible here. Text and table of the first version disagree: 7 times against 1.4 times as fast "
-                "as KDE by PyKeOps. So do those of the second: 1.57 in the text, 1.4 in the table",
+                "not reproducible here. Text and table of the first version disagree: 7 times against 1.4 times as "
+                "fast as KDE by PyKeOps. So do those of the second: 1.57 in the text, 1.4 in the table",
                 if_=all("SIGSEGV" in reason for reason in compilers) and bool(compilers),
             ),
             (RUNTIME,),
@@ -217,8 +217,8 @@ def _million() -> list[Claim]:
         Claim(
             "SD-KDE of 1,048,576 points at 131,072 queries (second version)",
             "2.3 s",
-            f"Flash-SD-KDE {digits(flash)} ms, `sd_kde` {digits(ours)} ms; `sd_kde` of another mixture of eight normals, "
-            f"without pairs that cannot matter, {digits(mixture['median_ms'])} ms",
+            f"Flash-SD-KDE {digits(flash)} ms, `sd_kde` {digits(ours)} ms; `sd_kde` of another mixture of eight "
+            f"normals, without pairs that cannot matter, {digits(mixture['median_ms'])} ms",
             verdict("confirmed, on a faster GPU", if_=flash < 2300),
             (RUNTIME, MILLION),
         ),
@@ -264,8 +264,8 @@ def one_dimension() -> list[Claim]:
         Claim(
             "the 1-D program is bound by arithmetic",
             "utilisation of float32 in a picture",
-            f"with 262,144 points Flash-SD-KDE reaches {percent(part)} of the measured float32 rate, cukde with all pairs "
-            f"{percent(_utilised(pairs, n=262144, m=32768, d=1))}",
+            f"with 262,144 points Flash-SD-KDE reaches {percent(part)} of the measured float32 rate, cukde with all "
+            f"pairs {percent(_utilised(pairs, n=262144, m=32768, d=1))}",
             verdict("not reproducible: no number in the text", if_=part < 0.1),
             (UTILISATION,),
         ),

@@ -81,8 +81,8 @@ def kendall() -> list[Claim]:
         Claim(
             "all pairs of samples are compared: 4,950 pairs a block, 123,750 in all",
             "the work of the textbook program",
-            f"1,000 columns of 1,000 samples: that kernel takes {digits(theirs)} ms, `kendall_matrix` {digits(ours)} ms, "
-            "with signs as single bits on tensor cores",
+            f"1,000 columns of 1,000 samples: that kernel takes {digits(theirs)} ms, `kendall_matrix` {digits(ours)} "
+            "ms, with signs as single bits on tensor cores",
             verdict("confirmed: arithmetic, but not needed", if_=theirs > 100 * ours),
             (KENDALL,),
         ),
@@ -223,8 +223,8 @@ def convolution() -> list[Claim]:
         Claim(
             "a step of training is faster",
             f"{SOURCE_STEP_SPEEDUP}×",
-            f"{digits(step)}×; convolution is {percent(of_step)} of our naive step, and about {percent(implied)} of the "
-            "source's, by its two figures",
+            f"{digits(step)}×; convolution is {percent(of_step)} of our naive step, and about {percent(implied)} of "
+            "the source's, by its two figures",
             verdict("holds in part: in direction, not in size", if_=step > 2 * SOURCE_STEP_SPEEDUP),
             (KERNELS,),
         ),
@@ -276,7 +276,7 @@ def convolution() -> list[Claim]:
         Claim(
             "numerical differences from PyTorch are small",
             "a picture",
-            f"the warp-tiled stage differs from a float64 oracle by at most {power(worst)} of the sum of absolute terms",
+            f"error of the warp-tiled stage at most {power(worst)} of the sum of absolute terms, by a float64 oracle",
             verdict("confirmed", if_=worst < 1e-6),
             (KERNELS,),
         ),
@@ -303,6 +303,6 @@ def _steady() -> int:
 
 def _unmoved() -> str:
     return (
-        f"the gradient with respect to the weights takes longest in {_steady()} of {len(_cases())} cases (L2 hit rate, reductions, "
-        "throughput; four stages, 4 and 31 taps)"
+        f"the gradient with respect to the weights takes longest in {_steady()} of {len(_cases())} cases (L2 hit rate, "
+        "reductions, throughput; four stages, 4 and 31 taps)"
     )
