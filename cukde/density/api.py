@@ -355,9 +355,9 @@ def density_and_score(
     leave_one_out: bool = False,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> tuple[Array, Array]:
-    """Log density and its gradient, in the one pass that :func:`score` costs.
+    """Log density and its gradient, in a single pass, which costs as much as :func:`score`.
 
-    Parameters are those of :func:`kde`, and errors those of :func:`kde` and :func:`score`.
+    Parameters are those of :func:`kde`. Exceptions and accuracy are those of :func:`kde` and :func:`score`.
 
     Returns
     -------
@@ -401,26 +401,28 @@ def debias(
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
-    r"""Score-debiased data: each point moved by half a bandwidth squared along the score.
+    r"""Debias the data by their score: move each point by half a squared bandwidth along the score.
 
     .. math:: x_i + \frac{h^2}{2} s(x_i)
 
-    The score :math:`s` is that of the data at the data (Y = X), each point included in the sum at itself; for a
-    covariance H the step is H/2. With ``local_factors`` the step is half of another mean shift: see the notes.
+    The score :math:`s` is that of the data at the data (Y = X), with each point's own kernel; for a covariance H the
+    step is H/2. With ``local_factors`` the step is half of another mean shift: see the notes.
 
     Parameters
     ----------
     X : array_like, shape (n, d) or (n,)
         Data.
     h : float, array_like or str
-        Bandwidth of the density that will be taken of the result; forms as in :func:`kde`.
+        Bandwidth of the density that the result is meant for; forms as in :func:`kde`.
     score_bandwidth : float, array_like or str, optional
-        Bandwidth of the score, in the same forms; default ``h``. "cross_validate" is that of :func:`kde` here.
+        Bandwidth of the score, in the same forms; default ``h``. "cross_validate" means cross-validation of :func:`kde`
+        here.
     steps : int
-        How often the score is taken, at least 1: again of the points that it has moved, see the notes.
-    own_point : bool
-        Whether a point counts in its own score. Without it few rows of many columns move as far as many would, see the
+        Number of steps, at least 1. Each further step uses the score of the points that the last one moved; see the
         notes.
+    own_point : bool
+        Whether a point's own kernel counts in its score. Without it, a few rows with many columns move as far as many
+        rows would; see the notes.
     weights, local_factors, rtol, precision, deterministic, check_finite, bounds, periods, nan_policy
         As in :func:`kde`. Rows that are left out are NaN in the result.
     out : array, shape of ``X``, optional
@@ -429,50 +431,52 @@ def debias(
     Returns
     -------
     array or frame, shape of ``X``
-        Within the bounds, and from 0 to the period: what moves over an end is reflected, or wrapped.
+        The moved points. They stay within bounds, and from 0 to the period: a point that moves over an end is reflected
+        or wrapped.
 
     Notes
     -----
-    Cost: one score pass of self-interaction (Y = X), n^2 exponentials. The result is rounded to its dtype;
-    :func:`sd_kde` keeps the moved points in float64, so that an offset costs no accuracy there.
+    Cost: one pass of the score with Y = X, n^2 exponentials. The result is rounded to its dtype; :func:`sd_kde` keeps
+    the moved points in float64, so an offset of the data costs no accuracy there.
 
-    Error of a point, in bandwidths, beside that rounding: 1e-5 in float32, 1e-12 in float64, times the mean distance of
-    the data that count. On a GPU in float32 without weights tensor cores take coordinates of 11 bits: there it is half
-    of 2^-12 times the distance of the farthest point from the mean, in bandwidths of the score (measured, half of
-    that).
+    The error of a point, in bandwidths and apart from that rounding, is 1e-5 in float32 and 1e-12 in float64, times the
+    mean distance of the data that count. On a GPU in float32 without weights, tensor cores use coordinates of 11 bits.
+    There the error is half of 2^-12 times the distance of the farthest point from the mean, in bandwidths of the score
+    (measured: half of that).
 
-    *Steps.* With :math:`s_k` the score of the points :math:`x^{(k)}`, by the same bandwidth, each step moves the data
-    themselves:
+    *Steps.* Each step moves the original data, by the score :math:`s_k` of the points :math:`x^{(k)}` with the same
+    bandwidth:
 
     .. math:: x^{(0)}_i = x_i, \qquad x^{(k+1)}_i = x_i + \frac{h^2}{2} s_k(x_i).
 
-    The points approach those whose own smoothed density has the score that moved them there. That score is less
-    smoothed than that of the data, whose steps are too short: on normal data the variance of the estimate is
-    :math:`1 + \frac54 h^4` after one step and :math:`1 + \frac14 h^4` after two or more (to order :math:`h^4`, in units
-    of that of the data), a fifth of the bias, for a variance that is larger by a tenth to a third. Each further step
-    costs a pass over all pairs, n^2 exponentials, each in full. :func:`sd_kde` says what it gains.
+    The score of the data is smoothed too much, so one step is too short; the score of moved points is less smoothed.
+    For normal data the estimated density has the variance :math:`1 + \frac54 h^4` after one step and :math:`1 + \frac14
+    h^4` after two or more, to order :math:`h^4` and in units of the variance of the data. The bias falls to a fifth,
+    and the sampling variance of the estimate rises by a tenth to a third. Each further step costs a pass over all
+    pairs, n^2 exponentials, each in full. :func:`sd_kde` says what it gains.
 
-    *Local factors.* With factors :math:`\lambda_j` a point moves by half of its mean shift to the kernels :math:`K_j`
-    of :func:`score`, without the factor :math:`1/\lambda_j^2` there,
+    *Local factors.* With factors :math:`\lambda_j`, a point moves by half of its mean shift with the kernels
+    :math:`K_j` of :func:`score`, but without the factor :math:`1/\lambda_j^2` there:
 
     .. math:: x_i + \frac{1}{2} \sum_j K_j(x_i) (x_j - x_i) \Big/ \sum_j K_j(x_i),
 
-    and by :math:`h^2 / h_s^2` times that where ``score_bandwidth`` is another :math:`h_s`. This cancels the leading
-    bias. For data of the density f the mean of the estimate is :math:`f + (h^2/2) \Delta(\lambda^2 f) + O(h^4)`, and
-    moving points by :math:`\delta` changes it by :math:`-\nabla \cdot (f \delta)`. Both cancel for
-    :math:`\delta = (h^2/2) \nabla(\lambda^2 f) / f`. The numerator above is :math:`h^2` times the gradient of
-    :math:`\sum_j \lambda_j^2 K_j`, the estimate of :math:`\lambda^2 f`, and the denominator that of f. Equal factors
-    give the formula at the top.
+    With a ``score_bandwidth`` :math:`h_s` the shift is multiplied by :math:`h^2 / h_s^2`. This cancels the leading
+    bias. For data of the density f, the mean of the estimate is :math:`f + (h^2/2) \Delta(\lambda^2 f) + O(h^4)`, and
+    moving points by :math:`\delta` changes it by :math:`-\nabla \cdot (f \delta)`. Both terms cancel for :math:`\delta
+    = (h^2/2) \nabla(\lambda^2 f) / f`. The numerator above is :math:`h^2` times the gradient of :math:`\sum_j
+    \lambda_j^2 K_j`, the estimate of :math:`\lambda^2 f`, and the denominator that of f. Equal factors give the formula
+    at the top.
 
-    With factors of Abramson's square-root law by f itself :math:`\lambda^2 f` is constant: there is nothing to cancel,
-    and points hardly move. Weaker factors, such as those by a smooth pilot or of ``alpha`` below 1/2, and those of
-    another shape leave a bias of order :math:`h^2`, which the shift removes.
-    *Own point.* A point's own kernel holds it back: where few others are near, as they are in many dimensions, the
-    score is hardly one of the density. With ``own_point=False`` the sums at :math:`x_i` leave out point i, which in
-    further steps is the one that has moved. The mean shift :math:`m = h s` of a point without neighbours would then
-    lead to the nearest, however far. Here it is :math:`m\, d / \max(d, |m|^2)`, so that such a point stays: the score
-    of a density that is smoothed by h has :math:`E|h s|^2 \le d`. It costs the same pass, and where own terms were more
-    than half of the sums another.
+    With factors by Abramson's square-root law of f itself, :math:`\lambda^2 f` is constant: there is nothing to cancel,
+    and points hardly move. Other factors, such as those from a smooth pilot or with ``alpha`` below 1/2, leave a bias
+    of order :math:`h^2`, which the shift removes.
+
+    *Own point.* A point's own kernel holds it back. Where few others are near, as in many dimensions, the score then
+    hardly depends on the density. With ``own_point=False`` the sums at :math:`x_i` leave out point i (in further steps,
+    the moved one). The mean shift :math:`m = h s` of a point without neighbours would then lead to the nearest point,
+    however far. It is therefore reduced to :math:`m\, d / \max(d, |m|^2)`, so that such a point stays; the score of a
+    density smoothed by h has :math:`E|h s|^2 \le d`. This costs the same pass, and a second one where own terms were
+    more than half of the sums.
 
     References
     ----------

@@ -267,7 +267,7 @@ def kendall_matrix(
 @declare(cost.concordance, cost.of_columns)
 @public_call(_with_names)
 def concordance(A: ArrayLike, B: ArrayLike | None = None) -> Concordance:
-    """Counts of concordant, discordant and tied pairs of samples for all pairs of columns of A, or of A with B.
+    """Count concordant, discordant and tied pairs of samples, for all pairs of columns of A, or of A with B.
 
     Parameters
     ----------
@@ -278,9 +278,10 @@ def concordance(A: ArrayLike, B: ArrayLike | None = None) -> Concordance:
     Returns
     -------
     Concordance
-        A tuple ``(concordant, discordant, tied_x, tied_y, tied_both)`` of int64 arrays of shape (p, q): pairs of
-        samples in the same order in both columns, in opposite order, equal in the column of A alone, in that of B
-        alone, and in both. They add up to n (n - 1) / 2. Of frames they are frames, as in :func:`kendall_matrix`.
+        A tuple ``(concordant, discordant, tied_x, tied_y, tied_both)`` of int64 arrays of shape (p, q), or (p, p)
+        without ``B``. They count the pairs of samples that have the same order in both columns, that have opposite
+        orders, that are equal only in the column of A, only in that of B, and in both. They add up to n (n - 1) / 2.
+        For frames they are frames, as in :func:`kendall_matrix`.
 
     Raises
     ------
@@ -288,11 +289,11 @@ def concordance(A: ArrayLike, B: ArrayLike | None = None) -> Concordance:
         For ``B`` on the GPU beside ``A`` on the CPU, and for columns of frames that do not hold real numbers.
     ValueError
         For anything but two dimensions of real numbers, masked entries, ``B`` and ``A`` with different numbers of rows,
-        and NaN, which has no place in an order: drop those rows, or leave them to :func:`kendall_matrix`.
+        and NaN, which has no place in an order: drop those rows, or use ``nan_policy`` of :func:`kendall_matrix`.
 
     Notes
     -----
-    Exact. The cost is that of :func:`kendall_matrix`, and the host also waits for the GPU's search for NaN.
+    Counts are exact. The cost is that of :func:`kendall_matrix`; the host also waits for the GPU's search for NaN.
 
     References
     ----------
