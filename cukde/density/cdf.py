@@ -111,24 +111,24 @@ def log_cdf(
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
-    r"""Logarithm of :func:`cdf`, with all of its digits in both tails.
+    r"""Logarithm of :func:`cdf`, accurate in both tails.
 
-    Where :math:`\hat F(y)` is at least 1/2 it is :math:`\log(1 - \hat S(y))` with
-    :math:`\hat S(y) = \sum_j w_j \Phi((x_j - y) / h)`, the mass above the query, summed by itself.
+    If :math:`\hat F(y)` is at least 1/2, the result is :math:`\log(1 - \hat S(y))`, where
+    :math:`\hat S(y) = \sum_j w_j \Phi((x_j - y) / h)`, the mass above the query, is a sum of its own.
 
     Parameters are those of :func:`cdf`.
 
     Returns
     -------
     array, shape (m,)
-        At most 0. Finite for any finite query within the range of the dtype; to the right it rises to -0.0 where
+        At most 0, and finite for any finite query within the range of the dtype. To the right it rises to -0.0 where
         :math:`\hat S` is below the smallest number of the dtype.
 
     Notes
     -----
-    Worst error 1e-6 in float32 and 1e-12 in float64 beside the rounding of the result: absolute below log 1/2, where it
-    is that relative to the distribution function; above, relative to the logarithm, twice as much at most
-    (``tests/density/test_cdf.py``). For the mass above a query write ``log_cdf(-X, -Y, h)``.
+    The error, apart from the rounding of the result, is at most 1e-6 in float32 and 1e-12 in float64. It is absolute
+    below log 1/2, which means relative to the distribution function. Above, the error is relative to the logarithm and
+    at most twice as large (``tests/density/test_cdf.py``). For the mass above a query use ``log_cdf(-X, -Y, h)``.
 
     Cost: twice that of :func:`cdf`.
 
