@@ -312,22 +312,22 @@ def score(
     Returns
     -------
     array or frame, shape of ``Y``
-        In units of 1/length. It stays finite far from the data, where it points to the nearest of them. NaN outside
-        the bounds; at an end it is 0 across it.
+        In units of 1/length. It is finite also far from the data, where it points to the nearest of them. It is NaN
+        outside the bounds; at a bound the component in that column is 0.
 
     Notes
     -----
-    Cost: that of :func:`kde` and another 2 d n m flops. The error is at most the density's relative error times r/h, in
-    units of 1/h, with r the distance over which the sum reaches; ``rtol`` is part of that error. The first source's
-    formula carries a surplus 1/h, which is left out here.
+    Cost: that of :func:`kde` and another 2 d n m flops. The error, in units of 1/h, is at most the density's relative
+    error times r/h, where r is the largest distance of points that contribute; ``rtol`` is part of that error. A
+    published formula of this score has a surplus factor 1/h, which is left out here.
 
-    With ``local_factors`` :math:`\lambda_j` it is the gradient of that density's logarithm,
+    With ``local_factors`` :math:`\lambda_j` the score is the gradient of the logarithm of the density with factors:
 
     .. math:: s(y) = \sum_j K_j (x_j - y) / (\lambda_j^2 h^2) \Big/ \sum_j K_j,
         \qquad K_j = w_j \lambda_j^{-d} \exp(-|y - x_j|^2 / (2 \lambda_j^2 h^2)),
 
-    in one pass, and its error is the density's times the mean of :math:`r_j / (\lambda_j^2 h)`, in units of 1/h
-    (``tests/density/test_local_scores.py``).
+    It takes one pass. Its error, in units of 1/h, is the density's relative error times the mean of
+    :math:`r_j / (\lambda_j^2 h)` (``tests/density/test_local_scores.py``).
 
     Examples
     --------
@@ -606,18 +606,18 @@ def sd_kde(
 ) -> Array:
     """Score-debiased density estimate: :func:`kde` of the data moved by :func:`debias`.
 
-    A density (non-negative, integrates to 1) whose bias is of order h^4 where :func:`kde` has h^2.
+    The result is a density (not negative, with integral 1). Its bias is of order h^4, that of :func:`kde` of order h^2.
 
     Parameters
     ----------
     score_bandwidth : float, array_like or str, optional
         Bandwidth of the score, as in :func:`debias`; default ``h``.
     steps : int
-        How often points move, as in :func:`debias`; a wider bandwidth goes with more, see the notes.
+        Number of steps that move the points, as in :func:`debias`. More steps need a wider bandwidth; see the notes.
     own_point : bool
-        Whether a point counts in its own score, as in :func:`debias`; see the notes.
+        Whether a point's own kernel counts in its score, as in :func:`debias`; see the notes.
     X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods, nan_policy, out
-        As in :func:`kde`. :func:`cukde.bandwidth.sd` has the matching reference rule for ``h``.
+        As in :func:`kde`. :func:`cukde.bandwidth.sd` is the matching reference rule for ``h``.
 
     Returns
     -------
@@ -628,30 +628,31 @@ def sd_kde(
     Cost: n^2 + n m exponentials, and n^2 for each step after the first. In float32 at d = 16 the density is accurate to
     3e-4.
 
-    Both halves take ``rtol``: what it leaves out of the score moves the points, and that loss comes on top of what it
-    leaves out of their density.
+    Both the score and the density leave out pairs by ``rtol``. The error of the score moves the points, and so adds to
+    the error of their density.
 
-    *Steps.* The second step leaves a fifth of the bias, and a third gains a little more. Bandwidths are wider:
-    :func:`cukde.bandwidth.sd` takes ``steps``, and ``h="sd"`` has those of the call. With the best bandwidth of each,
-    two steps have 0.66 to 0.93 times the squared error of one, and three 0.59 to 0.92, for 1,000 rows of a normal, of
-    two normals and of Student's t in 1 to 8 dimensions. Held-out rows gain in the mean on each of 21 sets, little in
-    one dimension (0.0003 nats a row of a normal), 0.01 to 0.02 in 4, and 0.02 to 0.06 in 8. In 16 dimensions the
-    squared error falls by less than 1% (``sd_steps.json``).
+    *Steps.* The second step leaves a fifth of the bias, and a third gains a little more. Bandwidths are then wider:
+    :func:`cukde.bandwidth.sd` takes ``steps``, and ``h="sd"`` uses those of the call. With the best bandwidth of each,
+    two steps have 0.66 to 0.93 times the squared error of one, and three steps 0.59 to 0.92 times, for 1,000 rows of a
+    normal distribution, a mixture of two and Student's t in 1 to 8 dimensions. The mean log density of held-out rows
+    rises on each of 21 sets: little in one dimension (0.0003 nats a row for a normal distribution), by 0.01 to 0.02 in
+    4, and by 0.02 to 0.06 in 8. In 16 dimensions the squared error falls by less than 1% (``sd_steps.json``).
 
-    *Own point.* Without it the squared error of such rows in 8 and 16 dimensions is 0.54 to 0.80 times as large, with
-    one step, and held-out rows of a normal gain 0.1 and 0.8 nats. Up to 4 dimensions there is little to gain. Heavy
-    tails lose: held-out rows of Student's t in 2 to 8 dimensions 0.004 to 0.03 nats. The same bandwidths serve.
+    *Own point.* With ``own_point=False`` and one step the squared error of such rows in 8 and 16 dimensions is 0.54 to
+    0.80 times as large, and held-out rows of a normal distribution gain 0.1 and 0.8 nats. Up to 4 dimensions there is
+    little to gain. With heavy tails it loses: 0.004 to 0.03 nats for held-out rows of Student's t in 2 to 8 dimensions.
+    The same bandwidths suit both.
 
-    With ``leave_one_out`` the density at a row leaves out the kernel of that row, which has moved. The others have
-    moved by the score of all data.
+    With ``leave_one_out`` the density at a row leaves out the row's own moved kernel. The others have moved by the
+    score of all data.
 
-    With ``local_factors`` moved points keep their factors. This gains where factors are weaker than Abramson's law by
-    the true density, as those by a pilot are, or of another shape, see :func:`debias`: for 300 points from Student's t
-    with 3 degrees of freedom the squared error is 0.6 of that of :func:`kde` with factors
+    With ``local_factors`` moved points keep their factors. Debiasing gains if the factors are weaker than Abramson's
+    law of the true density, as those from a pilot density are, or have another shape; see :func:`debias`. For 300
+    points from Student's t with 3 degrees of freedom the squared error is 0.6 times that of :func:`kde` with factors
     (``tests/density/test_local_scores.py``).
 
-    With ``bounds`` or ``periods`` both the score and the density are those of the domain. At an end every reflected
-    estimate is flat, and the score 0 across it: where the density itself is not flat there, a bias of order h remains.
+    With ``bounds`` or ``periods`` both the score and the density are those of the domain. At a bound every reflected
+    estimate is flat, so the score across it is 0. If the true density is not flat there, a bias of order h remains.
 
     References
     ----------
