@@ -86,7 +86,7 @@ def _sixteen() -> list[Claim]:
         Claim(
             "SD-KDE has substantially less MISE than KDE, 3,000 to 1,000,000 points",
             "a picture",
-            f"MISE over KDE's: {_both(lambda bandwidth: span(sd[bandwidth]))}",
+            f"MISE divided by that of KDE: {_both(lambda bandwidth: span(sd[bandwidth]))}",
             verdict("refuted with these bandwidths: less, not substantially", if_=min(map(min, sd.values())) > 0.8),
             (STUDY,),
         ),
@@ -103,8 +103,8 @@ def _sixteen() -> list[Claim]:
         Claim(
             "SD-KDE has the least MIAE",
             "a picture",
-            f"the least {_both(lambda bandwidth: _won('sd_kde', bandwidth, 'miae'))}. By the rules all have more than "
-            "the estimate that is 0 everywhere, whose MIAE is 1",
+            f"the least {_both(lambda bandwidth: _won('sd_kde', bandwidth, 'miae'))}. By the rules all are worse than "
+            "the estimate 0, whose MIAE is 1",
             verdict(
                 "holds in part: by the rules",
                 if_=set(_winners(_RULE, "miae").values()) == {"sd_kde"} != set(_winners(_BEST, "miae").values())
@@ -113,9 +113,9 @@ def _sixteen() -> list[Claim]:
             (STUDY,),
         ),
         Claim(
-            "both errors fall with n, but for a kink of Laplace's MIAE",
+            "both errors fall with n, except for a kink in Laplace's MIAE",
             "a picture",
-            "by the rules all fall at every step, and there is no kink; at the best bandwidths Laplace's MIAE goes "
+            "by the rules all fall at every step, without a kink; at the best bandwidths Laplace's MIAE is "
             f"{', '.join(digits(value) for value in kinks)}",
             verdict(
                 "holds in part: a kink at the best bandwidths",
@@ -126,7 +126,7 @@ def _sixteen() -> list[Claim]:
         Claim(
             "Laplace's negative values are small",
             "in its logs",
-            "integrated negative mass, of a whole of 1, in 16 dimensions "
+            "integral of the negative part, where the whole density integrates to 1: in 16 dimensions "
             f"{_both(lambda bandwidth: span(_negative(bandwidth)))}; in one dimension at most {digits(line)}",
             verdict(
                 "refuted in 16 dimensions, confirmed in one",
@@ -185,16 +185,16 @@ def _fusion() -> list[Claim]:
         Claim(
             "errors of the fused and the unfused Laplace correction are the same curve",
             "a picture",
-            f"MISE in 16 dimensions differs by at most {power(_apart())} of itself",
+            f"in 16 dimensions their MISE differs by at most {power(_apart())}, relatively",
             verdict("confirmed", if_=_apart() < 1e-4),
             (STUDY,),
         ),
         Claim(
             "the fused Laplace kernel is faster than two passes at every size, one dimension",
             "a picture",
-            f"no record in one dimension; in 16, of 1,000,000 points two passes of `kernel_sum` take "
-            f"{digits(times)}× the time, and of 65,536 two passes over the same pairs {digits(passes / fused)}× "
-            f"({digits(passes)} and {digits(fused)} ms)",
+            f"no record in one dimension. In 16 dimensions two passes take more time: {digits(times)}× with 1,000,000 "
+            f"points (passes of `kernel_sum`), {digits(passes / fused)}× with 65,536 (passes over the same pairs, "
+            f"{digits(passes)} and {digits(fused)} ms)",
             verdict(f"holds in part: in 16 dimensions; in one {unmeasured(2)}", if_=times > 1 and passes > fused),
             (STUDY, ABLATION),
         ),
@@ -271,8 +271,8 @@ def sd_kde() -> list[Claim]:
         Claim(
             "the bias is of order h^4, that of KDE of order h^2",
             "theory, with the exact score",
-            "powers of h in 1, 2 and 4 dimensions, with the score of the data in the limit of many rows: "
-            f"{_powers('sd')}, of KDE {_powers('kde')}",
+            "powers of h in 1, 2 and 4 dimensions, with the score estimated from the data, in the limit of many rows: "
+            f"{_powers('sd')} for SD-KDE, {_powers('kde')} for KDE",
             verdict(
                 "confirmed",
                 if_=all(abs(row["slope"] - row["theory"]) < 0.1 for row in _orders("sd") + _orders("kde")),
@@ -282,8 +282,8 @@ def sd_kde() -> list[Claim]:
         Claim(
             "MISE falls as n^(-8/(d+8)), that of KDE as n^(-4/(d+4)): n^-0.89 and n^-0.80 in one dimension",
             "theory, with the exact score",
-            "slopes from 1,000 to 10,000,000 points of two normals, with the score of the data: at the best "
-            f"bandwidths {_slopes(_BEST)}; by the rules {_slopes('rule')}",
+            "slopes from 1,000 to 10,000,000 points of a mixture of two normals, with the score estimated from the "
+            f"data: at the best bandwidths {_slopes(_BEST)}; by the rules {_slopes('rule')}",
             verdict(
                 "confirmed at the best bandwidths; not so by the rules",
                 if_=_slope("sd_kde", _BEST)["slope_mise"] < _slope("kde", _BEST)["slope_mise"] - 0.05
@@ -294,9 +294,9 @@ def sd_kde() -> list[Claim]:
         Claim(
             "significantly less MISE than KDE by Silverman's rule, one dimension",
             "pictures",
-            f"the two normals, 1,000,000 points: {digits(rule)}× KDE's by the rules, {digits(best)}× at the best "
-            f"bandwidths of both, {digits(against)}× where KDE alone has its rule. On known densities of 100 and 1,000 "
-            f"points lower on {_known(1, own)} by `sd`, on {_known(1, squares)} by least squares",
+            f"1,000,000 points of the two normals: {digits(rule)}× KDE's MISE by the rules, {digits(best)}× at the "
+            f"best bandwidths of both, {digits(against)}× if only KDE uses its rule. With 100 and 1,000 points of "
+            f"known densities the error is lower on {_known(1, own)} by `sd`, on {_known(1, squares)} by least squares",
             verdict(
                 "holds in part: with a bandwidth chosen by the data",
                 if_=best < 1 < rule and all(_lower(1, squares)) is False,
@@ -306,15 +306,15 @@ def sd_kde() -> list[Claim]:
         Claim(
             "the same in two dimensions",
             "pictures",
-            f"lower on {_known(2, own)} known densities by `sd`, on {_known(2, squares)} by least squares",
+            f"the error is lower on {_known(2, own)} known densities by `sd`, on {_known(2, squares)} by least squares",
             verdict("holds in part", if_=0.5 < statistics.mean(_lower(2, squares)) <= 1),
             (KNOWN,),
         ),
         Claim(
             "it helps on data that are not synthetic",
             "digits of MNIST, with a score by a trained network",
-            f"held-out rows are likelier than by KDE on {sum(won)} of {len(won)} sets, real and synthetic, with "
-            "likelihood bandwidths and the score of the data; images with a network's score are not measured",
+            f"held-out rows are more likely than by KDE on {sum(won)} of {len(won)} sets, real and synthetic, with "
+            "likelihood bandwidths and the score estimated from the data; images with a network's score are not",
             verdict("holds in part: gains are small", if_=len(won) / 2 < sum(won) < len(won)),
             (HELD_OUT,),
         ),
