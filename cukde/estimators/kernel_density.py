@@ -42,11 +42,15 @@ _NEGATIVE = (
     'rows out by score_samples, or take method="kde" or "sd"'
 )
 _MASS = ("mass_", "mass_error_")
+_CENTRES = ("_method", "_steps", "_own_point")  # parameters of the fit that its centres depend on
 _FITTED = (
-    *(*_ARRAYS, *_FLAGS, *_MASS, "bandwidth_", "n_features_in_", "feature_names_in_", "_dtype", "_method", "_ends"),
+    *(*_ARRAYS, *_FLAGS, *_MASS, "bandwidth_", "n_features_in_", "feature_names_in_", "_dtype", "_ends", *_CENTRES),
 )
-# What an estimator that was pickled before there was such a thing has of it.
-_LATER: dict[str, Any] = {"bounds": None, "periods": None, "_ends": None}
+# What an estimator that was pickled or saved before there was such a thing has of it.
+_LATER: dict[str, Any] = {
+    **{"bounds": None, "periods": None, "_ends": None},
+    **{"steps": 1, "own_point": True, "_steps": 1, "_own_point": True},
+}
 
 
 @public_in("cukde")
@@ -177,6 +181,8 @@ class KernelDensity(BaseEstimator):
         device: str = "auto",
         bounds: Any = None,
         periods: Any = None,
+        steps: int = 1,
+        own_point: bool = True,
     ) -> None:
         self.bandwidth = bandwidth
         self.algorithm = algorithm
@@ -192,6 +198,8 @@ class KernelDensity(BaseEstimator):
         self.device = device
         self.bounds = bounds
         self.periods = periods
+        self.steps = steps
+        self.own_point = own_point
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> KernelDensity:
         """Fit the estimator to the data: copy them, debias them for method "sd", and find the mass for "positive".
@@ -217,10 +225,10 @@ class KernelDensity(BaseEstimator):
             is a Dask collection.
         ValueError
             For an unknown kernel, metric, method, device, precision or rule; a kernel or metric that the method does
-            not support, or a metric other than the euclidean on the GPU; bounds and periods that do not fit; data that
-            are not two-dimensional, empty, not finite or outside their bounds; weights that are negative, not finite,
-            all zero or of another length; a bandwidth that is not positive (definite); and a single row with method
-            "sd" or a rule.
+            not support, ``steps`` or ``own_point`` beside a method that moves no points, or a metric other than the
+            euclidean on the GPU; bounds and periods that do not fit; data that are not two-dimensional, empty, not
+            finite or outside their bounds; weights that are negative, not finite, all zero or of another length; a
+            bandwidth that is not positive (definite); and a single row with method "sd" or a rule.
         RuntimeError
             For ``device="gpu"`` if no GPU works.
         """
@@ -235,7 +243,8 @@ class KernelDensity(BaseEstimator):
         self.points_, self.bandwidth_, self.sample_weight_, dtype, domain = fitted
         self._ends = None if domain is None else np.stack(domain)
         self._dtype = dtype.name
-        self._method = self.method
+        for name in _CENTRES:
+            setattr(self, name, getattr(self, name[1:]))
         for name in _MASS:
             self.__dict__.pop(name, None)
         self._on_gpu = backend.name == "gpu"
@@ -508,7 +517,7 @@ class KernelDensity(BaseEstimator):
                 outside = backend.asnumpy(domain.outside(a, backend.xp).sum(axis=0))
                 domains_check.inside(outside, len(a), domain.low, domain.high)
             weights = None if sample_weight is None else check.weights(self._moved(sample_weight), len(a), backend)
-            width = bandwidths.of_data(self.bandwidth, a, weights, self.method, **ends)
+            width = bandwidths.of_data(self.bandwidth, a, weights, self.method, self.steps, **ends)
             h = check.fit(parameters | {"bandwidth": width}, metric, a[:1], len(a))
             check.beside_domain(h, domain)
             dtype = density_check.result_dtype(a)
@@ -552,7 +561,7 @@ class KernelDensity(BaseEstimator):
         """Return the backend of the fitted arrays; check that the queries can be moved there."""
         if not hasattr(self, "points_"):
             check_is_fitted(self, "points_")
-        check.same_method(self._method, self.method)
+        check.same_centres({name[1:]: (getattr(self, name), getattr(self, name[1:])) for name in _CENTRES})
         if self._on_gpu:
             return dispatch.backend(meta(self.points_))
         if self.device != "cpu":
@@ -572,9 +581,9 @@ class KernelDensity(BaseEstimator):
         """Return the data debiased as in :func:`cukde.sd_kde`, in float64, so that an offset costs no accuracy."""
         ends = {} if domain is None else domain.arguments
         problem, _ = prepare(points, None, h, weights=weights, precision=self.precision, **ends)
-        estimate = score_problem(problem, None)
+        estimate = score_problem(problem, None, own_point=self.own_point)
         with problem.device:
-            moved = problem.moved(estimate)
+            moved = problem.moved(estimate, self.steps)
             return moved if domain is None else domain.restored(moved, problem.xp)
 
     def _mass(self, backend: ModuleType) -> tuple[Any, Any]:
@@ -756,8 +765,10 @@ def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
     if isinstance(fitted["bandwidth_"], str):
         raise ValueError("bandwidth_ is no number")
     check.bandwidth(fitted["bandwidth_"], n, d, metric)
-    check.same_method(fitted["_method"], estimator.method)
-    ends = fitted.setdefault("_ends", None)  # files that are older have none
+    for name in ("_ends", *_CENTRES[1:]):
+        fitted.setdefault(name, _LATER[name])
+    check.same_centres({name[1:]: (fitted[name], getattr(estimator, name[1:])) for name in _CENTRES})
+    ends = fitted["_ends"]
     if ends is not None:
         check.ends(ends, fitted["bandwidth_"], d)
     if estimator.method == "positive":
