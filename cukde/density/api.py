@@ -242,10 +242,11 @@ def kde(
 
     Small members are summed in one pass over all of them, by squared differences; larger ones one after the other
     within the call. Members are small if n m (4 + d) is at most 1.7e7 on the CPU and 1.1e9 on a GPU (a quarter of that
-    in double precision), with at most 64 dimensions and 16,384 b / (4 + d) rows. Compared with a loop of calls, 512
-    densities of n = 1,000, m = 256 and d = 4 are 3.3 (float64) to 4.2 times (float32) as fast on two cores, and 97 to
-    119 times on an H200. With n = 100 and m = 10 they are 67 to 98 and 112 to 126 times as fast
-    (``benchmarks/density/bench_stacks.py``).
+    in double precision), with at most 64 dimensions and 16,384 b / (4 + d) rows.
+
+    Compared with a loop of calls, 512 densities of n = 1,000, m = 256 and d = 4 are 3.3 (float64) to 4.2 times
+    (float32) as fast on two cores, and 97 to 119 times on an H200. With n = 100 and m = 10 they are 67 to 98 and 112 to
+    126 times as fast (``benchmarks/density/bench_stacks.py``).
 
     References
     ----------
@@ -634,9 +635,11 @@ def sd_kde(
     *Steps.* The second step leaves a fifth of the bias, and a third gains a little more. Bandwidths are then wider:
     :func:`cukde.bandwidth.sd` takes ``steps``, and ``h="sd"`` uses those of the call. With the best bandwidth of each,
     two steps have 0.66 to 0.93 times the squared error of one, and three steps 0.59 to 0.92 times, for 1,000 rows of a
-    normal distribution, a mixture of two and Student's t in 1 to 8 dimensions. The mean log density of held-out rows
-    rises on each of 21 sets: little in one dimension (0.0003 nats a row for a normal distribution), by 0.01 to 0.02 in
-    4, and by 0.02 to 0.06 in 8. In 16 dimensions the squared error falls by less than 1% (``sd_steps.json``).
+    normal distribution, a mixture of two and Student's t in 1 to 8 dimensions.
+
+    The mean log density of held-out rows rises on each of 21 sets: little in one dimension (0.0003 nats a row for a
+    normal distribution), by 0.01 to 0.02 in 4, and by 0.02 to 0.06 in 8. In 16 dimensions the squared error falls by
+    less than 1% (``sd_steps.json``).
 
     *Own point.* With ``own_point=False`` and one step the squared error of such rows in 8 and 16 dimensions is 0.54 to
     0.80 times as large, and held-out rows of a normal distribution gain 0.1 and 0.8 nats. Up to 4 dimensions there is
