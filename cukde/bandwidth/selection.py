@@ -58,7 +58,7 @@ CANDIDATES = {
 
 @public_in("cukde.bandwidth")
 class Selection(NamedTuple):
-    """What :func:`cukde.bandwidth.select` found: see there."""
+    """The result of :func:`cukde.bandwidth.select`: see there."""
 
     method: str
     bandwidth: np.ndarray
@@ -69,7 +69,7 @@ class Selection(NamedTuple):
     scores: np.ndarray
 
     def density(self, X: ArrayLike, Y: ArrayLike, **options: Any) -> Array:
-        """Make the call: the density of the data ``X`` at ``Y``, with options of :func:`cukde.kde` such as ``log``."""
+        """Compute the density of the data ``X`` at ``Y``, with options of :func:`cukde.kde` such as ``log``."""
         out: Array = CANDIDATES[self.method].density(X, Y, self.bandwidth, **options)
         return out
 

@@ -68,11 +68,10 @@ def kde(
         Queries, in the units of ``X``. (m,) only for d = 1. No queries give an empty result.
     h : float, array_like, mapping or str
         Bandwidth, in the units of ``X``: a positive standard deviation, one for each column in shape (d,) or in a
-        mapping from the names of the columns, or a covariance of shape (d, d). A GPU array is copied to the host.
-
-        Also the name of a rule of :mod:`cukde.bandwidth`, which is applied to ``X`` and ``weights``, with ``bounds``
-        and ``periods`` if given: "scott", "silverman", "sd", "laplace", "positive", "isj" or "cross_validate" (for this
-        function's density), and "scott_covariance" or "silverman_covariance". Rules do not take Dask arrays.
+        mapping from the names of the columns, or a covariance of shape (d, d). A GPU array is copied to the host. It
+        may also be the name of a rule of :mod:`cukde.bandwidth`, which is applied to ``X``, ``weights``, ``bounds`` and
+        ``periods``: "scott", "silverman", "sd", "laplace", "positive", "isj" or "cross_validate" (for this function's
+        density), and "scott_covariance" or "silverman_covariance". Rules do not take Dask arrays.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
     local_factors : array_like, shape (n,), optional

@@ -27,7 +27,7 @@ _passes = partial(dispatch.passes, "cukde.kendall")
 
 @public_in("cukde")
 class Concordance(NamedTuple):
-    """Counts of pairs of samples for each pair of columns, int64. The five counts add up to n (n - 1) / 2."""
+    """Counts of pairs of samples for each pair of columns, int64; the five counts add up to n (n - 1) / 2."""
 
     concordant: Array  # (p, q): in the same order in both columns
     discordant: Array  # (p, q): in opposite order
