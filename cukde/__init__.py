@@ -1,7 +1,7 @@
 """Kernel density estimation, its bias-reduced forms, the score, Kendall's tau, piecewise polynomials and convolution.
 
-Functions compute on the CPU for NumPy arrays and on the GPU for CuPy arrays. Most of them also take Dask arrays and data
-frames. :mod:`cukde.perf` explains how long a call takes.
+Functions compute on the CPU for NumPy arrays and on the GPU for CuPy arrays. Most also take Dask arrays and frames.
+:mod:`cukde.perf` explains how long a call takes.
 """
 
 import importlib

@@ -67,7 +67,7 @@ def scott(
     Raises
     ------
     TypeError
-        For complex, string or object data, and for ``weights`` on the GPU beside ``X`` on the CPU.
+        For complex, string or object data, and for ``weights`` on the GPU with ``X`` on the CPU.
     ValueError
         For shapes that do not fit, fewer than two rows, weights that leave a single row, a constant column, NaN or
         infinity, negative or all-zero weights, bounds and periods that do not fit, data outside their bounds; and with

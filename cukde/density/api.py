@@ -124,7 +124,7 @@ def kde(
     Raises
     ------
     TypeError
-        For complex, string or object data, and for ``Y`` on the GPU beside ``X`` on the CPU.
+        For complex, string or object data, and for ``Y`` on the GPU with ``X`` on the CPU.
     ValueError
         For shapes that do not fit, no data, NaN or infinity, a bandwidth that is not positive (definite), negative or
         all-zero weights, local factors out of their range, an unknown precision, a tolerance that is not from 0 to 0.1,

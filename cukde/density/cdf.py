@@ -61,7 +61,7 @@ def cdf(
     Raises
     ------
     TypeError
-        For complex, string or object data, for Dask collections, and for ``Y`` on the GPU beside ``X`` on the CPU.
+        For complex, string or object data, for Dask collections, and for ``Y`` on the GPU with ``X`` on the CPU.
     ValueError
         For data of several columns, shapes that do not fit, no data, NaN or infinity, a bandwidth that is not positive,
         negative or all-zero weights, and an unknown precision.

@@ -211,7 +211,7 @@ class KernelDensity(BaseEstimator):
         Raises
         ------
         TypeError
-            For data that are not real numbers, for weights on the GPU beside data on the CPU, and for a bandwidth that
+            For data that are not real numbers, for weights on the GPU with data on the CPU, and for a bandwidth that
             is a Dask collection.
         ValueError
             For an unknown kernel, metric, method, device, precision or rule; a kernel or metric that the method does

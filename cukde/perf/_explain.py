@@ -169,7 +169,7 @@ class Explanation:
 
     @property
     def binds(self) -> str:
-        """What takes the longest by the model: a unit, "latency" or "launch"."""
+        """What limits the time by the model: a unit, "latency" or "launch"."""
         return self.prediction.binds
 
     @property
@@ -194,7 +194,7 @@ class Explanation:
 
     @property
     def verdict(self) -> str:
-        """What binds, how near the call comes to it, and whether the model agrees, in sentences."""
+        """Sentences that say what binds, how near the call comes to it, and whether the model agrees."""
         reached = f"the call reaches {self.percent_of_bound:.0f}% of that bound"
         rate = next((rate for rate in self.rates if rate.unit == self.binds), None)
         if rate is not None:
@@ -273,8 +273,8 @@ def explain(
 
     See Also
     --------
-    sensitivity : How the verdict depends on the model's assumptions.
-    roofline : Several calls beside the peaks of the processor.
+    sensitivity : How the verdict depends on the model's assumptions. roofline : Compare several calls with the peaks of
+    the processor.
 
     Notes
     -----

@@ -29,7 +29,7 @@ def measure_peaks(backend: str | None = None) -> Peaks:
 
     On the CPU all threads together run
 
-    - a copy, and matrix products by NumPy, one for each thread, which also stand for multiply-adds;
+    - a copy, and matrix products by NumPy, one for each thread, which also give the rate of multiply-adds;
     - the library's powers of 2 in float32 and float64;
     - walks through numbers, one at a time (``scalar``: a step counts as one comparison and two additions);
     - the distribution of work to all threads, as a launch.

@@ -31,7 +31,7 @@ class RooflinePoint:
     seconds : float
         As measured.
     binds : str
-        What takes the longest by the model: a unit, "latency" or "launch".
+        What limits the time by the model: a unit, "latency" or "launch".
     unit : str
         The unit whose operations the point counts: the one that binds, if it computes; else the unit that computes the
         longest; that of ``slope`` if none computes.

@@ -75,7 +75,7 @@ def pwpa(
         of another shape or that overlaps, and knots or coefficients out of the range of the dtype of x.
     TypeError
         For arrays that do not hold real numbers of at most 64 bits, an ``out`` that is not an array of the kind of x,
-        and coefficients or knots on the GPU beside x on the CPU.
+        and coefficients or knots on the GPU with x on the CPU.
 
     See Also
     --------
