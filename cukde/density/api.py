@@ -315,6 +315,11 @@ def score(
         In units of 1/length. It is finite also far from the data, where it points to the nearest of them. It is NaN
         outside the bounds; at a bound the component in that column is 0.
 
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`kde`.
+
     Notes
     -----
     Cost: that of :func:`kde` and another 2 d n m flops. The error, in units of 1/h, is at most the density's relative
@@ -370,7 +375,9 @@ def density_and_score(
     Returns
     -------
     log_density : array, shape (m,)
+        In units of log(1/volume).
     gradient : array, shape of ``Y``
+        In units of 1/length.
 
     Examples
     --------
@@ -441,6 +448,12 @@ def debias(
     array or frame, shape of ``X``
         The moved points. They stay within bounds, and from 0 to the period: a point that moves over an end is reflected
         or wrapped.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`kde`, also for ``score_bandwidth``; for ``steps`` that is not an integer of at least 1; and for
+        ``own_point=False`` with a stack, or with fewer than two rows that have a weight.
 
     Notes
     -----
@@ -622,6 +635,12 @@ def sd_kde(
     Returns
     -------
     array, shape (m,)
+        Density in units of 1/volume (or its logarithm), as of :func:`kde`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`kde` and :func:`debias`.
 
     Notes
     -----
@@ -723,6 +742,12 @@ def laplace_kde(
     Returns
     -------
     array, shape (m,)
+        Density in units of 1/volume (or its logarithm), as of :func:`kde`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`kde`, and for an unknown ``negative``.
 
     Notes
     -----
@@ -795,7 +820,12 @@ def kernel_sum(
     Returns
     -------
     array, shape (m,) or (m, k)
-        Of dtype ``result_type(X, V, Y)``.
+        In the units of ``V``, of dtype ``result_type(X, V, Y)``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`kde`, also for ``V``; for ``V`` with another number of rows than ``X``, and for stacks.
 
     Notes
     -----

@@ -124,6 +124,11 @@ def log_cdf(
         At most 0, and finite for any finite query within the range of the dtype. To the right it rises to -0.0 where
         :math:`\hat S` is below the smallest number of the dtype.
 
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`cdf`.
+
     Notes
     -----
     The error, apart from the rounding of the result, is at most 1e-6 in float32 and 1e-12 in float64. It is absolute

@@ -184,7 +184,7 @@ class Explanation:
 
     @property
     def measured_over_predicted(self) -> float:
-        """Measured time over that of the better rule."""
+        """Measured time over that of the library's rule."""
         return self.seconds / self.prediction.seconds if self.prediction.seconds else math.inf
 
     @property
