@@ -67,7 +67,7 @@ def scott(
     Raises
     ------
     TypeError
-        For complex, string or object data, and for ``weights`` on the GPU beside ``X`` on the CPU.
+        For complex, string or object data, and for ``weights`` on the GPU with ``X`` on the CPU.
     ValueError
         For shapes that do not fit, fewer than two rows, weights that leave a single row, a constant column, NaN or
         infinity, negative or all-zero weights, bounds and periods that do not fit, data outside their bounds; and with
@@ -116,11 +116,11 @@ def silverman(
     periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Array:
-    r"""Silverman's rule for :func:`cukde.kde`: the best bandwidth for normal data, to leading order.
+    r"""Silverman's normal-reference rule for :func:`cukde.kde`: to leading order the best bandwidth for normal data.
 
     .. math:: h_k = \sigma_k \, [n_\mathrm{eff} (d + 2) / 4]^{-1/(d+4)}
 
-    Parameters, result and errors are those of :func:`scott`, cost and digits too. With ``covariance`` the result equals
+    Parameters, result, exceptions, accuracy and cost are those of :func:`scott`. With ``covariance`` the result equals
     SciPy's ``gaussian_kde(X.T, bw_method="silverman").covariance``.
 
     References

@@ -57,7 +57,7 @@ def depthwise_conv1d(
     bias : array_like (C,), optional
         Added to each channel.
     padding : {"causal", "same", "valid"} or int
-        Zeros beside x. "causal" puts (K - 1) dilation zeros before x, so that no output depends on later inputs; "same"
+        Zeros around x. "causal" puts (K - 1) dilation zeros before x, so that no output depends on later inputs; "same"
         distributes that number over both sides, with (K - 1) // 2 dilation before x; "valid" adds none; an integer is
         the number on either side.
     stride : int
@@ -96,7 +96,7 @@ def depthwise_conv1d(
         that returns another shape or dtype.
     TypeError
         For arrays that do not hold real numbers of at most 64 bits, sizes that are not integers, and other arrays on
-        the GPU beside x on the CPU.
+        the GPU with x on the CPU.
 
     See Also
     --------
@@ -111,7 +111,7 @@ def depthwise_conv1d(
 
     The cost is 2 B C M K operations, and at least one pass over x and y. With some hundreds of taps, FFTs are used
     where they are faster; on the CPU they are in float64. Errors are then relative to the largest sum of absolute terms
-    near the output, which for float32 matters only beside outputs 1e8 times as large.
+    near the output, which for float32 matters only near outputs 1e8 times as large.
 
     A sequence may be convolved in chunks: if each call gets the state that the previous one returned, the outputs are
     those of the whole sequence.

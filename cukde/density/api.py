@@ -68,11 +68,10 @@ def kde(
         Queries, in the units of ``X``. (m,) only for d = 1. No queries give an empty result.
     h : float, array_like, mapping or str
         Bandwidth, in the units of ``X``: a positive standard deviation, one for each column in shape (d,) or in a
-        mapping from the names of the columns, or a covariance of shape (d, d). A GPU array is copied to the host.
-
-        Also the name of a rule of :mod:`cukde.bandwidth`, which is applied to ``X`` and ``weights``, with ``bounds``
-        and ``periods`` if given: "scott", "silverman", "sd", "laplace", "positive", "isj" or "cross_validate" (for this
-        function's density), and "scott_covariance" or "silverman_covariance". Rules do not take Dask arrays.
+        mapping from the names of the columns, or a covariance of shape (d, d). A GPU array is copied to the host. It
+        may also be the name of a rule of :mod:`cukde.bandwidth`, which is applied to ``X``, ``weights``, ``bounds`` and
+        ``periods``: "scott", "silverman", "sd", "laplace", "positive", "isj" or "cross_validate" (for this function's
+        density), and "scott_covariance" or "silverman_covariance". Rules do not take Dask arrays.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
     local_factors : array_like, shape (n,), optional
@@ -125,7 +124,7 @@ def kde(
     Raises
     ------
     TypeError
-        For complex, string or object data, and for ``Y`` on the GPU beside ``X`` on the CPU.
+        For complex, string or object data, and for ``Y`` on the GPU with ``X`` on the CPU.
     ValueError
         For shapes that do not fit, no data, NaN or infinity, a bandwidth that is not positive (definite), negative or
         all-zero weights, local factors out of their range, an unknown precision, a tolerance that is not from 0 to 0.1,
@@ -242,10 +241,11 @@ def kde(
 
     Small members are summed in one pass over all of them, by squared differences; larger ones one after the other
     within the call. Members are small if n m (4 + d) is at most 1.7e7 on the CPU and 1.1e9 on a GPU (a quarter of that
-    in double precision), with at most 64 dimensions and 16,384 b / (4 + d) rows. Compared with a loop of calls, 512
-    densities of n = 1,000, m = 256 and d = 4 are 3.3 (float64) to 4.2 times (float32) as fast on two cores, and 97 to
-    119 times on an H200. With n = 100 and m = 10 they are 67 to 98 and 112 to 126 times as fast
-    (``benchmarks/density/bench_stacks.py``).
+    in double precision), with at most 64 dimensions and 16,384 b / (4 + d) rows.
+
+    Compared with a loop of calls, 512 densities of n = 1,000, m = 256 and d = 4 are 3.3 (float64) to 4.2 times
+    (float32) as fast on two cores, and 97 to 119 times on an H200. With n = 100 and m = 10 they are 67 to 98 and 112 to
+    126 times as fast (``benchmarks/density/bench_stacks.py``).
 
     References
     ----------
@@ -315,6 +315,11 @@ def score(
         In units of 1/length. It is finite also far from the data, where it points to the nearest of them. It is NaN
         outside the bounds; at a bound the component in that column is 0.
 
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`kde`.
+
     Notes
     -----
     Cost: that of :func:`kde` and another 2 d n m flops. The error, in units of 1/h, is at most the density's relative
@@ -370,7 +375,9 @@ def density_and_score(
     Returns
     -------
     log_density : array, shape (m,)
+        In units of log(1/volume).
     gradient : array, shape of ``Y``
+        In units of 1/length.
 
     Examples
     --------
@@ -441,6 +448,12 @@ def debias(
     array or frame, shape of ``X``
         The moved points. They stay within bounds, and from 0 to the period: a point that moves over an end is reflected
         or wrapped.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`kde`, also for ``score_bandwidth``; for ``steps`` that is not an integer of at least 1; and for
+        ``own_point=False`` with a stack, or with fewer than two rows that have a weight.
 
     Notes
     -----
@@ -622,6 +635,12 @@ def sd_kde(
     Returns
     -------
     array, shape (m,)
+        Density in units of 1/volume (or its logarithm), as of :func:`kde`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`kde` and :func:`debias`.
 
     Notes
     -----
@@ -634,9 +653,11 @@ def sd_kde(
     *Steps.* The second step leaves a fifth of the bias, and a third gains a little more. Bandwidths are then wider:
     :func:`cukde.bandwidth.sd` takes ``steps``, and ``h="sd"`` uses those of the call. With the best bandwidth of each,
     two steps have 0.66 to 0.93 times the squared error of one, and three steps 0.59 to 0.92 times, for 1,000 rows of a
-    normal distribution, a mixture of two and Student's t in 1 to 8 dimensions. The mean log density of held-out rows
-    rises on each of 21 sets: little in one dimension (0.0003 nats a row for a normal distribution), by 0.01 to 0.02 in
-    4, and by 0.02 to 0.06 in 8. In 16 dimensions the squared error falls by less than 1% (``sd_steps.json``).
+    normal distribution, a mixture of two and Student's t in 1 to 8 dimensions.
+
+    The mean log density of held-out rows rises on each of 21 sets: little in one dimension (0.0003 nats a row for a
+    normal distribution), by 0.01 to 0.02 in 4, and by 0.02 to 0.06 in 8. In 16 dimensions the squared error falls by
+    less than 1% (``sd_steps.json``).
 
     *Own point.* With ``own_point=False`` and one step the squared error of such rows in 8 and 16 dimensions is 0.54 to
     0.80 times as large, and held-out rows of a normal distribution gain 0.1 and 0.8 nats. Up to 4 dimensions there is
@@ -721,6 +742,12 @@ def laplace_kde(
     Returns
     -------
     array, shape (m,)
+        Density in units of 1/volume (or its logarithm), as of :func:`kde`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`kde`, and for an unknown ``negative``.
 
     Notes
     -----
@@ -793,7 +820,12 @@ def kernel_sum(
     Returns
     -------
     array, shape (m,) or (m, k)
-        Of dtype ``result_type(X, V, Y)``.
+        In the units of ``V``, of dtype ``result_type(X, V, Y)``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`kde`, also for ``V``; for ``V`` with another number of rows than ``X``, and for stacks.
 
     Notes
     -----

@@ -61,7 +61,7 @@ def cdf(
     Raises
     ------
     TypeError
-        For complex, string or object data, for Dask collections, and for ``Y`` on the GPU beside ``X`` on the CPU.
+        For complex, string or object data, for Dask collections, and for ``Y`` on the GPU with ``X`` on the CPU.
     ValueError
         For data of several columns, shapes that do not fit, no data, NaN or infinity, a bandwidth that is not positive,
         negative or all-zero weights, and an unknown precision.
@@ -123,6 +123,11 @@ def log_cdf(
     array, shape (m,)
         At most 0, and finite for any finite query within the range of the dtype. To the right it rises to -0.0 where
         :math:`\hat S` is below the smallest number of the dtype.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`cdf`.
 
     Notes
     -----

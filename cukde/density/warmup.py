@@ -97,10 +97,10 @@ def warmup(
 
     Notes
     -----
-    It changes no result, not by a bit. NVRTC takes about half a second to compile a kernel, and a workload needs about
-    ten to twenty. CuPy keeps them on disk, from where each takes milliseconds. So warm up once on each machine, and in
-    every process whose first call must not wait. On a GPU it allocates as much memory as one call of that size, which
-    stays in CuPy's memory pool.
+    It changes no result, not by a bit. Cost: NVRTC takes about half a second to compile a kernel, and a workload needs
+    about ten to twenty. CuPy keeps them on disk, from where each takes milliseconds. So warm up once on each machine,
+    and in every process whose first call must not wait. On a GPU it allocates as much memory as one call of that size,
+    which stays in CuPy's memory pool.
 
     It covers calls with either value of ``check_finite``, ``log`` and ``negative``, and the defaults of
     ``score_bandwidth`` and ``local_factors``. It does not cover calls with ``rtol``: on the CPU the first of them waits

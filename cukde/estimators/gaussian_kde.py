@@ -58,7 +58,7 @@ class gaussian_kde:
     Raises
     ------
     TypeError
-        For complex, string or object data, and for arrays on the GPU beside data on the CPU.
+        For complex, string or object data, and for arrays on the GPU with data on the CPU.
     ValueError
         For fewer than two numbers, for more dimensions than points, for shapes that do not fit, NaN or infinity,
         negative or all-zero weights, weights that leave a single point, and a ``bw_method`` of another kind or a factor
@@ -234,7 +234,7 @@ class gaussian_kde:
         Raises
         ------
         TypeError
-            For data of the wrong kind, and for points on the GPU beside a dataset on the CPU.
+            For data of the wrong kind, and for points on the GPU with a dataset on the CPU.
         ValueError
             For another number of dimensions, NaN and infinity.
 
@@ -412,7 +412,7 @@ class gaussian_kde:
         Raises
         ------
         TypeError
-            For another object, and for one on the GPU beside one on the CPU.
+            For another object, and for one on the GPU with one on the CPU.
         ValueError
             For another number of dimensions.
 

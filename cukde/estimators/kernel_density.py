@@ -64,14 +64,12 @@ class KernelDensity(BaseEstimator):
     ----------
     bandwidth : float, array_like, str or callable
         Standard deviation of the Gaussian kernel, or radius or scale of the others, in units of the data. An array
-        holds a standard deviation for each column, shape (d,), or a covariance, shape (d, d).
-
-        The names "scott" and "silverman" are scikit-learn's rules, n^(-1/(d+4)) and (n (d+2)/4)^(-1/(d+4)), which
-        ignore the spread of the data. The rules of :mod:`cukde.bandwidth` take it into account, and need the Gaussian
-        kernel and the euclidean metric. Their names are "scott_deviations", "silverman_deviations", "scott_covariance",
-        "silverman_covariance", "sd", "laplace", "positive", "isj" and "cross_validate" (for ``method``); the functions
-        themselves may be given, too. A callable takes X, and ``weights=`` if :meth:`fit` has ``sample_weight``, and
-        returns a bandwidth.
+        holds a standard deviation for each column, shape (d,), or a covariance, shape (d, d). "scott" and "silverman"
+        are scikit-learn's rules, n^(-1/(d+4)) and (n (d+2)/4)^(-1/(d+4)), which ignore the spread of the data. The
+        rules of :mod:`cukde.bandwidth` follow it; they need the Gaussian kernel and the euclidean metric. Their names
+        are "scott_deviations", "silverman_deviations", "scott_covariance", "silverman_covariance", "sd", "laplace",
+        "positive", "isj" and "cross_validate" (for ``method``); the functions themselves will do, too. Any other
+        callable takes X, and ``weights=`` if :meth:`fit` has ``sample_weight``, and returns a bandwidth.
     algorithm : {"auto", "kd_tree", "ball_tree"}
         Determines which metrics are accepted, as in scikit-learn. No tree is built.
     kernel : {"gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"}
@@ -221,7 +219,7 @@ class KernelDensity(BaseEstimator):
         Raises
         ------
         TypeError
-            For data that are not real numbers, for weights on the GPU beside data on the CPU, and for a bandwidth that
+            For data that are not real numbers, for weights on the GPU with data on the CPU, and for a bandwidth that
             is a Dask collection.
         ValueError
             For an unknown kernel, metric, method, device, precision or rule; a kernel or metric that the method does

@@ -27,7 +27,7 @@ _passes = partial(dispatch.passes, "cukde.kendall")
 
 @public_in("cukde")
 class Concordance(NamedTuple):
-    """Counts of pairs of samples for each pair of columns, int64. The five counts add up to n (n - 1) / 2."""
+    """Counts of pairs of samples for each pair of columns, int64; the five counts add up to n (n - 1) / 2."""
 
     concordant: Array  # (p, q): in the same order in both columns
     discordant: Array  # (p, q): in opposite order
@@ -215,7 +215,7 @@ def kendall_matrix(
     Raises
     ------
     TypeError
-        For ``B`` on the GPU beside ``A`` on the CPU, and for columns of frames that do not hold real numbers.
+        For ``B`` on the GPU with ``A`` on the CPU, and for columns of frames that do not hold real numbers.
     ValueError
         For anything but two dimensions of real numbers, masked entries, ``B`` and ``A`` with different numbers of rows,
         an unknown option, and NaN with ``nan_policy="raise"``.
@@ -287,7 +287,7 @@ def concordance(A: ArrayLike, B: ArrayLike | None = None) -> Concordance:
     Raises
     ------
     TypeError
-        For ``B`` on the GPU beside ``A`` on the CPU, and for columns of frames that do not hold real numbers.
+        For ``B`` on the GPU with ``A`` on the CPU, and for columns of frames that do not hold real numbers.
     ValueError
         For anything but two dimensions of real numbers, masked entries, ``B`` and ``A`` with different numbers of rows,
         and NaN, which has no place in an order: drop those rows, or use ``nan_policy`` of :func:`kendall_matrix`.

@@ -131,21 +131,21 @@ def measure(
         Its arguments.
     gpu : bool, optional
         Whether the device is timed. Default: whether an argument is a GPU array, also in a partial or in ``rotate``. A
-        closure that works on a GPU needs ``gpu=True``: the processor's clock sees the launch alone.
+        closure that works on a GPU needs ``gpu=True``, because the processor's clock sees only the launch.
     seconds : float
-        Time for repeating the call, with the emptying of caches; a fifth of it is a warm-up before.
+        Time for repeating the call, including the emptying of caches. A warm-up of a fifth of it comes first.
     most : int
         Largest number of runs, 3 or more.
     calls : int
-        A time is that of so many calls in a row, over their number. On a GPU several calls begin together: the device
-        is kept busy until all are launched, so that none waits for its launch from Python. The time of a single call
+        A time is that of so many calls in a row, divided by their number. On a GPU several calls begin together: the
+        device is kept busy until all are launched, so none waits for its launch from Python. The time of a single call
         includes its launch.
     cold : bool
         Empty the last cache before memory before each run, by writing more than it holds: four times the L2 of a GPU,
         or 1.5 times the last cache of a CPU. The time does not include that. ``calls`` must be 1.
     rotate : sequence of tuples, optional
-        Arguments that calls take in turns, after ``args``. Results live for a round. With more bytes than the cache
-        has, no call finds its own there; so many calls in a row can be cold.
+        Arguments that calls take in turns, after ``args``. Results are kept for a round. If they have more bytes than
+        the cache, no call finds its own arguments there, so many calls in a row can be cold.
     confidence : float
         Confidence of the interval of the median.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -156,14 +156,14 @@ def measure(
     Returns
     -------
     Times
-        The confidence interval says how exactly the median is known if nothing else disturbs the runs.
+        The confidence interval shows how accurate the median is if nothing else disturbs the runs.
 
     Raises
     ------
     TypeError, ValueError
         For invalid arguments, before anything runs.
     RuntimeError
-        For a GPU where none works.
+        If the device is to be timed and no GPU works.
 
     Notes
     -----

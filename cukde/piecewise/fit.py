@@ -21,12 +21,12 @@ MOST_PIECES = 2**16
 
 @public_in("cukde")
 class FittedPolynomial(PiecewisePolynomial):
-    """A :class:`PiecewisePolynomial` made by :func:`fit_piecewise`, with its errors.
+    """A :class:`PiecewisePolynomial` that was fitted by :func:`fit_piecewise`, with its errors.
 
     Attributes
     ----------
     max_error : float
-        Largest absolute error on the domain, evaluated in float64 or in the dtype of the fit.
+        Largest absolute error on the domain, the larger of those in float64 and in the dtype of the fit.
     max_errors : dict
         The error in each of these dtypes, such as ``{"float64": 2.5e-7, "float32": 6.1e-7}``.
     """

@@ -115,13 +115,13 @@ class PiecewisePolynomial:
             Order of the derivative, at least 0.
         extrapolate : {True, False, "periodic", "clamp", "raise"}, optional
             Overrides the attribute. "clamp" replaces x beyond the knots by the nearer end, or by the nearest number of
-            its dtype within; a derivative there is that at the end.
+            its dtype within the range; derivatives are then those at the end.
 
         Returns
         -------
         ndarray
-            Of the shape of x and the further axes of c, and of the dtype of x (integers become float64), which so
-            chooses between speed and accuracy; SciPy always computes in float64.
+            Of the shape of x and the further axes of c, and of the dtype of x (integers become float64). So the dtype
+            of x chooses between speed and accuracy; SciPy always computes in float64.
 
         Raises
         ------
@@ -138,12 +138,12 @@ class PiecewisePolynomial:
         most 1e-13 of :math:`\sum_j |c_{j,i}| |u|^{k-1-j}` in float64 and 1e-6 of it in float32, for up to 13
         coefficients.
 
-        With ``extrapolate=True`` the value at an infinite point is the limit of the edge piece's polynomial: a constant
-        piece gives its constant, any other infinity with the sign of its limit. SciPy has NaN there if the first
-        coefficient is 0 or terms have opposite signs.
+        With ``extrapolate=True`` the value at an infinite point is the limit of the polynomial of the first or last
+        piece: the constant of a constant piece, otherwise infinity with the sign of the limit. SciPy gives NaN there if
+        the first coefficient is 0 or terms have opposite signs.
 
         Cost: each value reads and writes memory once and takes k - 1 multiplications and additions. A few comparisons
-        find its piece, or O(log m) where many of the m pieces crowd into a small part of the range.
+        find its piece, or O(log m) if many of the m pieces lie in a small part of the range.
         """
         if type(nu) is int and nu == 0 and self._c.ndim == 2 and dispatch.is_gpu_array(x) and not self._falls:
             values = self._evaluator.again(x, self.extrapolate if extrapolate is None else extrapolate)

@@ -75,7 +75,7 @@ def pwpa(
         of another shape or that overlaps, and knots or coefficients out of the range of the dtype of x.
     TypeError
         For arrays that do not hold real numbers of at most 64 bits, an ``out`` that is not an array of the kind of x,
-        and coefficients or knots on the GPU beside x on the CPU.
+        and coefficients or knots on the GPU with x on the CPU.
 
     See Also
     --------
@@ -148,6 +148,8 @@ def aos_to_soa(coefficients: ArrayLike) -> Array:
 
     The copy is exact; it costs one pass over the coefficients.
 
+    Raises TypeError for anything but real numbers, and ValueError for other than two dimensions.
+
     Examples
     --------
     >>> import cukde
@@ -165,6 +167,8 @@ def soa_to_aos(coefficients: ArrayLike) -> Array:
     """Copy coefficients (D + 1, P), one column for each piece, to (P, D + 1), one row for each piece.
 
     The copy is exact; it costs one pass over the coefficients.
+
+    Raises TypeError for anything but real numbers, and ValueError for other than two dimensions.
 
     Examples
     --------

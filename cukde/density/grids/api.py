@@ -125,8 +125,8 @@ def evaluate_grid(
         As :func:`kde`, and for ``axes`` that are Dask collections.
     ValueError
         As :func:`kde`; for other than d axes, coordinates that are not finite or not in one dimension, and an unknown
-        algorithm; for "fft" beside ``log``, for more than three columns, and where it would need a grid too large, or
-        too many images of the data.
+        algorithm; for "fft" with ``log``, for more than three columns, and if it would need too large a grid or too
+        many images of the data.
 
     Notes
     -----

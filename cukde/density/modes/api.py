@@ -106,7 +106,7 @@ def modes(
         As :func:`cukde.kde`, and for Dask collections without seeds in memory.
     ValueError
         As :func:`cukde.kde`; for no seeds, seeds outside their bounds, a tolerance or a merge distance that is not
-        positive, a tolerance of more than the merge distance, and a covariance beside bounds or periods.
+        positive, a tolerance of more than the merge distance, and a covariance with bounds or periods.
 
     Warns
     -----

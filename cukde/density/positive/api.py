@@ -148,6 +148,11 @@ def positive_score(
     array or frame, shape of ``Y``
         In units of 1/length; finite for any finite query.
 
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`positive_kde`.
+
     Notes
     -----
     Cost: the passes of :func:`score` and :func:`laplace_kde`, and a pass of squared differences for the gradient of the
