@@ -1,6 +1,7 @@
 """Kernel density estimation, its bias-reduced forms, the score, Kendall's tau, piecewise polynomials and convolution.
 
-On NumPy and CuPy arrays, and most of it on Dask arrays; and why a call takes as long as it does (:mod:`cukde.perf`).
+Functions compute on the CPU for NumPy arrays and on the GPU for CuPy arrays. Most also take Dask arrays and frames.
+:mod:`cukde.perf` explains how long a call takes.
 """
 
 import importlib

@@ -1,6 +1,7 @@
-"""The functions of :mod:`cukde` on Dask arrays, which come here when an argument is a Dask collection.
+"""The functions of :mod:`cukde` for Dask arrays; calls with a Dask collection are passed on to them.
 
-Graphs are made at once and nothing is computed. The user's page is ``docs/dask.md``.
+They build graphs and compute nothing, except :func:`modes` and :func:`block_boxes`. ``docs/dask.md`` is the page for
+users.
 """
 
 from cukde.conv1d.dask import depthwise_conv1d

@@ -1,4 +1,4 @@
-r"""Elementary functions as piecewise polynomials: cubic pieces of equal width, on NumPy and CuPy arrays.
+r"""Elementary functions of NumPy and CuPy arrays, computed as piecewise polynomials with cubic pieces of equal width.
 
 Every function takes an array of any shape in float16, float32 or float64, and returns the same shape and dtype on the
 same device. Integers become float64; an array of anything but real numbers of at most 64 bits is a TypeError. float16
@@ -21,15 +21,15 @@ exp       [-3/8, 3/8]         24      5e-10      2e-7
 log       [3/4, 3/2]          24      8e-9       2e-7
 ========  ==================  ======  =======  =======
 
-Beyond its pieces a function has its limit as value: exactly 0, 1, -1 or x. ``exp`` and ``log`` hold these errors for
+Beyond its pieces the value of a function is its limit: exactly 0, 1, -1 or x. ``exp`` and ``log`` have these errors for
 all x. exp(x) is 2^n p(x - n log 2), which overflows to infinity and underflows to 0. log(m 2^n) is p(m) + n log 2; it
 is minus infinity for 0 and NaN for negative x.
 
-Each function is one evaluation of a polynomial, which reads and writes memory once; ``exp`` and ``log`` reduce their
-range within it. On a CPU NumPy's ``exp`` and ``log`` are faster, and in float32 its ``tanh``; the other functions of
-NumPy and SciPy are slower.
+Each function costs one evaluation of a polynomial, which reads and writes memory once; ``exp`` and ``log`` reduce their
+range in the same pass. On a CPU NumPy's ``exp`` and ``log`` are faster, and in float32 its ``tanh``; the other
+functions of NumPy and SciPy are slower.
 
-Polynomials are fitted at first use, in some milliseconds; :func:`polynomial` returns them.
+Polynomials are fitted at first use, in a few milliseconds; :func:`polynomial` returns them.
 
 Examples
 --------

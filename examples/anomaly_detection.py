@@ -1,13 +1,15 @@
-"""Anomalies without labels: rows where the density is low.
+"""Finds anomalies without labels: the rows where the density is low.
 
 python -m examples.anomaly_detection
 
 scikit-learn's breast-cancer set has 30 measurements of each tumour. The example takes all 357 benign tumours and the
-first 21 malignant ones, one row in 18, as outlier benchmarks of this set do. In 30 dimensions 378 rows are all far
-from each other. The densities are therefore those of three principal components, which hold 70% of the variance. They
-are estimated from all rows, without labels. The labels are used only at the end, for the share of pairs in which a
-malignant row has a lower density than a benign one: the area under the receiver operating characteristic (AUROC), 1/2
-for guesses and 1 for a perfect order.
+first 21 malignant ones, one row in 18, as outlier benchmarks of this set do. In 30 dimensions all of the 378 rows are
+far from each other, so the example estimates the density of three principal components, which hold 70% of the
+variance. It uses all rows and no labels.
+
+The labels only serve to judge the result, by the area under the receiver operating characteristic (AUROC): the share
+of pairs in which a malignant row has a lower density than a benign one. It is 1/2 for guesses and 1 for a perfect
+order.
 """
 
 from __future__ import annotations
@@ -28,12 +30,12 @@ class Found(NamedTuple):
 
     auroc: float  # of sd_kde
     auroc_of_sklearn: float  # of sklearn.neighbors.KernelDensity
-    flagged: int  # rows whose density is below the level
-    malignant: int  # rows of the flagged ones
+    flagged: int  # number of rows whose density is below the level
+    malignant: int  # number of flagged rows that are malignant
 
 
 def tumours() -> tuple[np.ndarray, np.ndarray]:
-    """Principal components (378, 3) of the measurements, with standard deviation 1, and which rows are malignant."""
+    """Return principal components (378, 3) with standard deviation 1, and flags (378,) of the malignant rows."""
     from sklearn.datasets import load_breast_cancer
 
     X, benign = load_breast_cancer(return_X_y=True)
@@ -46,7 +48,7 @@ def tumours() -> tuple[np.ndarray, np.ndarray]:
 
 
 def auroc(scores: np.ndarray, positive: np.ndarray) -> float:
-    """Share of pairs of a positive and another row in which the positive has the higher score; ties count half."""
+    """Return the share of pairs of a positive and another row in which the positive scores higher; ties count half."""
     from scipy.stats import rankdata
 
     ranks, others = rankdata(scores)[positive], len(scores) - positive.sum()
@@ -54,7 +56,7 @@ def auroc(scores: np.ndarray, positive: np.ndarray) -> float:
 
 
 def detect(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Log densities (n,), of each row by the others, and which rows lie outside the region of highest density."""
+    """Return log densities (n,) without each row's own kernel, and flags (n,) of rows outside the densest region."""
     h = cukde.bandwidth.sd(X)
     log_p = cukde.sd_kde(X, X, h, log=True, leave_one_out=True)
     level = cukde.hdr_threshold(X, h, 1 - EXPECTED, method="sd", log=True)

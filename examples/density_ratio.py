@@ -1,11 +1,11 @@
-"""Where two samples differ: the ratio of their densities, beside the true one.
+"""Shows where two samples differ, by the ratio of their densities, and compares it with the true ratio.
 
 python -m examples.density_ratio
 
-Both samples are drawn from mixtures of the same two clusters; the second has moved a quarter of its rows from one
-cluster to the other. The ratio is 1 where nothing has changed, and elsewhere it shows the change. The true densities
-are known here, so the error of the estimated ratio is printed, too. The ratio also gives weights that turn means of the
-second sample into those of the first (importance sampling).
+Both samples are mixtures of the same two clusters; in the second, a quarter of the rows has moved from one cluster to
+the other. The ratio is 1 where nothing has changed. The true densities are known here, so the error of the estimated
+ratio is printed, too. The ratio also gives weights for importance sampling, which turn means over the second sample
+into means over the first.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Found(NamedTuple):
 
 
 def draw(n: int, parts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Rows (n, 2) of the mixture."""
+    """Draw rows (n, 2) of the mixture."""
     return CENTRES[rng.choice(2, n, p=parts)] + rng.standard_normal((n, 2))
 
 
 def true_log_density(Y: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    """The mixture's log density (m,)."""
+    """Return the mixture's log density (m,)."""
     squares = ((Y[:, None, :] - CENTRES) ** 2).sum(axis=2)
     return np.asarray(np.log(np.exp(-0.5 * squares) @ parts) - np.log(2 * np.pi))
 

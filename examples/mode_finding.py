@@ -1,12 +1,12 @@
-"""Modes of a density: how many bumps a sample has as the bandwidth varies, and clusters in the plane.
+"""Finds the modes of a density: for a range of bandwidths in one dimension, and as clusters in the plane.
 
 python -m examples.mode_finding [--gpu]
 
-The first sample is made like the velocities of 82 galaxies of the Corona Borealis region (Postman, Huchra and Geller,
-1986; Roeder, 1990), in 1,000 km/s: a small group of near ones, a broad middle and a few far ones. How many modes its
-density has depends on the bandwidth; a bump that stays over a wide range of bandwidths is more likely to be in the sky
-than in the sample (Minnotte and Scott, 1993, draw this as the mode tree). In one dimension a Gaussian kernel never
-makes a mode as the bandwidth grows (Silverman, 1981).
+The first sample imitates the velocities of 82 galaxies of the Corona Borealis region (Postman, Huchra and Geller,
+1986; Roeder, 1990), in 1,000 km/s: a small group of near ones, a broad middle and a few far ones. The number of modes
+depends on the bandwidth. A mode that stays over a wide range of bandwidths is more likely to be real than an accident
+of the sample; Minnotte and Scott (1993) draw this as the mode tree. With a Gaussian kernel in one dimension, no mode
+appears as the bandwidth grows (Silverman, 1981).
 
 The second sample has two rings of groups. Mean shift finds the number of groups and the group of each point; points of
 small clusters count as noise. Arrays are NumPy or CuPy arrays.
@@ -25,7 +25,7 @@ LEAST = 10  # points of a cluster, at least
 
 
 class Bumps(NamedTuple):
-    """Modes for one bandwidth, from left to right, and the share of the sample that climbs to each."""
+    """Modes for one bandwidth, from left to right, and the share of the sample that climbs to each mode."""
 
     h: float
     places: np.ndarray
@@ -33,14 +33,14 @@ class Bumps(NamedTuple):
 
 
 def galaxies(seed: int = 0) -> np.ndarray:
-    """Velocities like those of the survey, (82,)."""
+    """Return velocities (82,) like those of the survey."""
     rng = np.random.default_rng(seed)
     groups = ((7, 9.7, 0.4), (34, 19.8, 0.8), (33, 22.9, 1.2), (5, 26.5, 0.5), (3, 33.0, 0.8))
     return np.concatenate([rng.normal(mean, deviation, size) for size, mean, deviation in groups])
 
 
 def rings(seed: int = 0, size: int = 100) -> tuple[np.ndarray, np.ndarray]:
-    """Points (n, 2) of nine groups around two circles, and the group of each point; -1 is noise."""
+    """Return points (n, 2) of nine groups around two circles, and the group (n,) of each point; -1 is noise."""
     rng = np.random.default_rng(seed)
     centres = [(radius * np.cos(t), radius * np.sin(t)) for radius, k in ((4, 3), (10, 6)) for t in _angles(k)]
     groups = np.repeat(np.arange(len(centres)), size)
@@ -55,7 +55,7 @@ def _angles(k: int) -> np.ndarray:
 
 
 def bumps(x: Any, bandwidths: Any) -> list[Bumps]:
-    """Modes of a sample (n,) for each of the bandwidths."""
+    """Find the modes of a sample (n,) for each of the bandwidths."""
     out = []
     for h in bandwidths:
         found = cukde.modes(x, h)
@@ -66,7 +66,7 @@ def bumps(x: Any, bandwidths: Any) -> list[Bumps]:
 
 
 def clusters(points: Any, h: float, least: int = LEAST) -> tuple[np.ndarray, np.ndarray]:
-    """Modes with at least so many points, highest first, and the number of each point's mode, -1 for noise."""
+    """Return modes of at least ``least`` points, highest first, and the number of each point's mode, -1 for noise."""
     found = cukde.modes(points, h)
     modes, labels = (_on_host(a) for a in (found.points, found.labels))
     large = np.bincount(labels) >= least

@@ -1,10 +1,10 @@
-"""From a cuDF frame to its densities and back, as a column, without leaving the GPU.
+"""Adds the density of each row to a cuDF frame, without leaving the GPU.
 
 python -m examples.rapids_pipeline
 
-In a table of journeys some rows are unlike the others. The density of two columns finds them; the density of the time
-given the distance finds them better, because long journeys take long. The functions take the frame as it is: names
-choose its columns, arrays stay on the GPU, and the density, a CuPy array, becomes a column. It needs cuDF and a GPU.
+In a table of journeys some rows are unlike the others. The density of two columns finds them. The density of the time
+given the distance finds them better, because long journeys take long. The functions take the frame as it is: columns
+are chosen by name, the data stay on the GPU, and the density becomes a column. It needs cuDF and a GPU.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Found(NamedTuple):
 
 
 def journeys(n: int = 20_000, seed: int = 0) -> dict[str, np.ndarray]:
-    """Columns of a table: one trip in a thousand takes ten times as long as its distance suggests."""
+    """Return a table's columns; one trip in a thousand takes ten times as long as its distance suggests."""
     rng = np.random.default_rng(seed)
     kilometres = rng.gamma(2.0, 3.0, n)
     minutes = kilometres * rng.normal(2.5, 0.3, n) + rng.exponential(3.0, n)

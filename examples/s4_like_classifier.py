@@ -1,15 +1,14 @@
-"""A sequence classifier in the style of S4: depthwise convolutions in time, pointwise layers across channels.
+"""Trains a sequence classifier in the style of S4: depthwise convolutions in time, pointwise layers across channels.
 
 python -m examples.s4_like_classifier [--gpu]
 
-scikit-learn's digits are read as sequences of 64 pixels, row after row, and the model says which digit each was. There
-is no automatic differentiation: the gradient of every layer stands below its forward pass. Arrays are NumPy or CuPy
-arrays.
+scikit-learn's digits are read as sequences of 64 pixels, row after row, and the model predicts the digit. There is no
+automatic differentiation: the gradients of all layers are written out. Arrays are NumPy or CuPy arrays.
 
     h_0 = E u + e                                pointwise: one channel becomes C
-    z   = conv(h, w) + D h + b                   a long causal filter a channel, and S4's direct path
-    h'  = h + W silu(z) + a                      pointwise, and the residual path; twice
-    p   = softmax(R mean_t(h) + r)               labels
+    z   = conv(h, w) + D h + b                   one long causal filter for each channel, and S4's direct path
+    h'  = h + W silu(z) + a                      pointwise, and the residual path; z and h' twice
+    p   = softmax(R mean_t(h) + r)               probabilities of the labels
 
 The filters start as those of a diagonal state space model: damped oscillations of many rates and frequencies (Gu,
 Goel, Gupta, Re, "On the parameterization and initialization of diagonal state space models", 2022). Training is by Adam
@@ -43,7 +42,7 @@ class Convolution(NamedTuple):
 
 
 def library() -> Convolution:
-    """Those of cukde."""
+    """Return the convolution of cukde and its gradients."""
     return Convolution(cukde.depthwise_conv1d, cukde.depthwise_conv1d_input_grad, cukde.depthwise_conv1d_weight_grad)
 
 
@@ -69,7 +68,7 @@ def parameters(
 
 
 def _damped_oscillations(channels: int, taps: int, rng: np.random.Generator) -> np.ndarray:
-    """Filters (channels, taps) of unit norm; the last tap meets the present."""
+    """Return filters (channels, taps) of unit norm; the last tap is that of the present."""
     ago = np.arange(taps)[::-1]
     memory = np.geomspace(2, taps, channels)[:, None]  # steps until a filter has decayed by e
     turns = rng.uniform(0, 0.25, (channels, 1))  # of an oscillation in a step
@@ -81,12 +80,12 @@ def _damped_oscillations(channels: int, taps: int, rng: np.random.Generator) -> 
 
 
 def logits(p: Parameters, sequences: Any, convolution: Convolution) -> Any:
-    """(B, 10), of sequences (B, L)."""
+    """Return logits (B, 10) of sequences (B, L)."""
     return _forward(p, sequences, convolution)[0]
 
 
 def _forward(p: Parameters, sequences: Any, convolution: Convolution) -> tuple[Any, list[tuple[Any, Any]]]:
-    """The logits, and the activations: the input of each block and of its silu, and the output of the last block."""
+    """Return the logits and the activations: the input of each block and of its silu, and the last block's output."""
     xp = _module_of(sequences)
     h = p["E"] * sequences[:, None, :] + p["e"]
     kept = []
@@ -101,7 +100,7 @@ def _forward(p: Parameters, sequences: Any, convolution: Convolution) -> tuple[A
 def loss_and_gradients(
     p: Parameters, sequences: Any, labels: Any, convolution: Convolution
 ) -> tuple[Any, dict[str, Any]]:
-    """The mean cross entropy of labels (B,), and its gradient with respect to each parameter."""
+    """Return the mean cross entropy of labels (B,), and its gradient with respect to each parameter."""
     xp = _module_of(sequences)
     found, kept = _forward(p, sequences, convolution)
     shifted = found - found.max(axis=1, keepdims=True)
@@ -131,12 +130,12 @@ def loss_and_gradients(
 
 
 def _over_steps(a: Any) -> Any:
-    """(C, 1), sums of (B, C, L)."""
+    """Sum (B, C, L) over B and L, to (C, 1)."""
     return a.sum(axis=(0, 2))[:, None]
 
 
 def _sigmoid(z: Any) -> Any:
-    """By tanh, which no z overflows."""
+    """Return the logistic function of z, by tanh, which does not overflow for any z."""
     return 0.5 * (1 + _module_of(z).tanh(0.5 * z))
 
 
@@ -156,7 +155,7 @@ def _module_of(a: Any) -> Any:
 
 
 class Adam:
-    """Changes parameters in place."""
+    """The optimiser; it changes parameters in place."""
 
     def __init__(self, p: Parameters) -> None:
         self._p, self._step = p, 0
@@ -190,12 +189,12 @@ def train(
 
 
 def accuracy(p: Parameters, sequences: Any, labels: Any, convolution: Convolution) -> float:
-    """Share of the labels that are predicted correctly."""
+    """Return the share of the labels that are predicted correctly."""
     return float((logits(p, sequences, convolution).argmax(axis=1) == labels).mean())
 
 
 def digits() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Sequences (n, 64) of mean 0 and standard deviation 1, and labels (n,), for training and, a quarter, held out."""
+    """Return standardised sequences (n, 64) and labels (n,) for training, and the same for a held-out quarter."""
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)

@@ -1,10 +1,10 @@
-"""PyTorch tensors in and out, by DLPack, without a copy, on the CPU or on a GPU.
+"""Moves PyTorch tensors to the modes of a density, without a copy, on the CPU or on a GPU.
 
 python -m examples.torch_dlpack
 
-The functions of cukde take tensors and return tensors on the same device, as they do with arrays of JAX and of every
-library of the array API standard. PyTorch records no gradient through such a call, and none is needed: the score is the
-gradient of the log density, and tensors that follow it, as here, go uphill.
+The functions of cukde take tensors and return tensors on the same device, by DLPack. They do the same with JAX arrays
+and with arrays of any library that follows the array API standard. PyTorch records no gradient through such a call.
+None is needed here: the score is the gradient of the log density, and points that follow it move uphill.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STEPS = 60
 
 
 class Found(NamedTuple):
-    """Where points went, as the library's own arrays or tensors."""
+    """Where points went, as arrays or tensors of the library of the points."""
 
     begun: Any  # (m, d)
     ended: Any  # (m, d)
@@ -28,7 +28,7 @@ class Found(NamedTuple):
 
 
 def clusters(n: int = 2000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Data (n, 2) of two clusters about (-2, 0) and (2, 0), and 16 points among them; float32."""
+    """Return data (n, 2) of two clusters about (-2, 0) and (2, 0), and 16 points among them; float32."""
     rng = np.random.default_rng(seed)
     data = rng.standard_normal((n, 2)) * 0.6
     data[:, 0] += np.where(np.arange(n) % 2, 2.0, -2.0)

@@ -1,8 +1,14 @@
-"""What NVRTC makes of the CUDA sources, and Numba of its kernels, without a GPU: registers, shared memory, spills."""
+"""What NVRTC makes of the CUDA sources, and Numba of its kernels, without a GPU: registers, shared memory, spills.
+
+NVRTC's reports on the library's kernels are kept: the same compiler says the same of the same text.
+"""
 
 from __future__ import annotations
 
 import functools
+import hashlib
+import importlib.metadata
+import json
 import multiprocessing
 import os
 import re
@@ -10,7 +16,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from typing import Any, NamedTuple
 
 from cukde.core.gpu import compile as core_compile
-from tests import host_emulation
+from tests import compiled, host_emulation
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 
@@ -89,6 +95,28 @@ def compile_all_for(architecture: int, source: str, options: tuple[str, ...]) ->
     return {name: _resources(report) for name, report in reports}
 
 
+def kept_reports(architecture: int, source: str, options: tuple[str, ...]) -> dict[str, Resources]:
+    """The reports of an earlier run where there are any."""
+    text = json.dumps([architecture, source, options, _compilers(), Resources._fields])
+    path = compiled.folder() / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+    if not path.exists():
+        reports = compile_all_for(architecture, source, options)
+        own = path.with_suffix(f".{os.getpid()}")
+        own.write_text(json.dumps(reports))
+        os.replace(own, path)
+    return {name: Resources(*report) for name, report in json.loads(path.read_text()).items()}
+
+
+@functools.cache
+def _compilers() -> list[str]:
+    """Versions of whatever holds NVRTC: its package, or the toolkit that CuPy finds."""
+    from cupy.cuda import nvrtc
+
+    found = importlib.metadata.distributions()
+    packages = sorted({f"{one.name} {one.version}" for one in found if "nvrtc" in one.name or "cupy" in one.name})
+    return [str(nvrtc.getVersion()), *packages]
+
+
 def _resources(report: str) -> Resources:
     stack, stores, loads = map(
         int,
@@ -102,7 +130,7 @@ def _resources(report: str) -> Resources:
 
 @functools.cache
 def _pool() -> ProcessPoolExecutor:
-    # NVRTC takes one program at a time in a process. The tests are one process and take longest, so that others wait.
+    # NVRTC takes one program at a time in a process. The tests, in processes beside, come first.
     return ProcessPoolExecutor(
         os.cpu_count(), mp_context=multiprocessing.get_context("spawn"), initializer=os.nice, initargs=(10,)
     )
@@ -124,7 +152,7 @@ def started() -> dict[tuple[Kernel, int], Future[dict[str, Resources]]]:
                 continue
             key = (core_compile.code(kernel[0], kernel[2]), architecture)
             if key not in begun:
-                begun[key] = _pool().submit(compile_all_for, architecture, key[0], core_compile.options())
+                begun[key] = _pool().submit(kept_reports, architecture, key[0], core_compile.options())
             found[kernel, architecture] = begun[key]
     return found
 

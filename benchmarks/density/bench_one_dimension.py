@@ -29,6 +29,7 @@ if why_no_gpu() is None:
     import cupy as cp
 
     from benchmarks.sources import exact
+    from benchmarks.sources.estimates import laplace_in_two_passes
 
 N, M = 1_000_000, 100_000
 
@@ -230,17 +231,39 @@ def bench_laplace_gpu(compare: Callable[..., None], n: int, m: int) -> None:
 
 @needs_gpu
 @pytest.mark.gpu
+@pytest.mark.parametrize(("n", "m"), [(2**18, 2**18), (2**22, 2**19)])
 @pytest.mark.parametrize("op", ["kde", "score"])
-def bench_pairs_gpu(compare: Callable[..., None], op: str) -> None:
+def bench_pairs_gpu(compare: Callable[..., None], op: str, n: int, m: int) -> None:
     """Every pair by the direct kernels, which "ieee" asks for."""
-    n = 2**18
-    X, Y, h = _on_gpu(n, n, "float32")
+    X, Y, h = _on_gpu(n, m, "float32")
     call = functools.partial(getattr(cukde, op), X, Y, h, precision="ieee")
     error = _ERRORS[op](call(), X, Y, h)
     assert error <= DENSITY["gpu", "ieee"].value
-    row = _row(op, "gpu", n, n, "float32", error) | {"precision": "ieee"}
-    row |= {"bound_ms": 1e3 * n * n / _EXPONENTIALS, "bound": "one exponential a pair"}
+    row = _row(op, "gpu", n, m, "float32", error) | {"precision": "ieee"}
+    row |= {"bound_ms": 1e3 * n * m / _EXPONENTIALS, "bound": "one exponential a pair"}
     compare(call, row, {})
+
+
+@needs_gpu
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [2**10, 2**12, 2**14, 2**16, 2**18, 2**20])
+def bench_fusion_gpu(compare: Callable[..., None], n: int) -> None:
+    """The Laplace correction of all pairs in one pass; beside it in two, SD-KDE, and the rival's own."""
+    X, Y, h = _on_gpu(n, 10_000, "float32")
+    x, y = X[:, None], Y[:, None]
+
+    def wrong(density: Any) -> float:
+        return _laplace_error(cp.asnumpy(density), cp.asnumpy(X), cp.asnumpy(Y), h)
+
+    call = functools.partial(cukde.laplace_kde, X, Y, h, precision="ieee")
+    two = functools.partial(laplace_in_two_passes, x, y, h, precision="ieee")
+    moved = functools.partial(cukde.sd_kde, X, Y, h, precision="ieee")
+    error = wrong(call())
+    assert error <= DENSITY["gpu", "ieee"].value
+    beside = {"Laplace, two passes": (two, wrong(two())), "cukde sd_kde": (moved, _sd_kde_error(moved(), X, Y, h))}
+    beside |= peers.rivals("laplace_kde", ("Flash-SD-KDE, float32",), X, Y, h, error=wrong)
+    row = _row("laplace_kde", "gpu", n, len(Y), "float32", error) | {"precision": "ieee"}
+    compare(call, row, beside)
 
 
 @needs_gpu

@@ -71,12 +71,12 @@ class Numbers:
         moved = max(self.each("SD-KDE, its rule", "moved"))
         negative = self.each("Laplace, its rule", "without_log")
         modes = [self.row("modes", of.name, MODES) for of in SETS]
-        counted = _listed(f"{row['modes']:,} of {row['shape']['n']:,} ({row['shape']['set']})" for row in modes)
+        counted = _listed(f"{row['modes']:,} in {row['shape']['n']:,} rows ({row['shape']['set']})" for row in modes)
         lines = [
-            f"A row's own kernel has {_floor(own)} or more of the density there, by either bandwidth.",
-            f"`modes` of {MODES} columns, by Silverman's rule, finds so many modes of so many rows: {counted}.",
-            f"`debias` moves half of the rows by {_at_most(moved)} bandwidths or less, so that `sd_kde` is `kde`.",
-            f"`laplace_kde` is negative at {_percents(negative)} of the queries, and has no logarithm there.",
+            f"A row's own kernel gives {_floor(own)} or more of the density at that row, with either bandwidth.",
+            f"With {MODES} columns and Silverman's rule, `modes` finds so many modes: {counted}.",
+            f"`debias` moves half of the rows by {_at_most(moved)} bandwidths or less, so `sd_kde` is nearly `kde`.",
+            f"`laplace_kde` is negative at {_percents(negative)} of the queries, so it has no logarithm there.",
         ]
         return "\n".join(f"- {line}" for line in lines)
 
@@ -85,8 +85,8 @@ class Numbers:
         apart = max(abs(a - b) for a, b in zip(self.each(_ALL, "auroc"), self.each(_NEAREST, "auroc"), strict=True))
         share = _floor(min(self.each(_ALL, "nearest_share")))
         return (
-            f"The row next to a query has {share} or more of the density there. "
-            f"The AUROC of KDE is that of the distance to the nearest neighbour, to {_at_most(apart)}."
+            f"The row nearest to a query gives {share} or more of the density there. "
+            f"The AUROC of KDE differs from that of the distance to the nearest neighbour by at most {_at_most(apart)}."
         )
 
     def detectors(self) -> str:
@@ -97,12 +97,10 @@ class Numbers:
                 rival: [self.row(_OURS, of.name, d)["auroc"] - self.row(rival, of.name, d)["auroc"] for d in DIMENSIONS]
                 for rival in _RIVALS
             }
-            lines.append(
-                f"- {of.name}: {'; '.join(f'{_signed(gain)} beside {rival}' for rival, gain in ahead.items())}"
-            )
+            lines.append(f"- {of.name}: {'; '.join(f'{_signed(gain)} over {rival}' for rival, gain in ahead.items())}")
         pairs = zip(self.each("SD-KDE of axes and rest", "auroc"), self.each(_OURS, "auroc"), strict=True)
         most = max(abs(a - b) for a, b in pairs)
-        return "\n".join([*lines, f"- The AUROC of SD-KDE of axes and rest is that of KDE, to {_at_most(most)}"])
+        return "\n".join([*lines, f"- SD-KDE of axes and rest differs from KDE in AUROC by at most {_at_most(most)}"])
 
     def likelihood(self) -> str:
         """How far the log density of axes and rest is ahead."""
@@ -115,8 +113,8 @@ class Numbers:
             over_all = [a - max(both) for a, *both in zip(ours, *others, strict=True)]
             over_normal = [a - b for a, b in zip(ours, normal, strict=True)]
             lines.append(
-                f"- {of.name}: {_signed(over_all, '+,.0f')} nats a row beside the better KDE of all columns; "
-                f"{_signed(over_normal, '+,.0f')} beside normal axes and rest"
+                f"- {of.name}: {_signed(over_all, '+,.0f')} nats a row over the better KDE of all columns; "
+                f"{_signed(over_normal, '+,.0f')} over normal axes and rest"
             )
         return "\n".join(lines)
 
@@ -127,8 +125,8 @@ class Numbers:
             for of in ("_by_fitted_rows", "")
         )
         return (
-            f"Levels of the fitted rows, made for 5% of false alarms, give {by_fitted}. "
-            f"Levels of a fifth of the rows that was kept out give {by_kept}."
+            f"Levels for 5% of false alarms, taken from the fitted rows, give {by_fitted}. "
+            f"Levels taken from a held-out fifth of the rows give {by_kept}."
         )
 
     def axes(self) -> str:
@@ -143,9 +141,9 @@ class Numbers:
         }
         normal = max(d for d in NUMBERS_OF_AXES if self.row("own share", NORMAL, d)["own_share"] < _HALF)
         return (
-            "Of 1, 2, 4, 8, ... axes the most at which the own kernel has less than half of the density are "
-            f"{_listed(f'{max(k)} ({name})' for name, k in few.items())}. "
-            f"Of independent normal columns with {NORMAL_ROWS:,} rows they are {normal}."
+            "Of 1, 2, 4, 8, ... axes, the largest number at which a row's own kernel gives less than half of the "
+            f"density is {_listed(f'{max(k)} ({name})' for name, k in few.items())}. "
+            f"For {NORMAL_ROWS:,} rows of independent normal columns it is {normal}."
         )
 
     def bounds(self) -> str:
@@ -154,8 +152,9 @@ class Numbers:
         widths = _listed(f"{row['width']:,.0f}" for row in rows)
         certain = _listed(f"{int(100 * row['certain'])}% ({row['shape']['set']})" for row in rows)
         return (
-            f"With {_BOUNDING} axes of {LOOKED_AT:,} columns the medians of their distance are {widths} nats. "
-            f"For {certain} of the pairs of an ordinary row and an anomaly they prove which has the higher density."
+            f"With {_BOUNDING} axes of {LOOKED_AT:,} columns, the median distance between the bounds is {widths} nats. "
+            f"They prove which of the two has the higher density for {certain} of the pairs of an ordinary row and an "
+            "anomaly."
         )
 
 

@@ -1,112 +1,101 @@
-"""The README's picture: a density by both estimators, and the time of SD-KDE beside its rivals of a recorded run.
+"""The README's picture: KernelDensity's time over n beside scikit-learn's, by a record, and a density worth looking at.
 
-python -m benchmarks.figures.readme benchmarks/results/sd_kde_h200.json docs/sd_kde.png
+python -m benchmarks.figures.readme benchmarks/results/over_n_cpu.json docs/readme.png
 
-The density is a spiral, blurred. Both estimators have the same points and the same bandwidth: of those that are tried
-the one by which SD-KDE has its least squared error. The picture says by which KDE has its own.
+The density is that of a million points of Clifford Pickover's attractor: many starting points are followed for some
+steps of x' = sin(a y) + c cos(a x), y' = sin(b x) + d cos(b y), and the first steps are left out.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import cukde
 from benchmarks.figures import figures
+from benchmarks.readme import power
 
-POINTS = 30_000
-_BLUR, _REACH = 0.12, 3.5
-_BANDWIDTHS = np.geomspace(0.04, 0.16, 13)
-_COLOURS = {"cukde": "#d55e00", "Flash-SD-KDE, TF32": "#0072b2", "torch.compile": "#009e73", "CuPy": "#7f7f7f"}
-_NAMED_BEFORE = {"Flash-SD-KDE": "Flash-SD-KDE, TF32"}  # in records without the mode
-_MARKS = {"cukde": "o-", "Flash-SD-KDE, TF32": "s--", "torch.compile": "^-.", "CuPy": "D:"}
-
-
-class Spiral(NamedTuple):
-    """The density and its estimates on a grid, and squared errors as parts of the density's square, both integrated."""
-
-    points: int
-    true: np.ndarray
-    kde: np.ndarray
-    sd: np.ndarray
-    h: float
-    error_kde: float
-    error_sd: float
-    best_h_of_kde: float
-    best_error_of_kde: float
+POINTS, CELLS, BANDWIDTH = 1_000_000, 600, 0.01
+_A, _B, _C, _D = -1.4, 1.6, 1.0, 0.7
+_STARTS, _LEFT_OUT = 10_000, 20
+_OURS, _EXACT, _TOLERANCE = "cukde", "scikit-learn", "scikit-learn, rtol=1e-4"
+_STYLES = {_EXACT: ("s-", "#0072b2"), _TOLERANCE: ("^--", "#56b4e9"), _OURS: ("o-", "#d55e00")}
 
 
-def spiral(points: int = POINTS, cells: int = 240) -> Spiral:
-    """Estimate the density of a sample by both, for each of the bandwidths."""
-    centres = _curve(4001)
-    rng = np.random.default_rng(0)
-    X = centres[rng.integers(len(centres), size=points)] + _BLUR * rng.standard_normal((points, 2))
-    axes = (np.linspace(-_REACH, _REACH, cells),) * 2
-    true = cukde.evaluate_grid(centres, axes, _BLUR)
-    kde = [cukde.evaluate_grid(X, axes, h) for h in _BANDWIDTHS]
-    sd = [cukde.evaluate_grid(cukde.debias(X, h), axes, h) for h in _BANDWIDTHS]
-    of_kde, of_sd = ([float(((p - true) ** 2).sum() / (true**2).sum()) for p in found] for found in (kde, sd))
-    i, j = int(np.argmin(of_sd)), int(np.argmin(of_kde))
-    return Spiral(points, true, kde[i], sd[i], _BANDWIDTHS[i], of_kde[i], of_sd[i], _BANDWIDTHS[j], of_kde[j])
+def attractor(points: int = POINTS) -> np.ndarray:
+    """Points of the attractor, shape (points, 2)."""
+    x, y = np.random.default_rng(0).uniform(-1, 1, (2, _STARTS))
+    followed = []
+    for _ in range(_LEFT_OUT + -(-points // _STARTS)):
+        x, y = np.sin(_A * y) + _C * np.cos(_A * x), np.sin(_B * x) + _D * np.cos(_B * y)
+        followed.append(np.stack([x, y], axis=1))
+    return np.concatenate(followed[_LEFT_OUT:])[:points]
 
 
-def draw(run: dict[str, Any], to: Path, found: Spiral | None = None) -> None:
-    """Draw the densities, and the times of a record's rows."""
+def density(X: np.ndarray, cells: int = CELLS, h: float = BANDWIDTH) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    """Density on a grid around the points, and the grid's axes."""
+    axes = tuple(np.linspace(low - 5 * h, high + 5 * h, cells) for low, high in zip(X.min(0), X.max(0), strict=True))
+    return cukde.evaluate_grid(X, axes, h), axes
+
+
+def draw(run: dict[str, Any], to: Path, points: int = POINTS, cells: int = CELLS) -> None:
+    """Draw the times of a record's rows, and the density."""
     from matplotlib.figure import Figure
 
-    found = found or spiral()
-    figure = Figure(figsize=(13, 4), layout="constrained")
-    *panels, times = figure.subplots(1, 4, width_ratios=(1, 1, 1, 1.25))
-    titles = (
-        "a density\n",
-        f"KDE of {found.points:,} points\nbandwidth {found.h:.2f}, squared error {found.error_kde:.1%}",
-        f"SD-KDE of the same\nbandwidth {found.h:.2f}, squared error {found.error_sd:.1%}",
-    )
-    for ax, title, p in zip(panels, titles, (found.true, found.kde, found.sd), strict=True):
-        ax.imshow(p.T, origin="lower", cmap="magma", vmin=0, vmax=found.true.max())
-        ax.set_title(title, fontsize=11)
-        ax.set_axis_off()
-    best = f"KDE's least squared error: {found.best_error_of_kde:.1%}, by bandwidth {found.best_h_of_kde:.2f}"
-    panels[1].text(0.5, -0.03, best, transform=panels[1].transAxes, ha="center", va="top", fontsize=9)
-    _times(times, run)
+    figure = Figure(figsize=(10, 4.3), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1.1, 1))
+    _times(left, run)
+    p, axes = density(attractor(points), cells)
+    reach = [end for axis in axes for end in (axis[0], axis[-1])]
+    shade = np.sqrt(np.maximum(p, 0))  # of which faint parts show, too
+    right.imshow(shade.T, origin="lower", extent=reach, cmap="magma", vmax=np.quantile(shade, 0.998))
+    right.set_title(f"density of {points:,} points, by evaluate_grid", fontsize=12)
+    right.set_axis_off()
     to.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(to, dpi=100, **({"pil_kwargs": {"optimize": True}} if to.suffix == ".png" else {}))
+    figure.savefig(to, dpi=130, **({"pil_kwargs": {"optimize": True}} if to.suffix == ".png" else {}))
 
 
 def _times(ax: Any, run: dict[str, Any]) -> None:
-    """Time against points, of float32; an error is the largest of the sizes."""
-    rows = [
-        r for r in run["rows"] if r["op"] == "sd_kde" and r["precision"] == "float32" and "runs" in r.get("peer", {})
-    ]
-    lines: dict[str, dict[int, dict[str, float]]] = {name: {} for name in _COLOURS}
-    for r in rows:
-        lines["cukde"][r["shape"]["n"]] = r
-        rival = _NAMED_BEFORE.get(r["peer"]["name"], r["peer"]["name"])
-        if rival in lines:
-            lines[rival][r["shape"]["n"]] = r["peer"]
-    for name, line in lines.items():
-        n = sorted(line)
-        ms = [line[i]["median_ms"] for i in n]
-        error = max(line[i]["rel_err_max"] for i in n)
-        label = f"{name}, error {f'{error:.0e}'.replace('e-0', 'e-')}"
-        ax.loglog(n, ms, _MARKS[name], color=_COLOURS[name], label=label, lw=2, ms=6)
-    ticks = sorted(lines["cukde"])
-    ax.set_xticks(ticks, [f"{i:,}" for i in ticks], fontsize=9)
+    """Time against points; the title says by how much the answers differ at most."""
+    rows = sorted((row for row in run["rows"] if "runs" in row.get("peer", {})), key=lambda row: row["shape"]["n"])
+    lines: dict[str, dict[int, float]] = {name: {} for name in _STYLES}
+    for row in rows:
+        n = row["shape"]["n"]
+        lines[_OURS][n] = row["median_ms"]
+        lines[row["peer"]["name"]][n] = row["peer"]["median_ms"]
+    for name, (marker, colour) in _STYLES.items():
+        label = f"{name}, exact (its default)" if name == _EXACT else name
+        ax.loglog(lines[name].keys(), lines[name].values(), marker, color=colour, label=label, lw=2, ms=6)
+    n = max(lines[_OURS])
+    ours, theirs = lines[_OURS][n], lines[_EXACT][n]
+    ax.annotate("", (n, ours), (n, theirs), arrowprops={"arrowstyle": "<->"})
+    beside = {"textcoords": "offset points", "ha": "right", "va": "center", "fontsize": 12}
+    beside["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+    ax.annotate(f"{theirs / ours:.0f} times faster", (n, ours * (theirs / ours) ** 0.2), (-8, 0), **beside)
+    _labels(ax, run, rows)
+
+
+def _labels(ax: Any, run: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """What was measured, where and when."""
+    shape, machine = rows[0]["shape"], run["machine"]
+    where = machine.get("gpu") if rows[0]["backend"] == "gpu" else f"{machine['cores']} CPU cores"
+    difference = max(row["difference_max"] for row in rows)
+    ax.set_title(
+        f"KernelDensity: time to fit, and to score {shape['m']:,} queries\n"
+        f"the same answer: log densities differ by at most {power(difference)}",
+        fontsize=12,
+    )
+    ax.set_xlabel(f"points of {shape['d']} columns ({where}, {run['date'][:10]})", fontsize=11)
+    sizes = sorted({row["shape"]["n"] for row in rows})
+    ax.set_xticks(sizes, [f"{n:,}" for n in sizes])
+    ax.set_yticks([1, 10, 100, 1000], ["1 ms", "10 ms", "100 ms", "1 s"])
     ax.minorticks_off()
-    ax.set_xlabel(f"points of {rows[0]['shape']['d']} columns, an eighth as many queries")
-    ax.set_ylabel("SD-KDE, ms")
-    ax.set_title(f"{run['machine']['gpu']}, float32, {run['date'][:10]}", fontsize=11)
+    ax.tick_params(labelsize=11)
     ax.grid(which="major", alpha=0.3)
-    ax.legend(fontsize=9, frameon=False, title="error: worst of a density", title_fontsize=9)
-
-
-def _curve(points: int) -> np.ndarray:
-    """Points of a spiral of two turns, about equally far from each other."""
-    t = np.sqrt(np.linspace(4, (4 * np.pi) ** 2, points))
-    return np.stack([t * np.cos(t), t * np.sin(t)], axis=1) / 4
+    ax.legend(fontsize=11, frameon=False)
 
 
 if __name__ == "__main__":
-    figures.main(draw, "figure_readme", "bench_sd_kde", __doc__)
+    figures.main(draw, "figures.readme", "bench_over_n", __doc__)

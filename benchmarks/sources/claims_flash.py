@@ -49,7 +49,7 @@ def _table() -> list[Claim]:
         Claim(
             "SD-KDE of 32,768 points at 4,096 queries, 16-D",
             "2.23 ms; second version 2.11 ms",
-            f"Flash-SD-KDE {digits(here)} ms on an H200, {digits(other)} ms on an H100 of a slow host; "
+            f"Flash-SD-KDE {digits(here)} ms on an H200, {digits(other)} ms on an H100 with a slow host; "
             f"`sd_kde` {digits(ours)} and {digits(ours_there)} ms",
             verdict("confirmed, in size: other GPUs", if_=here < 2.23 and other < 2.5),
             (RUNTIME, SMALL),
@@ -57,10 +57,10 @@ def _table() -> list[Claim]:
         Claim(
             "PyKeOps at that size",
             "KDE 3.06 ms, SD-KDE 21.73 ms; second version 3.33 and 16.91 ms",
-            "no number: PyKeOps 2.3 ends with SIGSEGV when it compiles",
+            "no number: PyKeOps 2.3 crashes (SIGSEGV) when it compiles",
             verdict(
-                "not reproducible here. Text and table of the first version disagree: 7 times, and 1.4 times, as fast "
-                "as KDE by PyKeOps. So does the second's: 1.57 in the text, 1.4 in the table",
+                "not reproducible here. Text and table of the first version disagree: 7 times against 1.4 times as "
+                "fast as KDE by PyKeOps. So do those of the second: 1.57 in the text, 1.4 in the table",
                 if_=all("SIGSEGV" in reason for reason in compilers) and bool(compilers),
             ),
             (RUNTIME,),
@@ -77,18 +77,18 @@ def _speedups() -> list[Claim]:
         Claim(
             "faster than scikit-learn's KDE, 32,768 points, 16-D",
             "2,500×; second version 3,300×",
-            f"Flash-SD-KDE {digits(times)}×, `sd_kde` {digits(ours)}× (H200; scikit-learn on one core of a Xeon, by a "
-            "part of the queries)",
+            f"Flash-SD-KDE {digits(times)}×, `sd_kde` {digits(ours)}× (H200; scikit-learn on one core of a Xeon, "
+            "extrapolated from a part of the queries)",
             verdict("confirmed, and more, on other machines", if_=times > 3300),
             (RUNTIME,),
         ),
         Claim(
             "faster than SD-KDE by PyTorch, 32,768 points, 16-D",
             "35×; second version 47×",
-            f"{digits(eager)}× beside PyTorch, {digits(compiled)}× beside `torch.compile`; at 65,536 points "
+            f"{digits(eager)}× over PyTorch, {digits(compiled)}× over `torch.compile`; at 65,536 points "
             f"{digits(more)}×; at 2,048 points `torch.compile` takes {digits(faster)} of Flash-SD-KDE's time",
             verdict(
-                "not reproducible: an RTX A6000 is not at hand. On an H200 a third to a quarter of it",
+                "not reproducible: no RTX A6000 is at hand. On an H200 the factor is a third to a quarter of that",
                 if_=35 / 4 < eager < 35 / 2 and 47 / 5 < eager < 47 / 3,
             ),
             (RUNTIME,),
@@ -110,18 +110,17 @@ def _errors() -> list[Claim]:
         Claim(
             "results close to those by PyTorch (first version), exact SD-KDE (second)",
             "no figure",
-            f"default mode, which is TF32: the worst density is off by {percent(min(worst))} to "
-            f"{percent(max(worst))}; `torch.compile` at most {power(torch)}, cukde {power(ours)} "
-            f"(`tf32` {power(tf32)})",
+            f"the default mode, TF32: worst error of a density {percent(min(worst))} to {percent(max(worst))}; "
+            f"`torch.compile` at most {power(torch)}, cukde {power(ours)} (with `tf32` {power(tf32)})",
             verdict("refuted for the default mode", if_=min(worst) > 100 * torch),
             (RUNTIME,),
         ),
         Claim(
-            "a mode `fp32_ieee` in its code, which its error study takes",
+            "a mode `fp32_ieee` in its code, which its error study uses",
             "no figure",
-            f"of 262,144 points `kde` takes {times[0]} ms, {digits(slower[0])} times the default's, and is off by "
-            f"{power(kde)}; `sd_kde` takes {times[1]} ms, {digits(slower[1])} times, and is off by {power(sd)}, as "
-            "its default debiasing stays TF32",
+            f"with 262,144 points `kde` takes {times[0]} ms, {digits(slower[0])} times the default's, with an error of "
+            f"{power(kde)}; `sd_kde` takes {times[1]} ms, {digits(slower[1])} times, with an error of {power(sd)}, "
+            "because its default debiasing stays TF32",
             verdict("holds in part: accurate for `kde`, not for `sd_kde`", if_=kde < 3e-5 < 1e-3 < sd),
             (RIVALS,),
         ),
@@ -150,9 +149,9 @@ def _rates() -> list[Claim]:
         Claim(
             "utilisation of tensor cores, by its count: two digits beyond 8,192 points",
             "a picture; 2.23 ms are 25% of 155 TFLOP/s",
-            f"Flash-SD-KDE {percent(part[8192])}, {percent(part[16384])}, {percent(part[32768])} and "
-            f"{percent(part[262144])} at 8,192, 16,384, 32,768 and 262,144 points, of the TF32 rate measured; "
-            f"`sd_kde` {percent(ours)} at the last",
+            f"of the measured TF32 rate Flash-SD-KDE reaches {percent(part[8192])}, {percent(part[16384])}, "
+            f"{percent(part[32768])} and {percent(part[262144])} with 8,192, 16,384, 32,768 and 262,144 points; "
+            f"`sd_kde` {percent(ours)} with the most",
             verdict("holds in part: two digits from 32,768", if_=part[16384] < 0.1 < part[32768]),
             (UTILISATION,),
         ),
@@ -181,16 +180,16 @@ def _rates() -> list[Claim]:
         Claim(
             "part of the score in the time of SD-KDE, 32,768 points",
             "95%",
-            f"its `kde` takes {percent(density)} of its `sd_kde`, {percent(larger)} at 262,144 points: at most "
-            f"{percent(1 - density)} and {percent(1 - larger)} are left for the score",
+            f"its `kde` takes {percent(density)} of the time of its `sd_kde`, and {percent(larger)} at 262,144 points: "
+            f"at most {percent(1 - density)} and {percent(1 - larger)} are left for the score",
             verdict("holds in part: less, at both sizes", if_=density > 0.05 and larger > 0.05),
             (BATCHES, RIVALS),
         ),
         Claim(
             "tensor cores against plain float32",
-            "5 to 10×, of products",
-            f"whole calls of 65,536 points: `kde` {digits(engines['kde'])}×, `sd_kde` {digits(engines['sd_kde'])}×, "
-            "two float16 terms beside squared differences",
+            "5 to 10×, for products alone",
+            f"whole calls with 65,536 points: `kde` {digits(engines['kde'])}×, `sd_kde` {digits(engines['sd_kde'])}×, "
+            "by two float16 terms instead of squared differences",
             verdict("holds in part", if_=engines["kde"] < 5 < 10 < engines["sd_kde"]),
             (BATCHES,),
         ),
@@ -218,8 +217,8 @@ def _million() -> list[Claim]:
         Claim(
             "SD-KDE of 1,048,576 points at 131,072 queries (second version)",
             "2.3 s",
-            f"Flash-SD-KDE {digits(flash)} ms, `sd_kde` {digits(ours)} ms; with pairs left out that cannot "
-            f"matter, of other eight normals, {digits(mixture['median_ms'])} ms",
+            f"Flash-SD-KDE {digits(flash)} ms, `sd_kde` {digits(ours)} ms; `sd_kde` of another mixture of eight "
+            f"normals, without pairs that cannot matter, {digits(mixture['median_ms'])} ms",
             verdict("confirmed, on a faster GPU", if_=flash < 2300),
             (RUNTIME, MILLION),
         ),
@@ -247,33 +246,33 @@ def one_dimension() -> list[Claim]:
     worst = max(error(LINE, "sd_kde", FLASH, n=n) for n in sizes)
     return [
         Claim(
-            "faster than scikit-learn's KDE from 512 to 32,768 points, the more the larger",
+            "faster than scikit-learn's KDE from 512 to 32,768 points, increasingly with size",
             "over 10× at the largest (first version), around 100× (second)",
             f"{digits(few)}× at 512 points, {digits(most)}× at 32,768, {digits(beyond)}× at 65,536 (H200; scikit-learn "
-            "with `rtol=1e-4` on one core of a Xeon, by a part of the queries)",
+            "with `rtol=1e-4` on one core of a Xeon, extrapolated from a part of the queries)",
             verdict("confirmed, and more, on other machines", if_=few > 1 and min(most, beyond) > 100),
             (LINE,),
         ),
         Claim(
             "up to 4,194,304 points",
             "times and utilisation in a picture",
-            f"1,048,576 points take Flash-SD-KDE {digits(flash)} ms, and `sd_kde`, which does not take all pairs, "
-            f"{digits(ours)} ms; 4,194,304 points of Flash-SD-KDE are {unmeasured(7)}",
+            f"with 1,048,576 points Flash-SD-KDE takes {digits(flash)} ms, and `sd_kde`, which does not sum all pairs, "
+            f"{digits(ours)} ms; Flash-SD-KDE with 4,194,304 points is {unmeasured(7)}",
             verdict("not reproducible: no number in the text", if_=flash > 1000 * ours),
             (LINE_ALONE,),
         ),
         Claim(
             "the 1-D program is bound by arithmetic",
             "utilisation of float32 in a picture",
-            f"262,144 points: Flash-SD-KDE {percent(part)} of the float32 rate measured, all pairs by cukde "
-            f"{percent(_utilised(pairs, n=262144, m=32768, d=1))}",
+            f"with 262,144 points Flash-SD-KDE reaches {percent(part)} of the measured float32 rate, cukde with all "
+            f"pairs {percent(_utilised(pairs, n=262144, m=32768, d=1))}",
             verdict("not reproducible: no number in the text", if_=part < 0.1),
             (UTILISATION,),
         ),
         Claim(
             "errors in one dimension",
             "none stated",
-            f"Flash-SD-KDE, which has no tensor cores there, is off by at most {power(worst)}",
+            f"Flash-SD-KDE, which uses no tensor cores there, has an error of at most {power(worst)}",
             verdict("confirmed: accurate. The TF32 errors above are those of 16 dimensions", if_=worst < 1e-5),
             (LINE,),
         ),
@@ -301,15 +300,15 @@ def losses() -> str:
     cuvs = ms(SMALL, "kde", **_GPU, n=16384, d=16) / ms(SMALL, "kde", "cuVS", n=16384, d=16)
     commit = record(RUNTIME)["commit"][:7]
     small_calls = (
-        f"On an H200, at commit {commit}, small calls: Flash-SD-KDE is faster for `kde` up to {max(ahead):,} points "
+        f"Small calls on an H200, at commit {commit}: Flash-SD-KDE is faster for `kde` up to {max(ahead):,} points "
         f"(cukde takes {min(ahead.values()):.2f} to {max(ahead.values()):.2f} times its time), for `sd_kde` of 2,048 "
-        f"({small:.2f} times), and in one dimension up to {max(line):,} points ({min(line.values()):.2f} to "
-        f"{max(line.values()):.2f} times). Beside `torch.compile` `kde`, `sd_kde` and `laplace_kde` of 2,048 points "
-        f"take {compiled[0]:.1f}, {compiled[1]:.1f} and {compiled[2]:.1f} times its time (`{RUNTIME}.json`, "
-        f"`{LINE}.json`)."
+        f"points ({small:.2f} times), and in one dimension up to {max(line):,} points ({min(line.values()):.2f} to "
+        f"{max(line.values()):.2f} times). With 2,048 points `kde`, `sd_kde` and `laplace_kde` take {compiled[0]:.1f}, "
+        f"{compiled[1]:.1f} and {compiled[2]:.1f} times the time of `torch.compile` (`{RUNTIME}.json`, `{LINE}.json`)."
     )
     since = (
-        f"Since then small calls take fewer launches. On an H100 Flash-SD-KDE takes {now:.1f} times as long for `kde` "
-        f"of 2,048 points; of 16,384 cukde takes {cuvs:.1f} times as long as the kernel of cuVS (`{SMALL}.json`)."
+        f"Since then small calls take fewer launches. On an H100, Flash-SD-KDE takes {now:.1f} times as long as cukde "
+        f"for `kde` of 2,048 points. For 16,384 points cukde takes {cuvs:.1f} times as long as the kernel of cuVS "
+        f"(`{SMALL}.json`)."
     )
     return f"- {small_calls}\n- {since}"

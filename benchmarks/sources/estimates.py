@@ -20,14 +20,14 @@ _CHECKED = 32  # queries of a check
 _STEP = 1e-10  # of h: what the tests allow a density in double precision, times some tens of bandwidths
 
 
-def laplace_in_two_passes(X: Any, Y: Any, h: float) -> Any:
-    """Laplace-corrected density by a kernel sum, and another one for its correction.
+def laplace_in_two_passes(X: Any, Y: Any, h: float, **options: Any) -> Any:
+    """Laplace-corrected density by a kernel sum, and another one for its correction; options are of ``kernel_sum``.
 
     The squared distances of the correction are |x|^2 - 2 x y + |y|^2, and sum with the kernel column by column.
     """
     xp, d = dispatch.backend(X).xp, X.shape[1]
-    total = cukde.kernel_sum(X, xp.ones(len(X), X.dtype), Y, h)
-    sums = cukde.kernel_sum(X, xp.concatenate([X, (X * X).sum(axis=1)[:, None]], axis=1), Y, h)
+    total = cukde.kernel_sum(X, xp.ones(len(X), X.dtype), Y, h, **options)
+    sums = cukde.kernel_sum(X, xp.concatenate([X, (X * X).sum(axis=1)[:, None]], axis=1), Y, h, **options)
     squares = sums[:, d] - 2 * (Y * sums[:, :d]).sum(axis=1) + (Y * Y).sum(axis=1) * total
     constant = math.exp(-0.5 * d * math.log(2 * math.pi * h * h)) / len(X)
     return constant * ((1 + d / 2) * total - squares / (2 * h * h))

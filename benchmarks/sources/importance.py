@@ -104,7 +104,8 @@ class Contributions(NamedTuple):
     of: np.ndarray  # (2, m / 2, 3), in the order of METRICS
     mass: float  # integral of the estimate, which is 1
     mass_error: float  # its standard error
-    miae_by_oracle: float  # MIAE as points of the oracle alone have it, weighted 1 / p
+    mise_by_oracle: float  # as points of the oracle alone have it, weighted 1 / p
+    miae_by_oracle: float
     largest_weight: float  # of |estimate - p| / q
 
     @property
@@ -133,6 +134,7 @@ def contributions(fitted: Fitted, draws: Draws, oracle: Mixture) -> Contribution
         integrands - controls @ _factors(integrands, controls),
         float(whole.mean()),
         float(_standard_error(whole)[0]),
+        float((off * off / p)[:half].mean()),
         float((off / p)[:half].mean()),
         float((off / q).max()),
     )

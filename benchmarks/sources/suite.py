@@ -17,7 +17,7 @@ from benchmarks import peers
 from benchmarks.sources import formats, report, section_file
 from benchmarks.sources.section import Outcome, Section, Setting
 from cukde import perf
-from cukde.cli import info
+from cukde.cli import info, progress
 from cukde.perf._record import made
 
 MODULES: dict[int, str] = {
@@ -46,29 +46,22 @@ def run(
     Those whose numbers are given are run whatever is there. Otherwise all are, but for those that the folder has of
     this commit, machine, versions and sizes.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
     wanted = sorted(MODULES if numbers is None else set(numbers))
     works, state = info.gpu()
     setting = Setting(quick, None if works else state)
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    console = Console(stderr=True, soft_wrap=True)
     now = section_file.origin(made([]), *setting)
     calibrated = _Calibrated()
     failed = []
     try:
-        with Progress(
-            *columns, console=console, transient=True, refresh_per_second=1, disable=not console.is_terminal
-        ) as bar:
-            step = bar.add_task("", total=len(wanted))
+        with progress.stages() as doing:
 
             def say(number: int, what: str) -> None:
-                bar.console.print(f"section {number}, {MODULES[number]}: {what}", markup=False, highlight=False)
+                doing("")
+                print(f"section {number}, {MODULES[number]}: {what}", file=sys.stderr)
 
             faults = {number: _fault(folder, number, now) for number in MODULES}
             for number in wanted:
-                bar.update(step, description=f"section {number}, {MODULES[number]}")
+                doing(f"section {number}, {MODULES[number]}")
                 fault = faults[number]
                 if fault is None and numbers is None:
                     say(number, f"there already{_UNCERTAIN if now['commit'].endswith(section_file.CHANGED) else ''}")
@@ -79,7 +72,6 @@ def run(
                     say(number, f"failed after {took}: {error}" if error else took)
                     if error:
                         failed.append(number)
-                bar.advance(step)
             for number, fault in faults.items():
                 if fault and number not in wanted:
                     say(number, f"not run, though what is there {fault}")

@@ -1,22 +1,20 @@
-"""Rules for the bandwidth: standard deviations, one per dimension, made from the data.
+"""Rules that compute a bandwidth from the data: standard deviations, one for each column.
 
-``scott``, ``silverman``, ``sd``, ``laplace`` and ``positive`` are reference rules, the best bandwidth were the data
-normal: a factor times the standard deviation of each column. The factor depends only on the dimension and the effective
-number of rows. It minimises the mean integrated squared error (MISE) that one estimator has for independent normal
-columns: Silverman's the leading terms for large n (Scott's rounds that factor), the last three the error at any n.
+``scott``, ``silverman``, ``sd``, ``laplace`` and ``positive`` are reference rules, which presume normal data. They
+return a factor times the standard deviation of each column. The factor depends only on the dimension and the effective
+number of rows. It minimises the mean integrated squared error (MISE) of one estimator for independent normal columns:
+``silverman`` its leading terms for large n (``scott`` rounds that factor), the other three the error at any n.
 
-``isj``, the improved Sheather-Jones rule for :func:`cukde.kde` in one dimension, takes no shape for granted: it
-estimates from the data how much their density bends, and serves data of several modes, on which the reference rules
-oversmooth. ``cross_validate`` chooses by scores that each row has from the others, for each of the estimates, in any
-number of dimensions.
+``isj``, the improved Sheather-Jones rule for :func:`cukde.kde` in one dimension, presumes no shape. It estimates the
+curvature of the density from the data, and suits data of several modes, which the reference rules oversmooth.
 
-Arguments that take a bandwidth take the names of the rules, too: ``cukde.kde(X, Y, "isj")``.
+``cross_validate`` scores bandwidths by the density that the other rows give at each row, for each of the estimates and
+in any number of dimensions. ``select`` chooses the method as well as the bandwidth, by the likelihood of held-out rows.
 
-``select`` chooses the method as well as the bandwidth, by the likelihood of rows that are left out.
+``abramson`` gives factors of the bandwidth, one for each row: small where data are dense, large in the tails.
 
-``abramson`` gives factors of the bandwidth, one a row: narrower where data are dense, wider in the tails.
-
-docs/bandwidths.md says which rule is for which method, and what other libraries call the same things.
+Arguments that take a bandwidth also take the names of the rules: ``cukde.kde(X, Y, "isj")``. docs/bandwidths.md says
+which rule is for which method, and how other libraries call the same rules.
 """
 
 from cukde.bandwidth import names as _names  # noqa: F401, it gives the rules their names

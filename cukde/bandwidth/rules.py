@@ -39,7 +39,7 @@ def scott(
     periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Array:
-    r"""Scott's rule for :func:`cukde.kde`.
+    r"""Scott's normal-reference rule for the bandwidth of :func:`cukde.kde`.
 
     .. math:: h_k = \sigma_k \, n_\mathrm{eff}^{-1/(d+4)}
 
@@ -50,46 +50,45 @@ def scott(
     weights : array_like, shape (n,), optional
         Non-negative weights; only their ratios matter. Default 1 each.
     covariance : bool
-        Return a covariance, which follows correlations of the columns, as SciPy's rule does; not beside periods.
+        Return a covariance, which follows correlations of the columns, as SciPy's rule does; not with periods.
     bounds, periods : sequence of length d or mapping, optional
-        As for :func:`cukde.kde`. The deviation of a column with a period is that around it, see the notes; bounds are
-        checked, and change nothing.
+        As for :func:`cukde.kde`. The standard deviation of a column with a period is measured around it; see the notes.
+        Bounds are checked, but have no effect.
     nan_policy : {"raise", "omit"}
         As in :func:`cukde.kde`.
 
     Returns
     -------
     array, shape (d,)
-        A standard deviation a column, in the order of the columns and in their units: what ``h`` takes. (1,) for d = 1.
-        Always float64, for float32 data too. NumPy in, NumPy out; CuPy in, CuPy out. With ``covariance``
-        of shape (d, d): the weighted covariance of the columns times the same factor squared.
+        A standard deviation for each column, in its units, to be given as ``h``; shape (1,) for d = 1. With
+        ``covariance`` the shape is (d, d): the weighted covariance of the columns times the square of the same factor.
+        Always float64, also for float32 data. NumPy in, NumPy out; CuPy in, CuPy out.
 
     Raises
     ------
     TypeError
-        For complex, string or object data, and for ``weights`` on the GPU beside ``X`` on the CPU.
+        For complex, string or object data, and for ``weights`` on the GPU with ``X`` on the CPU.
     ValueError
-        For shapes that do not fit, fewer than two rows, weights that leave a single row, a constant column,
-        NaN or infinity, negative or all-zero weights, bounds and periods that do not fit, data outside their bounds;
-        and with ``covariance`` for periods, and for columns that depend on each other linearly, as they do where rows
-        are not more than columns.
+        For shapes that do not fit, fewer than two rows, weights that leave a single row, a constant column, NaN or
+        infinity, negative or all-zero weights, bounds and periods that do not fit, data outside their bounds; and with
+        ``covariance`` for periods, and for linearly dependent columns, such as those of no more rows than columns.
 
     Notes
     -----
     With weights :math:`w_j` normalised to sum to 1, :math:`n_\mathrm{eff} = 1 / \sum w_j^2` and
-    :math:`\sigma_k^2 = \sum_j w_j (x_{jk} - \bar x_k)^2 / (1 - \sum w_j^2)`, which is n and the sample
-    variance (divisor n - 1) where there are none. The sums run over centred and scaled float64 data:
-    neither an offset nor huge weights cost accuracy. Cost: a few passes over the data.
+    :math:`\sigma_k^2 = \sum_j w_j (x_{jk} - \bar x_k)^2 / (1 - \sum w_j^2)`, which is n and the sample variance
+    (divisor n - 1) without weights. The sums run over centred and scaled float64 data, so neither an offset nor huge
+    weights cost accuracy. Cost: a few passes over the data.
 
-    With ``covariance`` the result equals ``scipy.stats.gaussian_kde(X.T, weights=weights).covariance``, and otherwise
-    the square root of its diagonal, to 1e-12 (``tests/bandwidth/test_rules.py``).
+    With ``covariance`` the result equals ``scipy.stats.gaussian_kde(X.T, weights=weights).covariance`` to 1e-12,
+    otherwise the square root of its diagonal (``tests/bandwidth/test_rules.py``).
 
     *Periods.* With :math:`R = |\sum w_j e^{2 \pi i x_j / T}|` for a period T,
 
     .. math:: \sigma = \frac{T}{2\pi} \sqrt{-\log \rho^2}, \qquad \rho^2 = \frac{R^2 - \sum w_j^2}{1 - \sum w_j^2},
 
-    and :math:`\rho^2` is no less than :math:`1 / n_\mathrm{eff}`: the deviation of a normal distribution wrapped around
-    the period, which for narrow data is the sample deviation, wherever the period begins
+    where :math:`\rho^2` is at least :math:`1 / n_\mathrm{eff}`. This is the standard deviation of a normal distribution
+    wrapped around the period. For narrow data it is the sample's standard deviation, wherever the period begins
     (``tests/bandwidth/test_domains.py``).
 
     References
@@ -117,11 +116,11 @@ def silverman(
     periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Array:
-    r"""Silverman's rule for :func:`cukde.kde`: the best bandwidth for normal data, to leading order.
+    r"""Silverman's normal-reference rule for :func:`cukde.kde`: to leading order the best bandwidth for normal data.
 
     .. math:: h_k = \sigma_k \, [n_\mathrm{eff} (d + 2) / 4]^{-1/(d+4)}
 
-    Parameters, result and errors are those of :func:`scott`, cost and digits too. With ``covariance`` the result equals
+    Parameters, result, exceptions, accuracy and cost are those of :func:`scott`. With ``covariance`` the result equals
     SciPy's ``gaussian_kde(X.T, bw_method="silverman").covariance``.
 
     References
@@ -155,30 +154,31 @@ def sd(
         h_k = \sigma_k \arg\min_h \Big\{ \int (\bar p - p)^2 + \frac{V(h)}{n_\mathrm{eff}} \Big\}, \qquad
         p = N(0, I), \quad \bar p = N(0, v(h) I)
 
-    Parameters, result and errors are those of :func:`scott`, cost and digits too, and 2 to 30 ms for the minimum, which
-    is kept for further calls. ``steps``, an integer of at least 1, is that of the estimate: more steps leave less bias,
-    and have a wider bandwidth.
+    Parameters, result, exceptions and accuracy are those of :func:`scott`. So is the cost, plus 2 to 30 ms for the
+    minimum, which is kept for further calls. ``steps``, an integer of at least 1, is that of the estimate: more steps
+    leave less bias, and need a wider bandwidth.
 
     Notes
     -----
-    Derivation, for data from :math:`N(0, \sigma^2 I)`, in units of :math:`\sigma`.
+    The derivation is for data from :math:`N(0, \sigma^2 I)`, in units of :math:`\sigma`.
 
-    *Bias.* Scores of the smoothed normal are linear, so that moved points stay normal. Their deviation after k steps is
-    :math:`a_{k+1} = 1 - h^2 / (2 (a_k^2 + h^2))`, from :math:`a_0 = 1`, and the estimate from infinite data is normal
-    with variance :math:`v = a_k^2 + h^2`, exactly. That is :math:`1 + \frac54 h^4 + O(h^6)` after one step and
-    :math:`1 + \frac14 h^4 + O(h^6)` after more: of the leading term of the squared bias,
-    :math:`\frac{25\, d (d + 2)}{256} h^8 (4\pi)^{-d/2}`, the second step leaves 1/25.
+    *Bias.* Scores of a smoothed normal density are linear, so moved points stay normal. Their standard deviation after
+    k steps is :math:`a_{k+1} = 1 - h^2 / (2 (a_k^2 + h^2))`, from :math:`a_0 = 1`, and the estimate from infinite data
+    is exactly normal with variance :math:`v = a_k^2 + h^2`. This is :math:`1 + \frac54 h^4 + O(h^6)` after one step and
+    :math:`1 + \frac14 h^4 + O(h^6)` after more. The second step leaves 1/25 of the leading term of the squared bias,
+    :math:`\frac{25\, d (d + 2)}{256} h^8 (4\pi)^{-d/2}`.
 
-    *Variance.* V is the exact integrated variance, at any h, of the estimate to first order in the noise of the data: a
-    row counts by its own kernel, and by moving all others. As h goes to 0 it is
-    :math:`r\, h^{-d} (4\pi)^{-d/2}`, of one step :math:`r = 1 + \frac d3 (\frac23)^{d/2} +
-    \frac{d (d+2)}{64} 2^{-d/2}`. More than two steps take V of two, by which their error grows by less than 0.03%.
-    ``cukde/bandwidth/normal_reference.py`` and ``moved_normal.py`` have the formulas.
+    *Variance.* V is the integrated variance of the estimate to first order in the noise of the data, exact at any h. A
+    row contributes its own kernel, and moves all other points. As h goes to 0 the variance is
+    :math:`r\, h^{-d} (4\pi)^{-d/2}`, for one step with
+    :math:`r = 1 + \frac d3 (\frac23)^{d/2} + \frac{d (d+2)}{64} 2^{-d/2}`. More than two steps use V of two, which
+    increases their error by less than 0.03%. ``cukde/bandwidth/normal_reference.py`` and ``moved_normal.py`` have the
+    formulas.
 
-    On normal data of 500 and 2,000 rows in 1, 2, 4, 8 and 16 dimensions the MISE at the rule is above the least by at
-    most 0.6%, with 1, 2 and 3 steps, with the own point in its score and without (simulated,
-    ``reference_rules.json``). The leading terms of one step alone, :math:`h^{d+8} = \frac{32\, r}{25 (d+2)\, n}`, lose
-    2 to 9% up to 8 dimensions, and 31% and 54% in 16.
+    For normal data of 500 and 2,000 rows in 1, 2, 4, 8 and 16 dimensions, the MISE at the rule exceeds the least by at
+    most 0.6%, with 1, 2 and 3 steps, and with ``own_point`` or without (simulated, ``reference_rules.json``). The
+    leading terms of one step alone, :math:`h^{d+8} = \frac{32\, r}{25 (d+2)\, n}`, lose 2 to 9% up to 8 dimensions, and
+    31% and 54% in 16.
 
     References
     ----------
@@ -214,22 +214,22 @@ def laplace(
         h_k = \sigma_k \arg\min_h \Big\{ \int (\bar p - p)^2 + \frac{1}{n_\mathrm{eff}}
         \Big(\int \kappa^2 - \int \bar p^2\Big) \Big\}, \qquad p = N(0, I), \quad \bar p = \kappa * p
 
-    Parameters, result and errors are those of :func:`scott`, cost and digits too, and 2 ms for the minimum, which is
-    kept for further calls.
+    Parameters, result, exceptions and accuracy are those of :func:`scott`. So is the cost, plus 2 ms for the minimum,
+    which is kept for further calls.
 
     Notes
     -----
-    The braces hold the mean integrated squared error of the estimate from n rows of :math:`p`, exactly, for every h, n
-    and d: the estimate is linear in the data, with the kernel :math:`\kappa = K - \frac{h^2}{2} \Delta K`. Its Fourier
-    transform is :math:`(1 + h^2 k^2/2)\, e^{-h^2 k^2/2}`, so that all integrals are moments of Gaussians;
-    ``cukde/bandwidth/normal_reference.py`` has them. As n grows the rule becomes
+    The expression in braces is exactly the mean integrated squared error of the estimate from n rows of :math:`p`, for
+    every h, n and d, because the estimate is linear in the data. Its kernel :math:`\kappa = K - \frac{h^2}{2} \Delta K`
+    has the Fourier transform :math:`(1 + h^2 k^2/2)\, e^{-h^2 k^2/2}`, so all integrals are moments of Gaussians
+    (``cukde/bandwidth/normal_reference.py``). As n grows the rule becomes
 
     .. math:: \left[\frac{8 (d + 8)}{(d + 4)(d + 6)\, n}\right]^{1/(d+8)} \Big(1 + \frac{5}{12} h^2 + \dots\Big),
 
-    where :math:`\frac{d (d+2) (d+4) (d+6)}{1024} h^8 (4\pi)^{-d/2}`, the integrated square of the bias
-    :math:`-\frac{h^4}{8} \Delta^2 p`, meets :math:`\frac{(d+2)(d+8)}{16} h^{-d} (4\pi)^{-d/2} / n`. That leading term
-    alone is too narrow: its error is above the least by 2.3% at n = 5,000 for d = 1, but at n = 100,000 by 27% for
-    d = 8 and 188% for d = 16 (``tests/bandwidth/test_rules.py``).
+    which minimises the sum of :math:`\frac{d (d+2) (d+4) (d+6)}{1024} h^8 (4\pi)^{-d/2}`, the integrated square of the
+    bias :math:`-\frac{h^4}{8} \Delta^2 p`, and :math:`\frac{(d+2)(d+8)}{16} h^{-d} (4\pi)^{-d/2} / n`, the variance.
+    The leading factor alone is too narrow: its error exceeds the least by 2.3% at n = 5,000 for d = 1, and at n =
+    100,000 by 27% for d = 8 and 188% for d = 16 (``tests/bandwidth/test_rules.py``).
 
     References
     ----------
@@ -262,32 +262,33 @@ def positive(
         h_k = \sigma_k \arg\min_h \Big\{ \int (\bar p - p)^2 + \frac{V(h)}{n_\mathrm{eff}} \Big\}, \qquad
         p = N(0, I), \quad \bar p = \tfrac1M\, p_h\, g(t)
 
-    Parameters, result and errors are those of :func:`scott`, cost and digits too, and 5 ms for the minimum, which is
-    kept for further calls.
+    Parameters, result, exceptions and accuracy are those of :func:`scott`. So is the cost, plus 5 ms for the minimum,
+    which is kept for further calls.
 
     Notes
     -----
-    The estimate is :math:`\hat p\, g(t) / M` with :math:`g(t) = t + \sqrt{1 + t^2}`, where
-    :math:`t = -\frac{h^2}{2} \Delta \hat p / \hat p` is the Laplace correction of the density :math:`\hat p`, relative
-    to it, and M makes the integral 1. Derivation, for data from :math:`N(0, \sigma^2 I)`, in units of :math:`\sigma`.
+    The estimate is :math:`\hat p\, g(t) / M` with :math:`g(t) = t + \sqrt{1 + t^2}`. Here
+    :math:`t = -\frac{h^2}{2} \Delta \hat p / \hat p` is the Laplace correction relative to the density :math:`\hat p`,
+    and M normalises the result. The derivation is for data from :math:`N(0, \sigma^2 I)`, in units of :math:`\sigma`.
 
-    *Bias.* Of a density p it is :math:`\frac{h^4}{8} \big[\frac{(\Delta p)^2}{p} - \Delta^2 p - p \int
-    \frac{(\Delta p)^2}{p}\big] + O(h^6)`, which of a normal one is :math:`\frac{h^4}{2} \Delta p`, with the integrated
-    square :math:`\frac{d (d+2)}{16} h^8 (4\pi)^{-d/2}`. The rule takes the estimate from infinite data as it is, for
-    any h: :math:`p_h = N(0, 1 + h^2)` and :math:`t = \frac{h^2}{2 (1 + h^2)} \big(d - \frac{|y|^2}{1 + h^2}\big)`.
+    *Bias.* For a density p the bias is
+    :math:`\frac{h^4}{8} \big[\frac{(\Delta p)^2}{p} - \Delta^2 p - p \int \frac{(\Delta p)^2}{p}\big] + O(h^6)`. For a
+    normal density it is :math:`\frac{h^4}{2} \Delta p`, with the integrated square
+    :math:`\frac{d (d+2)}{16} h^8 (4\pi)^{-d/2}`. The rule uses the exact estimate from infinite data, for any h:
+    :math:`p_h = N(0, 1 + h^2)` and :math:`t = \frac{h^2}{2 (1 + h^2)} \big(d - \frac{|y|^2}{1 + h^2}\big)`.
 
-    *Variance.* V is the exact integrated variance, at any h, of the estimate to first order in the noise of the data,
-    where a row at z adds :math:`K (g - g' (1 + t)) + g' L` over M to the density at y, of the kernels
-    :math:`K = K_h(y - z)` and :math:`L = K (1 + \frac d2 - \frac{|y - z|^2}{2 h^2})`. The mass M is that of infinite
-    data. As h goes to 0 this is the variance of the Laplace-corrected estimate, :math:`\frac{(d+2)(d+8)}{16} h^{-d}
-    (4\pi)^{-d/2}`, and the rule is
+    *Variance.* V is the integrated variance of the estimate to first order in the noise of the data, exact at any h. A
+    row at z adds :math:`[K (g - g' (1 + t)) + g' L] / M` to the density at y, with the kernels :math:`K = K_h(y - z)`
+    and :math:`L = K (1 + \frac d2 - \frac{|y - z|^2}{2 h^2})`. The mass M is that of infinite data. As h goes to 0 this
+    is the variance of the Laplace-corrected estimate, :math:`\frac{(d+2)(d+8)}{16} h^{-d} (4\pi)^{-d/2}`, and the rule
+    is
 
     .. math:: \left[\frac{d + 8}{8 n}\right]^{1/(d+8)} (1 + \dots).
 
-    ``cukde/bandwidth/normal_reference.py`` has the formulas; what is not Gaussian is one radial integral.
+    ``cukde/bandwidth/normal_reference.py`` has the formulas; the part that is not Gaussian is one radial integral.
 
-    On normal data of 500 and 2,000 rows in 1, 2, 4, 8 and 16 dimensions the MISE at the rule is above the least by at
-    most 0.5% (simulated, ``reference_rules.json``). The leading term alone loses 5 to 32% up to 8 dimensions, and 20%
+    For normal data of 500 and 2,000 rows in 1, 2, 4, 8 and 16 dimensions, the MISE at the rule exceeds the least by at
+    most 0.5% (simulated, ``reference_rules.json``). The leading factor alone loses 5 to 32% up to 8 dimensions, and 20%
     and 67% in 16.
 
     References
@@ -315,12 +316,12 @@ def isj(
     periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Array:
-    r"""Improved Sheather-Jones rule for :func:`cukde.kde` in one dimension: for data of any shape.
+    r"""Improved Sheather-Jones rule for :func:`cukde.kde` in one dimension, for data of any shape.
 
     .. math:: h^2 = \left[2 \sqrt\pi \, n_\mathrm{eff} \, \lVert \hat f'' \rVert^2\right]^{-2/5}
 
-    The norm is estimated from the data, each derivative's with the help of the next one's up to the seventh, whose
-    bandwidth is again ``h``: nowhere is the density taken to be normal.
+    The norm is estimated from the data: that of each derivative with the help of the next one, up to the seventh, whose
+    bandwidth is again ``h``. The density is never presumed to be normal.
 
     Parameters
     ----------
@@ -329,47 +330,47 @@ def isj(
     weights : array_like, shape (n,), optional
         Non-negative weights; only their ratios matter. Default 1 each.
     bounds, periods : sequence of length 1 or mapping, optional
-        As for :func:`cukde.kde`: the norm is then that of the density on the domain, whose data are reflected or lie
-        around a circle.
+        As for :func:`cukde.kde`. The norm is then that of the density on the domain, where data are reflected or lie on
+        a circle.
     nan_policy : {"raise", "omit"}
         As in :func:`cukde.kde`.
 
     Returns
     -------
     array, shape (1,)
-        A standard deviation in the units of the data: what ``h`` takes. Always float64. NumPy in, NumPy out; CuPy in,
-        CuPy out.
+        A standard deviation in the units of the data, to be given as ``h``. Always float64. NumPy in, NumPy out; CuPy
+        in, CuPy out.
 
     Raises
     ------
     TypeError
         As :func:`scott`.
     ValueError
-        As :func:`scott`; for more than one column; and where the data leave no bandwidth, because they are discrete
-        (many rows of few values, further apart than the bandwidth would be), next to none, spread evenly between two
-        bounds or around a period, or of so many clusters, so much tighter than far apart, that no grid of 2^24 steps
-        resolves them.
+        As :func:`scott`; for more than one column; and for data that determine no bandwidth. These are discrete data
+        (many rows of few values, farther apart than the bandwidth would be), very few data, data spread evenly between
+        two bounds or around a period, and clusters so tight and far apart that no grid of 2^24 steps resolves them.
 
     Notes
     -----
-    ``h`` is the fixed point described in ``cukde/bandwidth/improved_sheather_jones.py``: of several the smallest that
-    iteration leads to from below. It does not change when the data are shifted, and scales with them.
+    ``h`` is the fixed point described in ``cukde/bandwidth/improved_sheather_jones.py``; if there are several, the
+    smallest that an iteration from below reaches. It does not change when the data are shifted, and scales with them.
 
-    Rows may share values: data that are rounded to less than about their bandwidth serve as well as those that are not,
-    for :math:`n_\mathrm{eff} = 1 / \sum w_j^2` counts rows. The authors' program and KDEpy count distinct values, which
-    is the same without ties, and with ties is ``isj(values, weights=counts)`` but for the uneven weights' smaller
-    number. They also mirror the data at the ends of their grid; here the line is open, as for :func:`cukde.kde`.
+    Rows may share values. Rounding does no harm if it is finer than about the bandwidth, because
+    :math:`n_\mathrm{eff} = 1 / \sum w_j^2` counts rows. The authors' program and KDEpy count distinct values. Without
+    ties this is the same; with ties it resembles ``isj(values, weights=counts)``, where uneven weights give a smaller
+    effective number. They also mirror the data at the ends of their grid; here the line is open, as for
+    :func:`cukde.kde`.
 
-    Accuracy: the functionals come from one Fourier transform of linearly binned data, on a grid of 16 or more steps a
-    bandwidth. Against sums over all pairs of 500 rows ``h`` is accurate to 1e-5 (normal, skewed, bimodal and
-    heavy-tailed samples, distant clusters and outliers), and to 2e-4 where only a dozen rows are within reach of each
-    other (``tests/bandwidth/test_improved_sheather_jones.py``).
+    *Accuracy.* The functionals come from one Fourier transform of linearly binned data, on a grid of 16 or more steps a
+    bandwidth. Compared with sums over all pairs of 500 rows, ``h`` is accurate to 1e-5 for normal, skewed, bimodal and
+    heavy-tailed samples, distant clusters and outliers. If only a dozen rows are within reach of each other, it is
+    accurate to 2e-4 (``tests/bandwidth/test_improved_sheather_jones.py``).
 
-    Cost: a few passes over the data, and 5 ms on the host for transform and root. Data that span more than some 500
-    bandwidths (heavy tails, outliers, far clusters) cost a pass and a transform for each factor of 4, and a sort: on
-    two CPU cores 0.3 s for 10,000,000 rows of a normal distribution, 7 s of a Cauchy distribution.
+    *Cost.* A few passes over the data, and 5 ms on the host for transform and root. Data that span more than about 500
+    bandwidths (heavy tails, outliers, far clusters) cost a pass and a transform for each factor of 4, and a sort. On
+    two CPU cores 10,000,000 rows of a normal distribution take 0.3 s, and of a Cauchy distribution 7 s.
 
-    For a handful of rows, below about 20, the rule is erratic, and often wider than :func:`silverman`.
+    With fewer than about 20 rows the rule is erratic, and often wider than :func:`silverman`.
 
     References
     ----------
@@ -412,40 +413,40 @@ def cross_validate(
     periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> CrossValidation:
-    r"""Bandwidth by leave-one-out cross-validation: for data of any shape, and each of the density estimates.
+    r"""Choose a bandwidth by leave-one-out cross-validation, for any of the density estimates.
 
-    Each row is scored by the density that all the other rows make of it, so that no bandwidth gains by following the
-    rows themselves.
+    Each row is scored by the density that the other rows give there, so a bandwidth cannot gain from a row's own
+    kernel. No shape of the density is presumed.
 
     Parameters
     ----------
     X : array_like, shape (n, d) or (n,)
         Data, at least two rows; (n,) means d = 1. A GPU array computes on the GPU.
     method : {"kde", "sd", "laplace", "positive"}
-        The estimate that the bandwidth is for: :func:`cukde.kde`, :func:`cukde.sd_kde` (with the score's bandwidth that
-        of the density), :func:`cukde.laplace_kde` or :func:`cukde.positive_kde`.
+        The estimate that the bandwidth is for: :func:`cukde.kde`, :func:`cukde.sd_kde` (whose score has the same
+        bandwidth), :func:`cukde.laplace_kde` or :func:`cukde.positive_kde`.
     bandwidths : array_like, shape (B,) or (B, d), optional
-        What to choose from: standard deviations, each for every column, or one a column. A GPU array is copied to the
-        host. Default: 32 multiples of the method's reference rule (:func:`silverman`, :func:`sd`, :func:`laplace`,
-        :func:`positive`), from 1/8 to 1.83 by steps of 9%; while the best is at an end, 16 more that way, at most six
-        times.
+        Candidates, in units of the data: in shape (B,) each is the standard deviation for all columns, in shape (B, d)
+        each has one for every column. A GPU array is copied to the host. Default: 32 multiples of the method's
+        reference rule (:func:`silverman`, :func:`sd`, :func:`laplace`, :func:`positive`), from 1/8 to 1.83 in steps of
+        9%. While the best is at an end, 16 more are added there, at most six times.
     objective : {"likelihood", "least_squares"}
-        Greater scores are better for both. ``"likelihood"``: the mean log density,
-        :math:`\sum_j w_j \log \hat p_{-j}(x_j)`, which brings the estimate near the density in Kullback-Leibler
-        divergence. ``"least_squares"``: minus the integrated squared error up to a constant,
-        :math:`-(\int \hat p^2 - 2 \sum_j w_j \hat p_{-j}(x_j))`. ``"laplace"`` has only this one: its densities can be
-        negative.
+        The score, which is to be large. ``"likelihood"`` is the mean log density,
+        :math:`\sum_j w_j \log \hat p_{-j}(x_j)`; it minimises the Kullback-Leibler divergence from the density.
+        ``"least_squares"`` is minus the integrated squared error, up to a constant,
+        :math:`-(\int \hat p^2 - 2 \sum_j w_j \hat p_{-j}(x_j))`. Method ``"laplace"`` has only the latter, because its
+        densities can be negative.
     weights : array_like, shape (n,), optional
-        Non-negative weights; only their ratios matter. Default 1 each. Rows of weight 0 count for nothing. Without row
-        j the others have the weights :math:`w_i / (1 - w_j)`.
+        Non-negative weights; only their ratios matter. Default 1 each. Rows of weight 0 do not count. Without row j the
+        others have the weights :math:`w_i / (1 - w_j)`.
     per_dimension : bool
-        After the grid, maximise over one deviation a column, by gradient, from the best of it: to a local maximum,
-        within a factor of 256 of the start.
+        Whether to search further for a standard deviation for each column: from the best candidate by gradients to a
+        local maximum, within a factor of 256 of the start.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
-        Arithmetic of the pairs; default the dtype's own. "tf32" and "ieee" mean "float32" here.
+        Arithmetic of the pairs; default: as the dtype. "tf32" and "ieee" mean "float32" here.
     bounds, periods : sequence of length d or mapping, optional
-        As for :func:`cukde.kde`, with ``method="kde"`` or ``"positive"``: each row is scored by the density on that
-        domain, without the row and all its images. Sums are then in float64, whatever ``precision``.
+        As for :func:`cukde.kde`, for ``method="kde"`` and ``"positive"``. Each row is scored by the density on that
+        domain, without the row and all its images. Sums are then in float64, whatever ``precision`` is.
     nan_policy : {"raise", "omit"}
         As in :func:`cukde.kde`.
 
@@ -454,45 +455,45 @@ def cross_validate(
     CrossValidation
         A named tuple; its arrays live where the data do, and are float64.
 
-        ``bandwidth`` : (d,), the best, what ``h`` takes: a standard deviation a column, in that column's units.
+        ``bandwidth`` : (d,), the best bandwidth, to be given as ``h``: a standard deviation for each column, in its
+        units.
 
-        ``score`` : float, that of ``bandwidth``.
+        ``score`` : float, the score of ``bandwidth``.
 
-        ``bandwidths`` : (B, d), those tried; of the default grid in rising order. What ``per_dimension`` tries after
-        them is not among them.
+        ``bandwidths`` : (B, d), the candidates; those of the default grid in increasing order. Bandwidths that
+        ``per_dimension`` tries are not among them.
 
-        ``scores`` : (B,), theirs.
+        ``scores`` : (B,), the scores of the candidates.
 
     Raises
     ------
     TypeError
         As :func:`scott`, and for bandwidths that are not real numbers.
     ValueError
-        As :func:`scott`, but a column may be constant where ``bandwidths`` are given, without ``per_dimension``. For an
-        unknown method, objective or precision; for ``"laplace"`` with ``"likelihood"``; for bounds or periods beside
-        another method than ``"kde"`` and ``"positive"``; for bandwidths that are none,
-        not positive, 1e12 times each other, or of another shape; for data that span more than 1e18 (float64: 1e150) of
-        the smallest bandwidth; for densities beyond the range of float64 by ``"least_squares"``.
+        As :func:`scott`, but a column may be constant if ``bandwidths`` are given without ``per_dimension``. For an
+        unknown method, objective or precision; for ``"laplace"`` with ``"likelihood"``; for bounds or periods with
+        another method than ``"kde"`` and ``"positive"``; for bandwidths that are empty, not positive, of another shape,
+        or 1e12 times each other; for data that span more than 1e18 (float64: 1e150) of the smallest bandwidth; and for
+        densities beyond the range of float64 with ``"least_squares"``.
 
     Warns
     -----
     BandwidthRangeWarning
-        Where the best is the smallest or the largest of those tried that are multiples of each other, or with
-        ``per_dimension`` is at a side of its range: the maximum may lie beyond.
+        If the best bandwidth is the smallest or the largest of candidates that are multiples of each other, or with
+        ``per_dimension`` lies at the edge of its range: the maximum may lie beyond.
 
     Notes
     -----
-    *Ties.* Rows that share values are near each other however small the bandwidth is. If every row has a double, the
-    likelihood grows without bound as h goes to 0; more than :math:`n / (4 \cdot 2^{d/2} - 2)` pairs of doubles do the
-    same to least squares, of kde 0.27 n for d = 1. The warning then says that the best is the smallest. Count every
-    value once: ``values, counts = np.unique(X, axis=0, return_counts=True)``, then ``weights=counts``, which leaves out
-    a value with all its rows.
+    *Ties.* Equal rows are near each other however small the bandwidth is. If every row has a duplicate, the likelihood
+    grows without bound as h goes to 0. For least squares, more than :math:`n / (4 \cdot 2^{d/2} - 2)` pairs of
+    duplicates suffice: 0.27 n for kde in one dimension. The warning then says that the smallest bandwidth is the best.
+    To avoid this, count every value once: ``values, counts = np.unique(X, axis=0, return_counts=True)``, then
+    ``weights=counts``, which leaves out all equal rows together.
 
-    *Which objective.* The likelihood is less variable, and far outliers make it oversmooth: each has to have some
-    density from the others. Least squares does not see them, is more variable from sample to sample and tends to
-    undersmooth.
+    *Which objective.* The likelihood varies less between samples, but far outliers make it oversmooth, because each
+    needs some density from the other rows. Least squares ignores them, varies more and tends to undersmooth.
 
-    *kde, laplace.* With :math:`q_{ij} = |x_i - x_j|^2 / (2 h^2)` (of (d,) deviations each column by its own),
+    *kde, laplace.* With :math:`q_{ij} = |x_i - x_j|^2 / (2 h^2)` (each column divided by its own deviation),
     :math:`v_j = 1 / (1 - w_j)` and :math:`k_0 = (4\pi)^{-d/2} / \prod_k h_k`,
 
     .. math::
@@ -505,47 +506,49 @@ def cross_validate(
     :math:`R = -2^{d/2} (1 + \frac d2 - q)` for the Laplace-corrected estimate
     (``cukde/bandwidth/least_squares.py`` derives them).
 
-    *sd.* Without :math:`x_i` every debiased point moves. With :math:`S_j = \sum_k w_k e^{-q_{jk}}` and
-    :math:`M_j = \sum_k w_k e^{-q_{jk}} x_k`, one pass, the score at :math:`x_j` is
-    :math:`s_{-i}(x_j) = [(M_j - w_i e^{-q_{ij}} x_i) / (S_j - w_i e^{-q_{ij}}) - x_j] / h^2`, and a second pass sums
-    the kernels at :math:`x_i` about all :math:`x_j + \frac{h^2}{2} s_{-i}(x_j)`. To leave out the own debiased point
-    alone would not do: the others have moved towards it.
+    *sd.* If :math:`x_i` is left out, every debiased point moves. A first pass gives
+    :math:`S_j = \sum_k w_k e^{-q_{jk}}` and :math:`M_j = \sum_k w_k e^{-q_{jk}} x_k`. The score at :math:`x_j` is then
+    :math:`s_{-i}(x_j) = [(M_j - w_i e^{-q_{ij}} x_i) / (S_j - w_i e^{-q_{ij}}) - x_j] / h^2`, and a second pass sums at
+    :math:`x_i` the kernels of all :math:`x_j + \frac{h^2}{2} s_{-i}(x_j)`. It would not suffice to leave out only the
+    row's own debiased point, because the others have moved towards it.
 
-    *positive.* Sums leave out each row, and the mass is that of all data, estimated by 2,048 points: with the same
-    random numbers for every bandwidth (on a line it is integrated). Each bandwidth takes a pass of
-    :func:`cukde.laplace_kde` of the data at the data, and again of rows whose own kernel dominates, and gradients are
-    central differences.
+    *positive.* Sums leave out each row. The mass is that of all data; it is integrated in one dimension, and otherwise
+    estimated by 2,048 points with the same random numbers for every bandwidth. Each bandwidth takes a pass of
+    :func:`cukde.laplace_kde` with Y = X, and another for rows whose own kernel dominates. Gradients are central
+    differences.
 
     *Gradients.* With :math:`t_{ijk} = (x_{ik} - x_{jk})^2 / h_k^2`, the derivative of the log likelihood by
     :math:`\log h_k` is :math:`\sum_j w_j E_j[t_{ijk}] - 1`, with :math:`E_j` the mean over :math:`i \ne j` in
-    proportion to :math:`w_i e^{-q_{ij}}`. That of the least squares is its sum with each pair times :math:`t_{ijk}`,
-    :math:`P/2 - P'` for P and :math:`R - R'` for R, minus itself. For sd they are central differences.
+    proportion to :math:`w_i e^{-q_{ij}}`. The derivative of the least-squares score is that score with each pair
+    multiplied by :math:`t_{ijk}`, P replaced by :math:`P/2 - P'` and R by :math:`R - R'`, minus the score itself. For
+    sd gradients are central differences.
 
-    Accuracy: mean logarithms, and least squares relative to the mean density, are accurate to 1e-12 (sd: 3e-11) in
-    float64 and to 3e-5 (sd: 3e-4) in float32 (``tests/bandwidth/test_search.py``, against fits without each row). The
-    logarithm for a row further than 12 bandwidths from all others is accurate to 8 eps of its exponent. For sd, a
-    weight that is r times the sum of all others costs a factor of r. Data with one bandwidth for all columns are taken
-    as they are; otherwise they are centred, divided in double, and rounded to the precision.
+    *Accuracy.* Mean logarithms, and least squares relative to the mean density, are accurate to 1e-12 (sd: 3e-11) in
+    float64 and to 3e-5 (sd: 3e-4) in float32 (``tests/bandwidth/test_search.py``, compared with fits without each row).
+    The logarithm for a row farther than 12 bandwidths from all others is accurate to 8 eps of its exponent. For sd, a
+    weight that is r times the sum of all others multiplies the error by r. With one bandwidth for all columns the data
+    are used as they are; otherwise they are centred, divided in double precision, and rounded to the precision.
 
-    Cost: n (n - 1) / 2 distances for all bandwidths that are multiples of each other, as those of the default grid are,
-    and an exponential for each of these and pair: 64 bandwidths for 100,000 rows of 4 columns take 0.1 s in float32 on
-    an H200. kde of many rows of one column takes a fast Gauss transform for each bandwidth instead, in O(n). sd costs
-    for each bandwidth a score pass (n^2 exponentials) and 2 n^2 exponentials, by least squares another n^2 / 2.
+    *Cost.* All bandwidths that are multiples of each other, as in the default grid, share n (n - 1) / 2 distances, and
+    take an exponential for each pair: 64 bandwidths for 100,000 rows of 4 columns take 0.1 s in float32 on an H200.
+    With many rows of one column, kde takes a fast Gauss transform for each bandwidth instead, in O(n). sd takes for
+    each bandwidth a pass of the score (n^2 exponentials) and 2 n^2 exponentials; least squares takes another n^2 / 2.
 
-    *Pairs left out.* On a GPU the likelihoods of kde leave out exponentials, where they are 2e10 or more (float64: 4e9)
-    in up to 128 dimensions: at most 1e-5 (1e-13) of what is kept of each row's sum. So do score passes of sd on any
-    device, as :func:`cukde.debias`. All else takes all pairs: the CPU sums both rows of a pair at once, before there is
-    a bound of either sum; the terms of least squares cancel; without a row the others move, in sd.
+    *Pairs left out.* On a GPU the likelihoods of kde in up to 128 dimensions leave out exponentials if there are 2e10
+    or more (float64: 4e9). They omit at most 1e-5 (1e-13) of the rest of each row's sum. Score passes of sd leave out
+    pairs on any device, as :func:`cukde.debias` does. Everything else takes all pairs, for these reasons: the CPU sums
+    both rows of a pair at once, before a bound of either sum is known; the terms of least squares cancel; and in sd the
+    other points move if a row is left out.
 
-    *Domains.* Of the density at each row its own term is taken, which the row has from itself and all its images; where
-    that is nearly all, the others are summed without it. The integral of the squared density is the mean density of
-    bandwidth :math:`\sqrt 2 h` on the same domain, as wrapped and reflected Gaussians are closed under convolution.
-    Each bandwidth takes a :func:`cukde.kde` of the data at the data, least squares two, and gradients are central
-    differences. Against sums over all images scores are accurate to 1e-10 (``tests/bandwidth/test_domains.py``).
+    *Domains.* From the density at each row the terms of the row and all its images are subtracted; where they are
+    nearly all of it, the others are summed without them. The integral of the squared density is the mean density with
+    bandwidth :math:`\sqrt 2 h` on the same domain, because wrapped and reflected Gaussians are closed under
+    convolution. Each bandwidth takes one :func:`cukde.kde` with Y = X, and two for least squares; gradients are central
+    differences. Compared with sums over all images, scores are accurate to 1e-10 (``tests/bandwidth/test_domains.py``).
 
-    ``per_dimension`` takes 5 to 15 steps for up to 8 columns, of two passes each for kde and laplace (two or three
-    exponentials a pair) and of 2 d + 1 scores for sd. Memory O(n d), and for the sums at most 256 MiB or one row of n
-    numbers.
+    *Search per dimension.* ``per_dimension`` takes 5 to 15 steps for up to 8 columns. A step takes two passes for kde
+    and laplace, with two or three exponentials a pair, and 2 d + 1 scores for sd. Memory is O(n d), and for the sums at
+    most 256 MiB or one row of n numbers.
 
     References
     ----------
@@ -612,13 +615,13 @@ def abramson(
     periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Array:
-    r"""Abramson's square-root law: factors of the bandwidth for :func:`cukde.kde`, one for each row.
+    r"""Factors of the bandwidth for :func:`cukde.kde`, one for each row, by Abramson's square-root law.
 
     .. math:: \lambda_j = (\hat p(x_j) / g)^{-\alpha}, \qquad \log g = \sum_j w_j \log \hat p(x_j)
 
-    The pilot density is that of the data at the data (Y = X), with bandwidth ``h``. Then
-    ``cukde.kde(X, Y, h, weights=weights, local_factors=factors)`` is narrow where data are dense, and wide in tails;
-    the other functions of that family take the factors, too.
+    The pilot density is that of the data at the data (Y = X), with bandwidth ``h``. The kernels of
+    ``cukde.kde(X, Y, h, weights=weights, local_factors=factors)`` are then narrow where data are dense, and wide in the
+    tails. The other functions of that family take the factors, too.
 
     Parameters
     ----------
@@ -627,21 +630,21 @@ def abramson(
     h : float, array_like or str
         Bandwidth of the pilot density, in any form that :func:`cukde.kde` takes.
     alpha : float
-        How much the density counts, from 0 (not at all, all factors are 1) to 1; 1/2 is Abramson's. 1/d makes factors
-        go like the distance to the nearest neighbours.
+        Exponent from 0 to 1. With 0 all factors are 1; 1/2 is Abramson's law; with 1/d factors grow like the distance
+        to the nearest neighbours.
     weights : array_like, shape (n,), optional
         Non-negative weights; only their ratios matter. Default 1 each.
     bounds, periods : sequence of length d or mapping, optional
-        As for :func:`cukde.kde`, of the pilot density.
+        As for :func:`cukde.kde`, for the pilot density.
     nan_policy : {"raise", "omit"}
         As in :func:`cukde.kde`.
 
     Returns
     -------
     array, shape (n,)
-        Positive factors without a unit, whose weighted geometric mean is 1; 1 for rows of weight 0, which count for
-        nothing. Always float64. NumPy in, NumPy out; CuPy in, CuPy out; of a frame a series with its index, NaN for
-        rows that are left out.
+        Positive factors without a unit, in float64. Their weighted geometric mean is 1; rows of weight 0 do not count
+        and have the factor 1. NumPy in, NumPy out; CuPy in, CuPy out; for a frame a series with its index. NaN for rows
+        that are left out.
 
     Raises
     ------
@@ -651,15 +654,14 @@ def abramson(
     Notes
     -----
     With alpha = 1/2 the bias is of order h^4 where the density is smooth and not near 0, as Abramson shows for factors
-    from the true density; the estimate is still a density, non-negative and of integral 1. The geometric mean makes
-    ``h`` comparable with that of a fixed bandwidth. The estimate depends little on the pilot, whose bandwidth may be
+    from the true density. The estimate is still a density: not negative, with integral 1. Dividing by the geometric
+    mean makes ``h`` comparable with a fixed bandwidth. The estimate depends little on the pilot, whose bandwidth may be
     the final one or that of a reference rule (Silverman).
 
-    Cost: one density of self-interaction (Y = X), n^2 exponentials (in one dimension O(n)), less the pairs that
-    :func:`cukde.kde` leaves out by its default ``rtol``. All is done on log
-    densities, so that nothing under- or overflows. A factor is accurate to ``alpha`` times the error of that density,
-    1e-12 for float64 data, for float32 1e-5 on the CPU and 3e-5 on the GPU, and that of ``g``
-    (``tests/density/test_local_factors.py``).
+    Cost: one density with Y = X, n^2 exponentials (O(n) in one dimension), less the pairs that :func:`cukde.kde` leaves
+    out by its default ``rtol``. Log densities are used throughout, so nothing underflows or overflows. The relative
+    error of a factor is ``alpha`` times that of the density and of ``g``: 1e-12 for float64 data, for float32 1e-5 on
+    the CPU and 3e-5 on the GPU (``tests/density/test_local_factors.py``).
 
     References
     ----------

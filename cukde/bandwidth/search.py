@@ -37,7 +37,7 @@ _TIES = (
 
 @public_in("cukde.bandwidth")
 class CrossValidation(NamedTuple):
-    """What :func:`cukde.bandwidth.cross_validate` found: see there."""
+    """The result of :func:`cukde.bandwidth.cross_validate`: see there."""
 
     bandwidth: np.ndarray
     score: float

@@ -58,7 +58,7 @@ CANDIDATES = {
 
 @public_in("cukde.bandwidth")
 class Selection(NamedTuple):
-    """What :func:`cukde.bandwidth.select` found: see there."""
+    """The result of :func:`cukde.bandwidth.select`: see there."""
 
     method: str
     bandwidth: np.ndarray
@@ -69,7 +69,7 @@ class Selection(NamedTuple):
     scores: np.ndarray
 
     def density(self, X: ArrayLike, Y: ArrayLike, **options: Any) -> Array:
-        """Make the call: the density of the data ``X`` at ``Y``, with options of :func:`cukde.kde` such as ``log``."""
+        """Compute the density of the data ``X`` at ``Y``, with options of :func:`cukde.kde` such as ``log``."""
         out: Array = CANDIDATES[self.method].density(X, Y, self.bandwidth, **options)
         return out
 
@@ -90,25 +90,25 @@ def select(
     periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Selection:
-    r"""Which density estimate to take, and with which bandwidth: those that predict rows best which they have not seen.
+    r"""Choose a density estimate and its bandwidth by how well they predict held-out rows.
 
-    The rows are cut into five folds at random. Each method at each bandwidth is fitted to four of them and scored by
-    the mean log density of the fifth, which takes its turn.
+    The rows are divided into five folds at random. Each method with each bandwidth is fitted to four folds and scored
+    by the mean log density of the fifth, for each fold in turn.
 
     Parameters
     ----------
     X : array_like, shape (n, d) or (n,)
         Data, at least ten rows; (n,) means d = 1. A GPU array computes on the GPU.
     methods : sequence of {"kde", "sd", "positive", "abramson"}
-        What to choose from: :func:`cukde.kde`; :func:`cukde.sd_kde`; :func:`cukde.positive_kde`; and :func:`cukde.kde`
-        with the factors of :func:`abramson`, whose pilot has the same bandwidth.
+        Candidates: :func:`cukde.kde`, :func:`cukde.sd_kde`, :func:`cukde.positive_kde`, and for "abramson"
+        :func:`cukde.kde` with the factors of :func:`abramson`, whose pilot has the same bandwidth.
     most_rows : int
-        Rows that are taken at most, at least ten. Of more a random sample is compared, and the bandwidth that is best
-        for it is narrowed to that of n rows: by the power 1/(d+4) of the ratio, for "sd" and "positive" 1/(d+8).
+        Largest number of rows to use, at least ten. If there are more, a random sample is used, and its best bandwidth
+        is scaled to n rows: by the power 1/(d+4) of the ratio of the numbers, for "sd" and "positive" 1/(d+8).
     random_state : int, numpy.random.RandomState, numpy.random.Generator or None
-        Of the sample and the folds; the default gives the same result on every call.
+        Random state of the sample and the folds; the default gives the same result on every call.
     weights : array_like, shape (n,), optional
-        Non-negative weights; only their ratios matter. Default 1 each. Rows of weight 0 count for nothing.
+        Non-negative weights; only their ratios matter. Default 1 each. Rows of weight 0 do not count.
     bounds, periods : sequence of length d or mapping, optional
         As for :func:`cukde.kde`.
     nan_policy : {"raise", "omit"}
@@ -119,15 +119,15 @@ def select(
     Selection
         A named tuple; its arrays live where the data do, and are float64.
 
-        ``method`` : str, the best.
+        ``method`` : str, the best method.
 
-        ``bandwidth`` : (d,), its best, what ``h`` takes.
+        ``bandwidth`` : (d,), its best bandwidth in units of the data, to be given as ``h``.
 
-        ``score`` : float, the mean log density of rows left out.
+        ``score`` : float, the mean log density of held-out rows.
 
-        ``call`` : str, how to write the estimate; ``found.density(X, Y)`` does so.
+        ``call`` : str, the call that computes the estimate; ``found.density(X, Y)`` makes it.
 
-        ``methods``, ``bandwidths``, ``scores`` : all of them, the best bandwidth of each, (k, d), and its score, (k,).
+        ``methods``, ``bandwidths``, ``scores`` : all methods, the best bandwidth of each, (k, d), and its score, (k,).
 
     Raises
     ------
@@ -139,22 +139,22 @@ def select(
     Warns
     -----
     BandwidthRangeWarning
-        Where the best bandwidth is the narrowest that is tried, 1/32 of a reference rule: rows share values, and the
-        likelihood grows without bound. Spread them over what they were rounded to.
+        If the best bandwidth is the narrowest candidate, 1/32 of a reference rule. Rows then share values, and the
+        likelihood grows without bound. Add noise as wide as the rounding of the values.
 
     Notes
     -----
-    *Why folds.* Scores of all methods have to be of the same kind to be compared. Leave-one-out scores, as
-    :func:`cross_validate` has them, would let factors know the row that is left out.
+    *Why folds.* Scores of all methods must be of the same kind to be compared. With leave-one-out scores, as in
+    :func:`cross_validate`, the factors of "abramson" would depend on the row that is left out.
 
-    *What it is worth.* ``docs/choosing.md`` compares it with every method by every rule on 14 real sets and on
+    *Accuracy.* ``docs/choosing.md`` compares the result with every method by every rule, on 14 real sets and on
     mixtures whose density is known.
 
-    *Bandwidths.* Multiples of the reference rule of the method, from 4 times down by steps of 26% until three in a row
-    are no better. Where the likelihood has several maxima, it finds the widest.
+    *Bandwidths.* Candidates are multiples of the method's reference rule, from 4 times downward in steps of 26% until
+    three in a row are no better. If the likelihood has several maxima, the widest is found.
 
-    *Cost.* With m the smaller of n and ``most_rows``, a bandwidth takes 5 (0.8 m)(0.2 m) pairs, and "sd" and "abramson"
-    5 (0.8 m)^2 besides, "positive" 5 times its mass. Some ten bandwidths are tried.
+    *Cost.* With m the smaller of n and ``most_rows``, a bandwidth takes 5 (0.8 m)(0.2 m) pairs; "sd" and "abramson"
+    take 5 (0.8 m)^2 more, and "positive" 5 times the cost of its mass. About ten bandwidths are tried.
 
     Examples
     --------

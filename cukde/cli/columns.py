@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -30,6 +30,9 @@ class Table(Protocol):
 
     def cells(self) -> Iterator[list[str]]:
         """Yield each row as the text of its cells, all columns."""
+
+    def arrow(self, names: list[str]) -> Any:
+        """Return the whole table as pyarrow's, with columns of these names."""
 
 
 def chosen(table: Table, spec: str | None, weights: int | None) -> list[int]:

@@ -1,7 +1,9 @@
-"""The demo in one picture, with its numbers printed in it."""
+"""The demo in one picture: the map, the time of its calls, how far their results are apart, and the methods."""
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,128 +12,112 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cukde.cli.demo_task import DIMENSIONS, GRID, Outcome, Task
+from cukde.cli.demo_map import EMPTY, Map
+from cukde.cli.demo_methods import METHODS, Comparison
+from cukde.cli.demo_report import speed
 from cukde.cli.output import save_figure
 
-_COLOURS = {"KDE": "#3b6fb6", "SD-KDE": "#d1662f", "Laplace": "#3a9a68"}
-_PEER = "#8a8a8a"
-_INK, _NOTE, _FAINT = "#222222", "#666666", "#e4e4e4"
-_TASK = f"scikit-learn's 1,797 images of 64 pixels, projected on {DIMENSIONS} principal axes of the training rows"
-_SHOWN = 12  # digits at either end of the ranking
+_PEER, _OURS, _OTHER = "#8a8a8a", "#3b6fb6", "#d1662f"
+_INK, _NOTE = "#222222", "#666666"
+_TICKS = (-10, -1, -0.1, -0.01, 0, 0.01, 0.1, 1, 10)
+_IMAGE = 0.04  # width of an image on the map, as a share of its own
 
 
-def save(task: Task, outcomes: Sequence[Outcome], path: Path) -> None:
-    """Draw the outcomes and write a PNG; ``task`` is the one with all digits."""
-    figure = Figure(figsize=(13, 9.6), facecolor="white")
+def save(measured: Map, comparisons: Sequence[Comparison], path: Path) -> None:
+    """Draw the results and write a PNG."""
+    figure = Figure(figsize=(13, 8), facecolor="white")
     panels: dict[str, Any] = figure.subplot_mosaic(
-        [["auroc", "auroc"], ["likelihood", "time"], ["digits", "digits"]],
-        height_ratios=[1.1, 1.5, 0.5],
-        gridspec_kw={"left": 0.115, "right": 0.965, "top": 0.85, "bottom": 0.03, "hspace": 0.52, "wspace": 0.32},
+        [["map", "time"], ["map", "difference"], ["map", "methods"]],
+        width_ratios=[1.6, 1],
+        height_ratios=[0.6, 1, 1],
+        gridspec_kw={"left": 0.055, "right": 0.975, "top": 0.91, "bottom": 0.075, "hspace": 0.7, "wspace": 0.35},
     )
-    figure.text(0.02, 0.955, "Three densities of handwritten digits", fontsize=20, fontweight="bold", color=_INK)
-    figure.text(
-        0.02, 0.926, f"{_TASK}; bandwidths cross-validated within those rows", fontsize=11, color=_NOTE
-    )  # fmt: skip
-    on_cpu = [outcome for outcome in outcomes if outcome.method.device == "CPU"]
-    _auroc(panels["auroc"], on_cpu)
-    _likelihood(panels["likelihood"], [outcome for outcome in on_cpu if outcome.log_density is not None])
-    _time(panels["time"], outcomes)
-    _digits(panels["digits"], task, next(o for o in outcomes if o.method.name == "SD-KDE"))
+    _map(panels["map"], measured)
+    _time(panels["time"], measured)
+    _difference(panels["difference"], measured)
+    _methods(panels["methods"], comparisons)
     save_figure(figure, path)
-
-
-def _colour(outcome: Outcome) -> str:
-    return _COLOURS.get(outcome.method.name, _PEER)
 
 
 def _title(axes: Axes, text: str, note: str) -> None:
     axes.set_title(text, loc="left", fontsize=13, fontweight="bold", color=_INK, pad=24)
-    axes.annotate(note, (0, 1), (0, 7), "axes fraction", "offset points", fontsize=10, color=_NOTE)
-
-
-def _plain(axes: Axes) -> None:
+    axes.annotate(note, (0, 1), (0, 6), "axes fraction", "offset points", fontsize=10, color=_NOTE)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color("#bbbbbb")
     axes.tick_params(colors="#555555", length=0, labelsize=10)
 
 
-def _auroc(axes: Axes, outcomes: Sequence[Outcome]) -> None:
-    """Draw a cell for each method and left-out digit, better ones darker and the best of a column in bold."""
-    table = np.array([[*outcome.auroc, np.mean(outcome.auroc)] for outcome in outcomes])
-    columns = [*range(10), 10.4]  # the mean stands apart
-    low = min(0.95, table.min())
-    for (row, column), value in np.ndenumerate(table):
-        shade = (value - low) / (1 - low)
-        x = columns[column]
-        axes.barh(row, 0.94, left=x - 0.47, height=0.86, color="#1f5a8a", alpha=0.08 + 0.85 * shade)
-        best = round(value, 3) == round(table[:, column].max(), 3)
-        axes.text(
-            x, row, f"{value:.3f}", ha="center", va="center", fontsize=11,
-            fontweight="bold" if best else "normal", color="white" if shade > 0.5 else _INK,
-        )  # fmt: skip
-    _plain(axes)
-    axes.spines[:].set_visible(False)
-    axes.set_xlim(-0.55, 10.95)
-    axes.set_ylim(len(outcomes) - 0.5, -0.5)
-    axes.set_xticks(columns, [*map(str, range(10)), "mean"], fontsize=11)
-    axes.set_yticks(range(len(outcomes)), [outcome.method.label for outcome in outcomes], fontsize=11)
+def _map(axes: Axes, measured: Map) -> None:
+    """Draw the density in colours and some digits where they lie."""
+    (left, bottom), (right, top) = measured.Y[0], measured.Y[-1]
+    extent = (left, right, bottom, top)
+    density = np.exp(measured.ours[0].log_density).reshape(math.isqrt(len(measured.Y)), -1)
+    axes.imshow(density, origin="lower", extent=extent, cmap="Blues", interpolation="bilinear")
+    half = _IMAGE * (right - left) / 2
+    shown: list[np.ndarray] = []
+    for image, place in zip(measured.images.reshape(-1, 8, 8), measured.X, strict=True):
+        if all(np.hypot(*(place - other)) > 2.2 * half for other in shown):
+            shown.append(place)
+            ink = np.zeros((8, 8, 4))
+            ink[..., 3] = image / image.max()
+            x, y = place
+            axes.imshow(ink, extent=(x - half, x + half, y - half, y + half), interpolation="nearest", zorder=2)
+    axes.set_anchor("N")
+    axes.set_xlim(extent[:2])
+    axes.set_ylim(extent[2:])
     _title(
-        axes, "Finding a digit that the training rows do not have: AUROC",
-        "by the digit left out, all its rows against held-out rows of the others; 0.5: guessing; bold: best",
+        axes, "A density of handwritten digits",
+        f"{len(measured.X):,} images of 64 pixels on their 2 principal axes, some of them shown; darker: denser",
     )  # fmt: skip
+    axes.set_xlabel("first principal axis", color="#555555")
+    axes.set_ylabel("second principal axis", color="#555555")
 
 
-def _likelihood(axes: Axes, outcomes: Sequence[Outcome]) -> None:
-    """Draw the cross-validation curves, and print the held-out result at the bandwidth they chose."""
-    for size, outcome in zip((13, 9, 5), outcomes, strict=True):  # dots of falling size: they may coincide
-        assert outcome.log_density is not None
-        chosen = outcome.multiples[0]
-        axes.plot(
-            GRID, outcome.curve, color=_colour(outcome), lw=2, ls="-" if outcome.method.twin is None else ":",
-            label=f"{outcome.method.label}: {outcome.log_density.mean():.3f} at {chosen:.2f}",
+def _time(axes: Axes, measured: Map) -> None:
+    """Draw median seconds as bars, with the range of the calls."""
+    timed = [measured.peer, *measured.ours]
+    for row, each in enumerate(timed):
+        seconds = statistics.median(each.seconds)
+        axes.barh(row, seconds, height=0.6, color=_OURS if row else _PEER)
+        axes.plot([min(each.seconds), max(each.seconds)], [row, row], color=_INK, lw=1.2)
+        text = f"{seconds:.3g} s" + (f": {speed(measured, each):.0f} times as fast" if row else "")
+        axes.annotate(text, (max(each.seconds), row), (6, 0), textcoords="offset points", va="center", color=_INK)
+    axes.set_xlim(0, 1.3 * max(measured.peer.seconds))
+    axes.set_ylim(len(timed) - 0.5, -0.5)
+    axes.set_yticks(range(len(timed)), [each.name for each in timed])
+    calls = len(measured.peer.seconds)
+    _title(axes, "Time of this map", f"seconds for {len(measured.Y):,} points; median and range of {calls} calls")
+
+
+def _difference(axes: Axes, measured: Map) -> None:
+    """Draw every point of the map by its density and the difference of the two results."""
+    difference = np.maximum(measured.differences, 1e-16)  # 0 has no place on the axis
+    share = np.exp(measured.peer.log_density - measured.peer.log_density.max())
+    axes.plot(share, difference, ".", ms=2, alpha=0.15, color=_OURS, rasterized=True, mew=0)
+    axes.axvline(EMPTY, color=_NOTE, lw=1, ls=":")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_ylabel("difference", color="#555555")
+    axes.set_xlabel(f"density, share of its peak (dotted: {EMPTY:.0e})", color="#555555")
+    _title(axes, "The same answer", "log densities by cukde and scikit-learn, at each point")
+
+
+def _methods(axes: Axes, comparisons: Sequence[Comparison]) -> None:
+    """Draw the leads over KDE with two standard errors."""
+    for place, (comparison, colour) in enumerate(zip(comparisons, (_OURS, _OTHER), strict=False)):
+        rows = np.arange(1, len(METHODS)) + 0.3 * place - 0.15
+        leads, errors = np.transpose([comparison.lead(method) for method in METHODS[1:]])
+        axes.errorbar(
+            leads, rows, xerr=2 * errors, fmt="o", ms=5, capsize=3, color=colour,
+            label=f"on {comparison.dimensions} axes",
         )  # fmt: skip
-        axes.plot(chosen, np.interp(chosen, GRID, outcome.curve), color=_colour(outcome), marker="o", ms=size)
-    _plain(axes)
-    axes.grid(color=_FAINT)
-    axes.set_xlabel("bandwidth, multiples of Silverman's rule", color="#555555")
-    axes.set_ylabel("nats a row", color="#555555")
-    axes.margins(y=0.1)
-    axes.set_ylim(top=axes.get_ylim()[1] + 2)  # room for the legend
-    axes.legend(frameon=False, fontsize=11, loc="upper right", labelcolor=_INK)
-    _title(
-        axes, "Log-likelihood of rows not fitted on",
-        "lines: cross-validation; dots: the bandwidth chosen; numbers: held-out rows",
-    )  # fmt: skip
-
-
-def _time(axes: Axes, outcomes: Sequence[Outcome]) -> None:
-    """Draw seconds as bars."""
-    seconds = [outcome.seconds for outcome in outcomes]
-    axes.barh(range(len(outcomes)), seconds, height=0.62, color=[_colour(outcome) for outcome in outcomes])
-    for row, value in enumerate(seconds):
-        axes.annotate(
-            f"{value:.2f} s", (value, row), (6, 0), textcoords="offset points", va="center", fontsize=12,
-            color=_INK, fontweight="bold" if value == min(seconds) else "normal",
-        )  # fmt: skip
-    _plain(axes)
-    axes.set_xlim(0, 1.18 * max(seconds))
-    axes.set_ylim(len(outcomes) - 0.45, -0.55)
-    axes.set_yticks(range(len(outcomes)), [outcome.method.label for outcome in outcomes], fontsize=11)
-    axes.set_xlabel("seconds", color="#555555")
-    _title(axes, "Time of the whole task", "cross-validation, fit and scores of eleven tasks; one run")
-
-
-def _digits(axes: Axes, task: Task, outcome: Outcome) -> None:
-    """Show the held-out images with the lowest and the highest density."""
-    assert outcome.log_density is not None
-    order = np.argsort(outcome.log_density)
-    images = task.images.reshape(-1, 8, 8)
-    framed = np.pad(images, ((0, 0), (1, 1), (1, 1)))
-    gap = np.zeros((10, 12))
-    low, high = (np.hstack(list(framed[rows])) for rows in (order[:_SHOWN], order[: -_SHOWN - 1 : -1]))
-    axes.imshow(np.hstack([low, gap, high]), cmap="Greys", interpolation="nearest")
-    axes.set_axis_off()
-    _title(
-        axes, "What the density calls unusual (left) and usual (right)",
-        f"the {_SHOWN} held-out images of lowest and of highest density under {outcome.method.label}",
-    )  # fmt: skip
+    axes.axvline(0, color=_NOTE, lw=1)
+    axes.set_xscale("symlog", linthresh=0.01)
+    axes.margins(x=0.1)
+    axes.set_xticks([tick for tick in _TICKS if axes.get_xlim()[0] <= tick <= axes.get_xlim()[1]])
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.set_ylim(len(METHODS) - 0.5, 0.5)
+    axes.set_yticks(range(1, len(METHODS)), METHODS[1:])
+    axes.set_xlabel("lead over kde, nats a digit", color="#555555")
+    axes.legend(frameon=False, loc="upper left")
+    _title(axes, "Methods against kde", "log density of held-out digits, with two standard errors")

@@ -1,145 +1,99 @@
-"""The demo on the terminal: tables, and sentences about who won, lost or tied."""
+"""The demo on the terminal: two tables, and sentences about equality and about who is ahead."""
 
 from __future__ import annotations
 
+import math
+import shutil
+import statistics
+import textwrap
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
-from cukde.cli.demo_task import FOLDS, GRID, Outcome
+from cukde.cli.demo_map import EMPTY, Map, Timed
+from cukde.cli.demo_methods import FOLDS, METHODS, Comparison
+from cukde.core import aligned
 
-_TIE_IN_TIME = 1.2  # a smaller ratio of single runs is not significant
-_TIE_IN_ERRORS = 2.0  # standard errors of the mean paired difference
-
-
-def show(outcomes: Sequence[Outcome], console: Console) -> None:
-    """Print everything measured."""
-    console.print(_summary(outcomes), _by_digit(outcomes))
-    for sentence in sentences(outcomes):
-        console.print(f"* {sentence}", highlight=False)
+_WORST = 100  # points, at which both results are checked
+_WIDEST = 100  # columns of the terminal that sentences take
 
 
-def distinct(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return the outcomes of different estimators, without scikit-learn's and the GPU's repeats."""
-    return [outcome for outcome in outcomes if outcome.method.twin is None]
-
-
-def sentences(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Yield the methods of measurement, then the verdicts."""
-    yield (
-        f"Bandwidth: {FOLDS}-fold cross-validation within the training rows over {len(GRID)} multiples "
-        f"({GRID[0]:g} to {GRID[-1]:g}) of Silverman's rule, by held-out log-likelihood. Laplace, which may "
-        "be negative, is first asked for positive values at held-out rows, then for their mean log."
+def show_map(measured: Map) -> None:
+    """Print the times of scikit-learn and cukde, and how far their results are apart."""
+    n, m = len(measured.X), len(measured.Y)
+    print(
+        f"Log density of {n:,} handwritten digits on 2 principal axes at {m:,} points:\n"
+        f"KernelDensity(bandwidth={measured.h:.2f}).fit(X).score_samples(Y), {len(measured.peer.seconds)} calls each\n"
     )
-    yield (
-        "Seconds: cross-validation, fit and scoring of eleven tasks (all digits in; each left out), one run; "
-        "loading, projection and compilation are not in it."
-    )
-    yield from cautions(outcomes)
-    yield likelihood_verdict(distinct(outcomes))
-    yield auroc_verdict(distinct(outcomes))
-    yield time_verdict(outcomes)
-    yield from checks(outcomes)
+    rows: list[tuple[str, ...]] = [("", "median seconds", "lowest", "highest", "times as fast")]
+    for each in (measured.peer, *measured.ours):
+        seconds = (statistics.median(each.seconds), min(each.seconds), max(each.seconds))
+        rows.append((each.name, *(f"{value:.3g}" for value in seconds), f"{speed(measured, each):.0f}"))
+    _print_table(rows)
+    _print_text(equality(measured))
+    print()
 
 
-def cautions(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Yield warnings of bandwidths at an end of the grid, as better ones may lie outside."""
-    for outcome in outcomes:
-        at_an_end = sum(multiple in (GRID[0], GRID[-1]) for multiple in outcome.multiples)
-        if at_an_end:
-            yield f"Caution: {outcome.method.label} chose an end of the grid in {at_an_end} of 11 tasks."
+def speed(measured: Map, each: Timed) -> float:
+    """Return scikit-learn's median time over another one's."""
+    return statistics.median(measured.peer.seconds) / statistics.median(each.seconds)
 
 
-def likelihood_verdict(outcomes: Sequence[Outcome]) -> str:
-    """Compare densities by their log densities at the same held-out rows."""
-    figures = {o.method.label: o.log_density for o in outcomes if o.log_density is not None}
-    return "Log-likelihood: " + _verdict(figures, ".3f", " nats a row")
-
-
-def auroc_verdict(outcomes: Sequence[Outcome]) -> str:
-    """Compare the AUROC of the same ten left-out digits."""
-    return "AUROC: " + _verdict({o.method.label: np.array(o.auroc) for o in outcomes}, ".4f", " in the mean")
-
-
-def time_verdict(outcomes: Sequence[Outcome]) -> str:
-    """Compare the seconds."""
-    best, *others = sorted(outcomes, key=lambda outcome: outcome.seconds)
-    ratios = [(other.method.label, other.seconds / best.seconds) for other in others]
-    tied = any(ratio < _TIE_IN_TIME for _, ratio in ratios)
-    standings = [
-        f"{name} {'ties' if ratio < _TIE_IN_TIME else 'loses'}, {ratio:.2g} times as long" for name, ratio in ratios
-    ]
+def equality(measured: Map) -> str:
+    """Say how far the results are apart, and whose digits are right where they are farthest."""
+    differences, filled = measured.differences, measured.filled
+    within = differences[filled].max()
+    digits = math.floor(-math.log10(max(within, np.finfo(float).eps)))
+    worst = np.argsort(differences)[-_WORST:]
+    peer, ours = measured.errors(worst)
     return (
-        f"Time: {best.method.label} {'leads in a tie' if tied else 'wins'} with {best.seconds:.2f} s; "
-        + "; ".join(standings)
-        + "."
+        f"Same answer: where the density is above {EMPTY:.0e} of its peak ({filled.mean():.0%} of the points), the log "
+        f"densities differ by at most {within:.0e}, so {digits} digits of the density agree. Elsewhere they differ by "
+        f"up to {differences.max():.0e}; at the {len(worst)} worst points a plain float64 sum is up to {peer:.0e} from "
+        f"scikit-learn's log density and {ours:.0e} from cukde's."
     )
 
 
-def checks(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Yield the errors of KDE and of the repeats of an estimator, by scikit-learn and on the GPU."""
-    errors = [
-        f"{outcome.method.label} {' and '.join(f'{error:.0e}' for error in outcome.errors)}"
-        for outcome in outcomes
-        if outcome.errors is not None
-    ]
+def show_methods(comparisons: Sequence[Comparison]) -> None:
+    """Print the methods' mean log densities at held-out rows, and who is ahead of KDE, behind it or level."""
+    rows = len(comparisons[0].log_density["kde"])
+    print(f"Which method predicts best? Mean log density of {rows} held-out digits, in nats:\n")
+    titles = (title for each in comparisons for title in (f"{each.dimensions} axes", "lead over kde"))
+    table: list[tuple[str, ...]] = [("method", *titles)]
+    table += [(method, *(cell for each in comparisons for cell in cells(each, method))) for method in METHODS]
+    _print_table(table)
+    _print_text(" ".join(verdicts(comparisons)))
+
+
+def cells(comparison: Comparison, method: str) -> tuple[str, str]:
+    """Return a method's mean log density and its lead, with the standard error, as the table shows them."""
+    log_density = comparison.log_density[method]
+    if negative := int(np.isnan(log_density).sum()):
+        return "none", f"negative at {negative}"
+    lead, error = comparison.lead(method)
+    return f"{log_density.mean():.3f}", "" if method == "kde" else f"{lead:+.3f} ± {error:.3f}"
+
+
+def verdicts(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """Yield a sentence for each comparison, then what the numbers mean."""
+    for each in comparisons:
+        standings: dict[str, list[str]] = {"ahead": [], "level": [], "behind": []}
+        for method in METHODS[1:]:
+            standings[each.verdict(method)].append(method)
+        clauses = [f"{' and '.join(methods)} {word}" for word, methods in standings.items() if methods]
+        yield f"On {each.dimensions} axes against kde: {'; '.join(clauses)}."
     yield (
-        "Check: largest error of a held-out row's log density, against a plain float64 sum, at the bandwidth "
-        f"chosen and at the smallest of the grid: {', '.join(errors)}."
+        "A lead of 0.01 means densities 1% higher at new digits. Level: within two standard errors (±). "
+        f"Bandwidths: {FOLDS}-fold cross-validation of the other digits, for laplace among those that leave no density "
+        "negative."
     )
-    originals = {outcome.method.name: outcome.auroc for outcome in distinct(outcomes)}
-    apart = []
-    for outcome in outcomes:
-        if outcome.method.twin is not None:
-            difference = np.abs(np.subtract(outcome.auroc, originals[outcome.method.twin])).max()
-            apart.append(f"{outcome.method.label} {difference:.0e}")
-    yield f"Check: largest difference in AUROC from cukde's same estimator on the CPU: {', '.join(apart)}."
 
 
-def _verdict(figures: dict[str, np.ndarray], form: str, unit: str) -> str:
-    """Rank methods by the mean of paired figures; a lead within two standard errors is a tie."""
-    best, *others = sorted(figures, key=lambda name: -figures[name].mean())
-    standings, tied = [], False
-    for name in others:
-        lead = figures[best] - figures[name]
-        error = lead.std(ddof=1) / len(lead) ** 0.5
-        tie = bool(lead.mean() <= _TIE_IN_ERRORS * error)
-        tied |= tie
-        gap = f"{lead.mean():{form}} behind (standard error {error:{form}})"
-        standings.append(f"{name} {'ties' if tie else 'loses'}, {gap}")
-    head = f"{best} {'leads in a tie' if tied else 'wins'} with {figures[best].mean():{form}}{unit}; "
-    return head + "; ".join(standings) + "."
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print a table whose first row is its head and whose first column has the names."""
+    head, *lines = aligned.lines(rows, range(1, len(rows[0])))
+    print(head, "-" * max(map(len, (head, *lines))), *lines, "", sep="\n")
 
 
-def _summary(outcomes: Sequence[Outcome]) -> Table:
-    table = Table(title="Handwritten digits in 16 dimensions", box=box.SIMPLE_HEAD)
-    table.add_column("Method")
-    for heading in ("log-likelihood,\nnats a row", "AUROC,\nmean of ten", "bandwidth,\nx Silverman", "seconds"):
-        table.add_column(heading, justify="right")
-    for outcome in outcomes:
-        table.add_row(
-            outcome.method.label,
-            "no density" if outcome.log_density is None else f"{outcome.log_density.mean():.3f}",
-            f"{np.mean(outcome.auroc):.4f}",
-            f"{outcome.multiples[0]:.2f}",
-            f"{outcome.seconds:.2f}",
-        )
-    return table
-
-
-def _by_digit(outcomes: Sequence[Outcome]) -> Table:
-    shown = [outcome for outcome in outcomes if outcome.method.device == "CPU"]
-    table = Table(title="AUROC by the digit left out", box=box.SIMPLE_HEAD)
-    table.add_column("Digit")
-    for outcome in shown:
-        table.add_column(outcome.method.label, justify="right")
-    rows = [(str(digit), [outcome.auroc[digit] for outcome in shown]) for digit in range(10)]
-    rows.append(("mean", [float(np.mean(outcome.auroc)) for outcome in shown]))
-    for name, values in rows:
-        best = f"{max(values):.4f}"
-        cells = [f"{value:.4f}" for value in values]
-        table.add_row(name, *(f"[bold green]{cell}[/]" if cell == best else cell for cell in cells))
-    return table
+def _print_text(text: str) -> None:
+    print(textwrap.fill(text, min(shutil.get_terminal_size().columns, _WIDEST)))

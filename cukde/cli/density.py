@@ -23,7 +23,7 @@ from cukde.density.check import PRECISIONS, result_dtype
 
 _RULE_OF_METHOD = {"kde": "silverman", "sd": "sd", "laplace": "laplace", "positive": "positive"}
 
-# About two seconds of work on a small machine, for a progress bar and for Ctrl-C. In one dimension the cost of a pass
+# About two seconds of work on a small machine, for progress and for Ctrl-C. In one dimension the cost of a pass
 # depends on the data, not on the pairs, so passes should be few.
 _PAIRS_AT_ONCE = 2**31
 _LEAST_QUERIES_AT_ONCE = {True: 2**20, False: 2**10}  # whether there is one dimension

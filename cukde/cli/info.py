@@ -86,7 +86,7 @@ def known_faults() -> Iterator[tuple[str, str]]:
     if numba == "0.68.0" and numpy and release(numpy) >= (2, 5):
         yield (
             f"Numba 0.68.0 with NumPy {numpy}",
-            "fails at the first compile: pip install --upgrade 'numba>=0.68.1' (or 'numpy<2.5')",
+            "fails at the first compile: pip install --upgrade 'numba~=0.68.1' (or 'numpy<2.5')",
         )
     cupys = [package for package in _CUPY_PACKAGES if version(package)]
     if len(cupys) > 1:

@@ -15,11 +15,11 @@ import cukde
 from cukde.cli import device
 from cukde.cli.errors import CommandError
 from cukde.cli.progress import progress
-from cukde.core import dispatch
+from cukde.core import aligned, dispatch
 
 _SUFFIXES = (".npy", ".csv", ".tsv")
 
-# Comparisons in about two seconds of work on a small machine, for a progress bar and for Ctrl-C.
+# Comparisons in about two seconds of work on a small machine, for progress and for Ctrl-C.
 _COMPARISONS_AT_ONCE = 2**28
 
 _DESCRIPTION = """\
@@ -121,11 +121,7 @@ def show(title: str, names: list[str], matrix: np.ndarray, digits: str) -> None:
     """Print a table of numbers with the names of the columns."""
     cells = [[name, *(format(value, digits) for value in row)] for name, row in zip(names, matrix, strict=True)]
     rows = [["", *names], *cells]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    print(title)
-    for first, *others in rows:
-        numbers = (text.rjust(width) for text, width in zip(others, widths[1:], strict=True))
-        print("  ".join((first.ljust(widths[0]), *numbers)))
+    print(title, *aligned.lines(rows, range(1, len(rows))), sep="\n")
 
 
 def _save(path: Path, names: list[str], tau: np.ndarray, pvalue: np.ndarray) -> None:

@@ -85,26 +85,20 @@ class ParquetTable:
             for batch in self._file.iter_batches():
                 yield from map(list, zip(*(_texts(column) for column in batch.columns), strict=True))
 
-    def whole(self) -> Any:
-        """Return the whole table of pyarrow."""
+    def arrow(self, names: list[str]) -> Any:
+        """Return what the file holds."""
         with _arrow_errors("read", self.path):
             return self._file.read()
 
 
 def write(path: Path, table: Table, names: list[str], numbers: np.ndarray, name: str) -> None:
     """Write a table with columns ``names``, and one more column of numbers."""
-    import pyarrow
-    from pyarrow import parquet
+    from pyarrow import array, parquet
 
-    if isinstance(table, ParquetTable):
-        rows = table.whole()
-    else:
-        columns = list(zip(*table.cells(), strict=True)) or [()] * len(names)
-        if len(set(names)) < len(names):
-            raise CommandError(f"a Parquet file cannot have several columns of one name: {', '.join(names)}")
-        rows = pyarrow.table({key: _typed(cells) for key, cells in zip(names, columns, strict=True)})
+    if len(set(names)) < len(names):
+        raise CommandError(f"a Parquet file cannot have several columns of one name: {', '.join(names)}")
     with _arrow_errors("write", path):
-        parquet.write_table(rows.append_column(name, pyarrow.array(numbers)), path)
+        parquet.write_table(table.arrow(names).append_column(name, array(numbers)), path)
 
 
 def _numbers(column: Any) -> np.ndarray:
@@ -123,16 +117,6 @@ def _texts(column: Any) -> list[str]:
     if types.is_floating(column.type) and not column.null_count:
         return list(map(str, column.to_numpy(zero_copy_only=False)))
     return ["" if value is None else str(value) for value in column.to_pylist()]
-
-
-def _typed(cells: Sequence[str]) -> Any:
-    """Return cells as numbers if all are numbers or empty, otherwise as text."""
-    from pyarrow import array, float64
-
-    try:
-        return array([float(cell) if cell.strip() else None for cell in cells], float64())
-    except ValueError:
-        return array(list(cells))
 
 
 @contextlib.contextmanager

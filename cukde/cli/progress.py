@@ -1,36 +1,45 @@
-"""Progress bars on a terminal."""
+"""Progress of long work: a line of the terminal that is written over, and nothing elsewhere."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 
 @contextlib.contextmanager
 def progress(total: int, *, worth_it: bool) -> Iterator[Callable[[int], None]]:
-    """Show a bar on a terminal's stderr during long work; yield the function that advances it."""
-    if not (worth_it and sys.stderr.isatty()):
-        yield lambda done: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TimeRemainingColumn
+    """Show the part that is done and the time left during long work; yield the function that advances it."""
+    begun, done = time.perf_counter(), 0
+    with stages() as say:
 
-    time = TimeRemainingColumn(elapsed_when_finished=True)
-    columns = SpinnerColumn(), BarColumn(), TaskProgressColumn(), time
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda done: bar.advance(task, done)
+        def advance(more: int) -> None:
+            nonlocal done
+            done += more
+            if worth_it:
+                left = (time.perf_counter() - begun) * (total / done - 1)
+                say(f"{done / total:4.0%}, {left:.0f} s left")
+
+        if worth_it:
+            say("  0%")
+        yield advance
 
 
-def stages(width: int) -> Progress:
-    """Return a bar on stderr with a description of so many characters and the elapsed time."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+@contextlib.contextmanager
+def stages() -> Iterator[Callable[[str], None]]:
+    """Yield the function that says what is being done, in place of what it said before, and at the end nothing."""
+    terminal = sys.stderr.isatty()
+    shown = 0
 
-    description = TextColumn(f"{{task.description:<{width}}}")
-    return Progress(description, BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+    def say(text: str) -> None:
+        nonlocal shown
+        if terminal:
+            # The cursor stays at the beginning of the line, where a warning would be printed over it.
+            print(f"{text:<{shown}}", end="\r", file=sys.stderr, flush=True)
+            shown = len(text)
+
+    try:
+        yield say
+    finally:
+        say("")

@@ -89,13 +89,11 @@ def explain_all(names: list[str], backend: Literal["cpu", "gpu"], seconds: float
 
     on = perf.peaks("cpu" if backend == "cpu" else None)
     explained = {}
-    with progress.stages(28) as bar:
-        step = bar.add_task("", total=len(names))
-        for name in names:
-            bar.update(step, description=name)
+    with progress.stages() as say:
+        for number, name in enumerate(names, 1):
+            say(f"{number} of {len(names)}: {name}")
             call = WORKLOADS[name].call(backend)
             explained[name] = perf.explain(call, on=on, seconds=seconds, calls=_CALLS[backend])
-            bar.advance(step)
     return explained
 
 

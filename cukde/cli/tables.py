@@ -1,4 +1,10 @@
-"""Tables of numbers in CSV, NPY and Parquet files, of which chosen columns are read."""
+"""Tables of numbers in CSV, NPY and Parquet files, of which chosen columns are read.
+
+Python's own module reads CSV, in every installation and row by row: messages name the line of the file, and cells are
+written again as they stand. Other readers are faster. But numpy.loadtxt and pyarrow count rows, not lines; pandas names
+neither for a word among numbers, and takes a short row for one with missing numbers; pandas and pyarrow are extras, and
+need twice the memory.
+"""
 
 from __future__ import annotations
 
@@ -84,6 +90,20 @@ class CsvTable:
         """Yield the rows as in the file."""
         return (row for _, row in self._rows())
 
+    def arrow(self, names: list[str]) -> Any:
+        """Let pyarrow tell the columns' types, by all rows of files up to 2 GiB; empty cells are nulls."""
+        from pyarrow import csv as arrow_csv
+
+        return arrow_csv.read_csv(
+            self.path,
+            arrow_csv.ReadOptions(
+                column_names=None if self.names else names,
+                block_size=min(self.path.stat().st_size + 1, 2**31 - 1),
+            ),
+            arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            arrow_csv.ConvertOptions(null_values=[""]),
+        ).rename_columns(names)
+
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows below the header with their line numbers, all of the same width."""
         for line, row in itertools.islice(self._lines(), 1 if self.names else 0, None):
@@ -153,6 +173,13 @@ class NpyTable:
     def cells(self) -> Iterator[list[str]]:
         """Yield the rows with every digit that distinguishes their numbers."""
         return ([str(number) for number in row] for row in self._array)
+
+    def arrow(self, names: list[str]) -> Any:
+        """Keep the file's dtype, in the byte order of this machine."""
+        from pyarrow import table
+
+        native = self._array.astype(self._array.dtype.newbyteorder("="), copy=False)
+        return table(dict(zip(names, native.T, strict=True)))
 
 
 def _number(cell: str) -> float | None:

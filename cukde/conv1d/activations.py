@@ -18,7 +18,7 @@ from cukde.core.types import Array, ArrayLike
 @declare(cost.activation_grad, cost.activation_grad_sizes)
 @over_arrays
 def activation_grad(name: str | Callable[[Any], Any] | None, z: ArrayLike) -> Array:
-    r"""Derivative of an activation of :func:`depthwise_conv1d` at its arguments.
+    r"""Return the derivative of an activation of :func:`depthwise_conv1d`.
 
     With the logistic function :math:`\sigma`, and the density :math:`\phi` and distribution function :math:`\Phi` of
     the standard normal distribution,
@@ -37,8 +37,8 @@ def activation_grad(name: str | Callable[[Any], Any] | None, z: ArrayLike) -> Ar
     ----------
     name : str, function of cukde.functions or None
         The activation, by the name of a function of :mod:`cukde.functions` or as that function; None is the identity,
-        whose derivative is 1. The derivative is that of the function itself, not that of the pieces. Of a
-        :class:`PiecewisePolynomial` p it is ``p(z, 1)``.
+        whose derivative is 1. The result is the derivative of the exact function, not of its piecewise approximation.
+        For a :class:`PiecewisePolynomial` p take ``p(z, 1)`` instead.
     z : array_like
         Arguments, of any shape. If ``z`` is a GPU array, the call computes on the GPU.
 
@@ -62,9 +62,9 @@ def activation_grad(name: str | Callable[[Any], Any] | None, z: ArrayLike) -> Ar
     Notes
     -----
     The arithmetic is in the dtype of z; float16 is computed in float32 and rounded once. The error is at most 8 eps of
-    the value, or of the sum of the sizes of the two terms of silu and gelu. This holds in the tails too, where they
-    vanish like exp(-\|z\|) and exp(-z^2/2), down to the smallest normal number (``tests/conv1d/test_api.py``). The cost
-    is up to some twenty passes over memory.
+    the value; for silu and gelu, of the sum of the absolute values of their two terms. This holds in the tails too,
+    where they vanish like exp(-\|z\|) and exp(-z^2/2), down to the smallest normal number
+    (``tests/conv1d/test_api.py``). The cost is up to about twenty passes over memory.
 
     Examples
     --------

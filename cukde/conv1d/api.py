@@ -41,9 +41,9 @@ def depthwise_conv1d(
     state: ArrayLike | None = None,
     return_state: bool = False,
 ) -> Array | Any:
-    r"""Convolve every channel with its own taps.
+    r"""Convolve every channel of a batch of signals with its own taps.
 
-    With inputs outside of x being 0, and p of them before it,
+    Inputs outside of x are 0; p of them stand before it:
 
     .. math:: y_{b,c,i} = f\Bigl(bias_c + \sum_{k=0}^{K-1} w_{c,k} \, x_{b,\,c,\,i\,stride + k\,dilation - p}\Bigr)
 
@@ -57,7 +57,7 @@ def depthwise_conv1d(
     bias : array_like (C,), optional
         Added to each channel.
     padding : {"causal", "same", "valid"} or int
-        Zeros beside x. "causal" puts (K - 1) dilation zeros before x, so that no output depends on later inputs; "same"
+        Zeros around x. "causal" puts (K - 1) dilation zeros before x, so that no output depends on later inputs; "same"
         distributes that number over both sides, with (K - 1) // 2 dilation before x; "valid" adds none; an integer is
         the number on either side.
     stride : int
@@ -66,9 +66,9 @@ def depthwise_conv1d(
         Distance of adjacent taps, in inputs.
     activation : {"silu", "gelu"}, str or callable, optional
         The function f. "silu" is x / (1 + exp(-x)), and "gelu" x times the distribution function of the standard normal
-        distribution; both are applied to sums before they are rounded and written. The other names of
+        distribution; both are applied to sums before they are rounded and written. Other names of
         :mod:`cukde.functions`, and any function of an array, such as a :class:`PiecewisePolynomial`, are applied to the
-        rounded sums, in one more pass over y, and have their own errors.
+        rounded sums in one more pass over y, with their own errors.
     layout : {"BCL", "BLC"}
         The order of the axes of x, of the result and of states.
     flip : bool
@@ -96,7 +96,7 @@ def depthwise_conv1d(
         that returns another shape or dtype.
     TypeError
         For arrays that do not hold real numbers of at most 64 bits, sizes that are not integers, and other arrays on
-        the GPU beside x on the CPU.
+        the GPU with x on the CPU.
 
     See Also
     --------
@@ -109,13 +109,14 @@ def depthwise_conv1d(
     either sign (measured: 2e-7 and 9e-16); float16 adds half a unit in the last place. NaN and infinities affect the
     outputs that depend on them, and no others.
 
-    The cost is 2 B C M K operations, and at least one pass over x and y. FFTs convolve some hundreds of taps where that
-    is faster; on the CPU in float64. Errors are then relative to the largest sum of absolute terms near the output,
-    which for float32 matters only beside outputs 1e8 times as large.
+    The cost is 2 B C M K operations, and at least one pass over x and y. With some hundreds of taps, FFTs are used
+    where they are faster; on the CPU they are in float64. Errors are then relative to the largest sum of absolute terms
+    near the output, which for float32 matters only near outputs 1e8 times as large.
 
-    A sequence in chunks, each with the state that the previous call returned, has the outputs of the whole sequence.
+    A sequence may be convolved in chunks: if each call gets the state that the previous one returned, the outputs are
+    those of the whole sequence.
 
-    For Dask arrays, blocks of the batch and of channels are convolved by themselves, each with whole sequences
+    With Dask arrays, each block of the batch and of channels is convolved by itself, with whole sequences
     (``docs/dask.md``). Results have the same bits where taps are summed directly.
 
     References

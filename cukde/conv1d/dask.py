@@ -35,10 +35,10 @@ def depthwise_conv1d(
     state: ArrayLike | None = None,
     return_state: bool = False,
 ) -> Array | Any:
-    """See :func:`cukde.depthwise_conv1d`.
+    """Compute :func:`cukde.depthwise_conv1d` of Dask arrays, lazily.
 
-    Direct sums have the bits of the same call on plain arrays, transforms its accuracy. Each block of the batch and of
-    channels costs one such call.
+    Direct sums have the same bits as those of plain arrays; transforms have the same accuracy. Each block of the batch
+    and of channels costs one call on plain arrays.
 
     Examples
     --------

@@ -13,10 +13,10 @@ from cukde.core.public import public_in
 
 @public_in("cukde")
 class NegativeDensityWarning(UserWarning):
-    """A Laplace-corrected density was negative somewhere: it was clipped to zero there, or has no log-likelihood.
+    """Warns that a Laplace-corrected density was negative somewhere: it was clipped to zero, or has no log-likelihood.
 
-    Clipped values are exactly 0, so that the result no longer integrates to 1; the message tells the share of them. The
-    log-likelihood of ``KernelDensity.score`` is then -inf.
+    Clipped values are exactly 0, so the result no longer integrates to 1; the message gives their share.
+    ``KernelDensity.score`` returns -inf in this case.
 
     Examples
     --------
@@ -31,9 +31,9 @@ class NegativeDensityWarning(UserWarning):
 
 @public_in("cukde")
 class MemoryWarning(UserWarning):
-    """Memory ran out at a block of a Dask array, which was then computed in smaller parts, with the same result.
+    """Warns that memory ran out at a block of a Dask array, which was then computed in smaller parts.
 
-    The parts cost the time of the block and of the failed attempt; their merged result is as accurate as a whole block.
+    The result is the same, and as accurate. It costs the time of the block and of the failed attempt.
 
     Examples
     --------
@@ -46,9 +46,9 @@ class MemoryWarning(UserWarning):
 
 @public_in("cukde")
 class BandwidthRangeWarning(UserWarning):
-    """The best bandwidth by cross-validation is the smallest or the largest that was tried.
+    """Warns that the best bandwidth by cross-validation is the smallest or the largest that was tried.
 
-    The scores are as accurate as without the warning; a better bandwidth may lie beyond the range.
+    The scores are accurate all the same; a better bandwidth may lie beyond the range.
 
     Examples
     --------
@@ -63,9 +63,9 @@ class BandwidthRangeWarning(UserWarning):
 
 @public_in("cukde")
 class ConvergenceWarning(RuntimeWarning):
-    """An iteration ended before all of its points had converged.
+    """Warns that an iteration ended before all of its points had converged.
 
-    Converged points are as accurate as without the warning; the message tells the number of the others.
+    Points that converged are accurate all the same; the message says how many did not.
 
     Examples
     --------

@@ -61,188 +61,191 @@ def kde(
     Parameters
     ----------
     X : array_like, shape (n, d) or (n,)
-        Data; (n,) means d = 1. A GPU array (CuPy, or anything with ``__cuda_array_interface__`` or
-        DLPack) computes on the GPU. A Dask array or data frame, here or for any argument but ``h``, makes the call
+        Data; (n,) means d = 1. If it is a GPU array (CuPy, or anything with ``__cuda_array_interface__`` or DLPack),
+        the call computes on the GPU. A Dask array or data frame, here or for any argument but ``h``, makes the call
         lazy. Columns of a data frame have names: see the notes. Shape (b, n, d) is a stack, b densities at once.
     Y : array_like, shape (m, d) or (m,)
         Queries, in the units of ``X``. (m,) only for d = 1. No queries give an empty result.
     h : float, array_like, mapping or str
-        Bandwidth: a positive standard deviation, shape (d,) for one per dimension, or a (d, d) covariance; or
-        deviations by the names of the columns. A GPU array is copied to the host. Or the name of a rule of
-        :mod:`cukde.bandwidth`, applied to ``X`` and ``weights``: "scott", "silverman", "sd", "laplace", "positive",
-        "isj" or "cross_validate" (for this function's density), and "scott_covariance" or "silverman_covariance"; not
-        for Dask arrays. Beside ``bounds`` and ``periods`` the rule has them, too.
+        Bandwidth, in the units of ``X``: a positive standard deviation, one for each column in shape (d,) or in a
+        mapping from the names of the columns, or a covariance of shape (d, d). A GPU array is copied to the host. It
+        may also be the name of a rule of :mod:`cukde.bandwidth`, which is applied to ``X``, ``weights``, ``bounds`` and
+        ``periods``: "scott", "silverman", "sd", "laplace", "positive", "isj" or "cross_validate" (for this function's
+        density), and "scott_covariance" or "silverman_covariance". Rules do not take Dask arrays.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
     local_factors : array_like, shape (n,), optional
         Positive factors of the bandwidth, from 1e-8 to 1e16: point j has the standard deviation :math:`\lambda_j h`, or
-        the covariance :math:`\lambda_j^2 H`. :func:`cukde.bandwidth.abramson` makes such. Default 1 each.
+        the covariance :math:`\lambda_j^2 H`. :func:`cukde.bandwidth.abramson` computes such factors. Default 1 each.
     rtol : float, optional
-        Relative tolerance, from 0 to 0.1: pairs that cannot matter beside it may be left out of a sum. 0 takes all
-        pairs. Default None: about what rounding may add, see the notes.
+        Relative tolerance, from 0 to 0.1: pairs may be left out of a sum if together they add at most this share. 0
+        takes all pairs. Default None: about the size of rounding errors; see the notes.
     log : bool
-        Return the log density, by log-sum-exp: finite for any finite query.
+        Return the log density, computed by log-sum-exp; it is finite for any finite query.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
-        Arithmetic of the pairs; default the dtype's own. ``"tf32"`` uses tensor cores on the GPU: the density
-        is off by 1e-3 in the median, and by up to 5e-2 for a query among outlying data. On the CPU it means
-        ``"float32"``. ``"ieee"`` sums squared differences. With ``local_factors`` the GPU always does, in float32
-        for ``"tf32"`` too, and the CPU takes pairs in double.
+        Arithmetic of the pairs; default: as the dtype. ``"tf32"`` uses less accurate products of tensor cores on the
+        GPU: the relative error of a density is 1e-3 in the median, and up to 5e-2 for a query among outlying data. On
+        the CPU it means ``"float32"``. ``"ieee"`` sums squared differences. With ``local_factors`` the GPU always does
+        so, in float32 also for ``"tf32"``, and the CPU computes pairs in double precision.
     deterministic : bool
-        Give the same bits on every run on the same machine. It costs time only for self-interaction (Y = X) of data of
-        2 to 64 dimensions on the GPU: 1.4 times for :func:`sd_kde` of 1,048,576 points at 131,072 queries; and there
-        where pairs are left out, as a warp then takes all data of its queries.
+        Give the same bits on every run on the same machine. It costs time only on the GPU: if Y = X in 2 to 64
+        dimensions, 1.4 times for :func:`sd_kde` of 1,048,576 points at 131,072 queries, and if pairs are left out, as a
+        warp then takes all data of its queries.
     check_finite : bool
         Refuse NaN and infinity. With False the data are unchecked: nothing waits for the GPU, and a CUDA graph can
-        capture the call, except for products by cuBLAS (of more than 64 dimensions), which CuPy does not allow.
+        capture the call, except in more than 64 dimensions, where CuPy does not allow products by cuBLAS.
     bounds : sequence of length d or mapping, optional
-        For each column, or for some by name, None or its (low, high), with None or an infinity for an open end: the
-        density is then one on that domain, by reflection, 0 outside and without loss of mass at the ends. ``h`` must
-        not correlate such a column with another. Data have to lie within; with ``check_finite=False`` they are
-        unchecked, and those outside are taken at the nearest end.
+        For each column (low, high), or None; or a mapping from the names of some columns. None or an infinity stands
+        for an open end. The density is then one on that domain, by reflection: it is 0 outside, and no mass is lost at
+        the ends. ``h`` must not correlate such a column with another. Data must lie within; with ``check_finite=False``
+        they are unchecked, and those outside are moved to the nearest end.
     periods : sequence of length d or mapping, optional
-        For each column, or for some by name, None or its period, such as 360: the density repeats, and integrates to 1
-        over a period. Points may lie anywhere on the line. A column has bounds or a period, not both.
+        For each column its period, such as 360, or None; or a mapping from the names of some columns. The density
+        repeats, and integrates to 1 over a period. Points may lie anywhere on the line. A column has bounds or a
+        period, not both.
     leave_one_out : bool
-        Leave out of the density at each row of the data the row's own kernel, and divide by the weight of the others.
-        Then ``Y`` must be ``X`` itself, or None. Not for stacks.
+        Leave the row's own kernel out of the density at each row of the data, and divide by the weight of the others.
+        ``Y`` must then be ``X`` itself, or None. Not for stacks.
     nan_policy : {"raise", "omit"}
-        What missing values do, NaN among them: raise an error, which names column and row of a frame, or leave out
-        their rows of ``X``, with those of ``weights`` and ``local_factors``. A query that has one gives NaN.
+        What missing values do, including NaN. "raise" raises an error, which names the column and the row of a frame.
+        "omit" leaves out their rows of ``X``, ``weights`` and ``local_factors``; a query with a missing value gives
+        NaN.
     out : array, shape (m,), optional
-        Where to write the result, which is computed first and copied; of its shape and dtype, and of the library of
-        ``X``, NumPy or CuPy. It is returned.
+        Where to write the result: a NumPy or CuPy array, as ``X`` is, of the shape and dtype of the result. It is
+        returned. The result is computed first and then copied.
 
     Returns
     -------
     array or series, shape (m,)
-        Density in units of 1/volume (or its logarithm), of dtype ``result_type(X, Y)``: float16 rises to
-        float32, integers to float64. NumPy in, NumPy out; CuPy in, CuPy out; Dask in, Dask out; of queries in a frame a
-        series with their index: see :func:`cukde.set_output`.
+        Density in units of 1/volume (or its logarithm), of dtype ``result_type(X, Y)``: float16 becomes float32, and
+        integers become float64. NumPy in, NumPy out; CuPy in, CuPy out; Dask in, Dask out. For queries in a frame it is
+        a series with their index: see :func:`cukde.set_output`.
 
     Raises
     ------
     TypeError
-        For complex, string or object data, and for ``Y`` on the GPU beside ``X`` on the CPU.
+        For complex, string or object data, and for ``Y`` on the GPU with ``X`` on the CPU.
     ValueError
-        For shapes that do not fit, no data, NaN or infinity, a bandwidth that is not positive (definite),
-        negative or all-zero weights, local factors out of their range, an unknown precision, a tolerance that is not
-        from 0 to 0.1, bounds and periods that do not fit, data outside their bounds, and a covariance that
-        links a bounded column with another; for columns of ``Y`` that ``X`` does not have, or lacks.
+        For shapes that do not fit, no data, NaN or infinity, a bandwidth that is not positive (definite), negative or
+        all-zero weights, local factors out of their range, an unknown precision, a tolerance that is not from 0 to 0.1,
+        bounds and periods that do not fit, data outside their bounds, and a covariance that links a bounded column with
+        another; and for columns of ``Y`` that are missing or that ``X`` does not have.
 
     Notes
     -----
-    *Cost.* n m exponentials and about 2 d n m flops; memory O((n + m) d) beside bounded tiles.
+    *Cost.* n m exponentials and about 2 d n m flops; memory O((n + m) d), and tiles of bounded size.
 
-    *Error.* Where the nearest point is within 12 bandwidths the worst relative error is 1e-5 in float32 on the CPU,
-    3e-5 on the GPU and 1e-12 in float64 (``tests/density/test_api.py``). Further out the log density is accurate to
-    8 eps times its exponent. In float32 a density above 3e38 overflows: take ``log=True``.
+    *Error.* If the nearest point is within 12 bandwidths, the worst relative error is 1e-5 in float32 on the CPU, 3e-5
+    on the GPU and 1e-12 in float64 (``tests/density/test_api.py``). Farther out the log density is accurate to 8 eps
+    times its exponent. In float32 a density above 3e38 overflows: use ``log=True``.
 
-    *One dimension.* A fast Gauss transform takes O(n + m) operations, in double precision, where that is faster than
-    all pairs. The functions of this family are then accurate to 1e-6 in float32 and 1e-12 in float64, by a bound that
-    is checked box by box (``tests/density/test_one_dimension.py``). Queries between or beyond the data, where the bound
-    does not hold, are summed over the points that matter. "ieee", and a smaller ``rtol``, take every pair. On a GPU
-    such a call waits for the range of the data, even with ``check_finite=False``; while a CUDA graph is captured every
-    pair is taken instead.
+    *One dimension.* A fast Gauss transform takes O(n + m) operations in double precision; it is used where it is faster
+    than all pairs. The functions of this family are then accurate to 1e-6 in float32 and 1e-12 in float64, by a bound
+    that is checked box by box (``tests/density/test_one_dimension.py``). Where the bound does not hold, for queries
+    between or beyond the data, the points that matter are summed. "ieee", and a smaller ``rtol``, take every pair. On a
+    GPU the transform waits for the range of the data, even with ``check_finite=False``; while a CUDA graph is captured,
+    every pair is summed instead.
 
-    *Local factors* make an adaptive, or sample-point, estimate:
+    *Local factors* give an adaptive estimate, in which each point has its own bandwidth:
 
     .. math:: \hat p(y) = \sum_j w_j (2\pi \lambda_j^2 h^2)^{-d/2} \exp(-|y - x_j|^2 / (2 \lambda_j^2 h^2))
 
-    It takes pairs in one dimension too, and is deterministic on any device. The CPU leaves out pairs by ``rtol``; a GPU
-    takes all, with 3 d n m flops, as its bounds are for one bandwidth. The errors are those above, measured by the
-    exponents :math:`|y - x_j|^2 / (2 \lambda_j^2 h^2) + d |\log \lambda_j|` of the points that make the density
-    (``tests/density/test_local_factors.py``). The other functions of this family take factors, too.
+    Pairs are then summed also in one dimension, and the result is deterministic on any device. The CPU leaves out pairs
+    by ``rtol``; a GPU takes all, with 3 d n m flops, as its bounds are for one bandwidth. The errors are those above,
+    with the exponents :math:`|y - x_j|^2 / (2 \lambda_j^2 h^2) + d |\log \lambda_j|` of the points that determine the
+    density (``tests/density/test_local_factors.py``). The other functions of this family take factors, too.
 
-    *Tolerance.* A pass may leave pairs out where it is certain that they add at most ``rtol`` times what is kept of the
-    query's sum: by default 1e-5 in float32, 1e-3 in tf32 and 1e-13 in float64. This error stands beside the rounding
-    above, wherever a query lies and however weights differ, and also holds for the logarithm of a density that
-    underflows.
+    *Tolerance.* A pass may leave out pairs if they are certain to add at most ``rtol`` times the rest of the query's
+    sum. The default is 1e-5 in float32, 1e-3 in tf32 and 1e-13 in float64. This error adds to the rounding above. It
+    holds wherever a query lies and however weights differ, and also for the logarithm of a density that underflows. For
+    values with signs and Laplace-corrected terms it is relative to the sum of absolute terms. Points that are left out
+    of a score lie about sqrt(2 log(n / rtol)) bandwidths away, so its error is that many times larger.
 
-    Values with signs and Laplace-corrected terms are measured by the sum of their absolute terms. What is left out of a
-    score lies some sqrt(2 log(n / rtol)) bandwidths away, and its error is as many times larger. With ``rtol=0``, and
-    in "ieee", all pairs are taken. The other functions of this family take ``rtol``, too, and so do Dask arrays, stacks
-    and domains; a pass that has no use for it takes all pairs, which satisfies it.
+    With ``rtol=0``, and with "ieee", all pairs are taken. The other functions of this family take ``rtol``, too, and so
+    do Dask arrays, stacks and domains; a pass that cannot use it takes all pairs.
 
-    Both backends do so by themselves where a look at the data says that it is faster than all pairs: see
-    ``docs/densities.md``. Small calls take all pairs. The CPU leaves out pairs in any number of dimensions; "tf32"
-    there keeps the tolerance of float32. A GPU does in 2 to 128 dimensions (64 in double precision, and on other
-    devices than those of compute capability 9.0); of :func:`kernel_sum` for each column of values. Its look waits for
-    the device, and calls with ``check_finite=False`` and captured ones take all pairs.
+    Both backends leave out pairs where an inspection of the data says that this is faster than all pairs: see
+    ``docs/densities.md``. Small calls take all pairs. The CPU leaves out pairs in any number of dimensions; "tf32" has
+    the tolerance of float32 there. A GPU leaves out pairs in 2 to 128 dimensions (up to 64 in double precision, and on
+    devices of another compute capability than 9.0); for :func:`kernel_sum`, separately for each column of values. The
+    inspection waits for the device. With ``check_finite=False``, and while a CUDA graph is captured, all pairs are
+    taken.
 
-    In two dimensions a fast Gauss transform sums cells about a bandwidth wide in double precision, in O(n + m)
-    operations, wherever a bound on its error holds for that very cell: in densities, scores and debiased data. Other
-    queries are summed over pairs. Both backends take it where many pairs can matter, by default to 5e-13 in float64 and
-    1e-5 in float32; what is really lost is below 1e-13 and 1e-8 (``tests/density/test_plane.py``). Stacks, domains,
-    ``local_factors``, Laplace-corrected densities, few pairs and "ieee" do without.
+    *Two dimensions.* A fast Gauss transform of cells about a bandwidth wide takes O(n + m) operations in double
+    precision, for densities, scores and debiased data. It computes the queries of each cell for which a bound on its
+    error holds; other queries are summed over pairs. Both backends use it where many pairs can matter. Its bounds are
+    5e-13 in float64 and 1e-5 in float32 by default; the errors themselves are below 1e-13 and 1e-8
+    (``tests/density/test_plane.py``). Stacks, domains, ``local_factors``, Laplace-corrected densities, few pairs and
+    "ieee" do not use it.
 
-    On a GPU the cells lie in a grid around the data, or around most of them: few data far from the others are summed as
-    pairs. The transform waits for the data two or three times. It takes up to 400 MiB and about 150 bytes a point;
-    where the grid would take more, and while a CUDA graph is captured, pairs are summed.
+    On a GPU the cells form a grid around the data, or around most of them; a few data far from the others are summed as
+    pairs. The transform waits for the device two or three times. It takes up to 400 MiB and about 150 bytes a point. If
+    the grid would take more, and while a CUDA graph is captured, pairs are summed.
 
-    *Leave-one-out.* At data each density counts the row's own kernel, which new points do not have: with 3,000 rows of
-    8 columns it is most of the density. ``leave_one_out=True`` gives what the other rows say of each, and so levels
-    that hold for new points, see :func:`hdr_threshold`. Own terms are taken from the sums of rows that keep at least
-    half of theirs, and all others are summed again without them: nothing cancels, however far a row lies, and errors
-    are at most twice those above (``tests/density/test_leave_one_out.py``).
+    *Leave-one-out.* The density at a row of the data includes the row's own kernel, which new points do not have: with
+    3,000 rows of 8 columns it is most of the density. ``leave_one_out=True`` gives the density of the other rows, and
+    so levels that hold for new points; see :func:`hdr_threshold`. A row's own term is subtracted from its sum if at
+    least half of the sum remains; otherwise the sum is computed again without it. So nothing cancels, however far a row
+    lies, and errors are at most twice those above (``tests/density/test_leave_one_out.py``).
 
-    It takes the pass over all data, and where own terms dominate one of n^2 pairs besides; on a GPU it waits for that.
-    With bounds or periods, whose images are many, it takes 2 n passes. Of Dask arrays blocks do so with themselves, and
-    add what all others give them; all pairs of blocks are taken, both ways
+    It costs the pass over all data, and where own terms dominate a second pass of n^2 pairs, for which a GPU is waited
+    for. With bounds or periods that need many images, it costs 2 n passes. With Dask arrays, each block does so with
+    itself and adds the sums over all other blocks; all ordered pairs of blocks are computed
     (``tests/density/test_leave_one_out_dask.py``).
 
-    *Small calls.* On a GPU one launch takes a small problem from its arguments to its result, two that of
-    :func:`sd_kde`: sums are of differences, accurate at any spread, and every run gives the same bits. The kernel
-    checks the values on its way, and the call waits for that once; with ``check_finite=False`` it does not wait.
-    Small are up to 7.7e7 pairs of 3 dimensions and 2.7e7 of 16, half as many of a score, a quarter in double precision
-    and on a line, of up to 32 dimensions, where ``h`` is a number and arrays are CuPy's own, C-contiguous and of one
-    dtype, float32 or float64 (``tests/density/test_small.py``). Other calls take more launches.
+    *Small calls.* On a GPU a small problem takes one launch, and :func:`sd_kde` two. It sums squared differences, which
+    are accurate at any spread, and every run gives the same bits. The kernel also checks the values, for which the call
+    waits once; with ``check_finite=False`` it does not wait. Small are up to 7.7e7 pairs in 3 dimensions and 2.7e7 in
+    16; half as many for a score; a quarter in double precision and in one dimension. ``h`` must be a number, arrays
+    CuPy's own, C-contiguous and of one dtype, float32 or float64, with at most 32 columns
+    (``tests/density/test_small.py``). Other calls take more launches.
 
-    Of larger problems of such arrays, in float32, of 2 to 64 dimensions, without weights and with other queries than
-    the data, they are launched before the host knows the values, and it waits for a number that says whether the data
-    reach no farther than was guessed, by the last call of the same sizes. Otherwise the call starts anew, with a look
-    at the values. Its result does not depend on that (``tests/density/test_ahead.py``). :func:`sd_kde` does so with one
-    bandwidth, unless it is to be ``deterministic``; :func:`debias` does not.
+    Larger problems with such arrays are launched before the host knows the values, if they are in float32, have 2 to 64
+    dimensions, no weights, and other queries than the data. The call then waits for a number that says whether the data
+    reach no farther than the last call of the same sizes suggested. If they reach farther, it starts again, after
+    inspecting the values. The result does not depend on this (``tests/density/test_ahead.py``). :func:`sd_kde` does so
+    with one bandwidth unless ``deterministic`` is set; :func:`debias` does not.
 
     *Names.* Frames of pandas, polars, cuDF, Arrow and Dask are matched by the names of their columns, here and in the
-    other functions: columns of ``Y`` are put in the order of those of ``X``, and missing or further ones are errors. So
-    are the keys of mappings. Arrays, and frames whose columns are called 0, 1, 2, ..., are taken by position. Columns
-    of mixed, nullable and Arrow's dtypes are numbers as NumPy promotes them. ``docs/frames.md`` has the rules.
+    other functions. Columns of ``Y`` are put in the order of those of ``X``; missing and additional ones are errors.
+    The same holds for the keys of mappings. Arrays, and frames whose columns are called 0, 1, 2, ..., are matched by
+    position. Columns of mixed, nullable and Arrow dtypes are promoted by NumPy's rules. ``docs/frames.md`` has details.
 
-    *Rules by name.* ``h="isj"`` is ``h=cukde.bandwidth.isj(X, weights=weights)``, and costs what that does, whatever
-    ``check_finite`` is. Of a stack the rule is applied to each member. ``docs/bandwidths.md`` says which rule is for
+    *Rules by name.* ``h="isj"`` means ``h=cukde.bandwidth.isj(X, weights=weights)``, at the same cost, whatever
+    ``check_finite`` is. For a stack the rule is applied to each member. ``docs/bandwidths.md`` says which rule is for
     which function, and which names mean the same in scikit-learn and in :class:`cukde.KernelDensity`.
 
-    *Dask arrays.* The functions of this family do the same by blocks, data by queries, and merge the sums. Results are
-    equal to 1e-12 in float64 whatever the blocks (``tests/density/test_dask.py``). Forms and options are checked at
-    once, the values in blocks when they are computed. Data on the host may go with queries on a GPU. A block at which
-    memory runs out is computed in parts, with a :class:`MemoryWarning`. With ``boxes``, an argument for Dask arrays
-    only, pairs of blocks that cannot matter are no tasks: see :func:`cukde.dask.block_boxes`. ``docs/dask.md`` has the
-    rule for blocks, data larger than memory, clusters and several GPUs.
+    *Dask arrays.* The functions of this family compute pairs of a block of data and a block of queries, and merge the
+    sums. Results are equal to 1e-12 in float64 whatever the blocks (``tests/density/test_dask.py``). Shapes and options
+    are checked at once, values when their block is computed. Data on the host may go with queries on a GPU. A block at
+    which memory runs out is computed in parts, with a :class:`MemoryWarning`. With ``boxes``, an argument for Dask
+    arrays only, pairs of blocks that cannot matter are left out: see :func:`cukde.dask.block_boxes`. ``docs/dask.md``
+    has the rule for blocks, data larger than memory, clusters and several GPUs.
 
     *Domains.* With ``bounds`` or ``periods`` the kernel is summed over all images of a point, mirrored or moved by
-    periods. Images that matter to float64 are more data for the same engines: those near the ends, where h is small.
-    Where they are many, a product over the columns takes their place, a few exponentials a column, in float64. Images
-    are left out that add at most 1e-17 of any query's sum, whatever ``rtol`` is, which holds among the data and among
-    the images that are taken.
+    periods. If h is small, only images near the ends matter to float64; they are treated as further data. If many
+    images matter, a product over the columns is used instead, with a few exponentials a column, in float64 and for all
+    pairs. Images that add at most 1e-17 of any query's sum are left out, whatever ``rtol`` is; ``rtol`` applies to the
+    data and the images that are kept. Errors are those above (``tests/density/test_domains.py``). On a GPU such a call
+    waits for the range of the queries and for their lowest density. ``docs/domains.md`` has formulas, limits and cost.
 
-    The product takes all pairs. Errors are those above (``tests/density/test_domains.py``). On a GPU such a call waits
-    for the range of the queries and for their least density. ``docs/domains.md`` has formulas, limits and cost.
+    *Stacks.* ``X`` of shape (b, n, d) gives b densities of one size at once, here and in :func:`score`,
+    :func:`density_and_score`, :func:`debias`, :func:`sd_kde` and :func:`laplace_kde`. Results have the shape (b, m) or
+    (b, m, d), and equal those of a call for each member, to the errors above (``tests/density/test_stacks.py``).
+    Exceptions name the member.
 
-    *Stacks.* ``X`` of shape (b, n, d) is b densities of one size at once, here and in :func:`score`,
-    :func:`density_and_score`, :func:`debias`, :func:`sd_kde` and :func:`laplace_kde`. Results begin with the axis of
-    the members, (b, m) or (b, m, d), and are those of a call for each member, to the errors above
-    (``tests/density/test_stacks.py``). Errors name the member.
+    For a stack ``Y`` has the shape (b, m, d), or (m, d) for all members; ``weights`` have (b, n), or (n,) for all.
+    ``h`` and ``score_bandwidth`` are a number for all members, or (b,) numbers, (b, d) deviations or (b, d, d)
+    covariances. A vector has a number for each member, never for each dimension, whatever d is. ``local_factors`` and
+    Dask arrays do not go with stacks.
 
-    ``Y`` of a stack is (b, m, d), or (m, d) for all members; ``weights`` are (b, n), or (n,) for all. ``h`` and
-    ``score_bandwidth`` are a number for all, or (b,) numbers, (b, d) deviations or (b, d, d) covariances: a vector is a
-    number for each member, and not for each dimension, whatever d is. ``local_factors`` and Dask arrays are for single
-    densities.
+    Small members are summed in one pass over all of them, by squared differences; larger ones one after the other
+    within the call. Members are small if n m (4 + d) is at most 1.7e7 on the CPU and 1.1e9 on a GPU (a quarter of that
+    in double precision), with at most 64 dimensions and 16,384 b / (4 + d) rows.
 
-    Small members are summed by one pass over all of them, of squared differences; larger ones one after the other
-    within the call. Small are n m (4 + d) up to 1.7e7 on the CPU and up to 1.1e9 on a GPU, a quarter of it in double
-    precision, of at most 64 dimensions and 16,384 b / (4 + d) rows. On two cores 512 densities of n = 1,000, m = 256
-    and d = 4 are 3.3 (float64) to 4.2 times (float32) as fast as a loop of calls, of n = 100 and m = 10 67 to 98 times;
-    on an H200 97 to 119 and 112 to 126 times (``benchmarks/density/bench_stacks.py``).
+    Compared with a loop of calls, 512 densities of n = 1,000, m = 256 and d = 4 are 3.3 (float64) to 4.2 times
+    (float32) as fast on two cores, and 97 to 119 times on an H200. With n = 100 and m = 10 they are 67 to 98 and 112 to
+    126 times as fast (``benchmarks/density/bench_stacks.py``).
 
     References
     ----------
@@ -309,22 +312,27 @@ def score(
     Returns
     -------
     array or frame, shape of ``Y``
-        In units of 1/length. It stays finite far from the data, where it points to the nearest of them. NaN outside
-        the bounds; at an end it is 0 across it.
+        In units of 1/length. It is finite also far from the data, where it points to the nearest of them. It is NaN
+        outside the bounds; at a bound the component in that column is 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`kde`.
 
     Notes
     -----
-    Cost: that of :func:`kde` and another 2 d n m flops. The error is at most the density's relative error times r/h, in
-    units of 1/h, with r the distance over which the sum reaches; ``rtol`` is part of that error. The first source's
-    formula carries a surplus 1/h, which is left out here.
+    Cost: that of :func:`kde` and another 2 d n m flops. The error, in units of 1/h, is at most the density's relative
+    error times r/h, where r is the largest distance of points that contribute; ``rtol`` is part of that error. A
+    published formula of this score has a surplus factor 1/h, which is left out here.
 
-    With ``local_factors`` :math:`\lambda_j` it is the gradient of that density's logarithm,
+    With ``local_factors`` :math:`\lambda_j` the score is the gradient of the logarithm of the density with factors:
 
     .. math:: s(y) = \sum_j K_j (x_j - y) / (\lambda_j^2 h^2) \Big/ \sum_j K_j,
         \qquad K_j = w_j \lambda_j^{-d} \exp(-|y - x_j|^2 / (2 \lambda_j^2 h^2)),
 
-    in one pass, and its error is the density's times the mean of :math:`r_j / (\lambda_j^2 h)`, in units of 1/h
-    (``tests/density/test_local_scores.py``).
+    It takes one pass. Its error, in units of 1/h, is the density's relative error times the mean of
+    :math:`r_j / (\lambda_j^2 h)` (``tests/density/test_local_scores.py``).
 
     Examples
     --------
@@ -360,14 +368,16 @@ def density_and_score(
     leave_one_out: bool = False,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> tuple[Array, Array]:
-    """Log density and its gradient, in the one pass that :func:`score` costs.
+    """Log density and its gradient, in a single pass, which costs as much as :func:`score`.
 
-    Parameters are those of :func:`kde`, and errors those of :func:`kde` and :func:`score`.
+    Parameters are those of :func:`kde`. Exceptions and accuracy are those of :func:`kde` and :func:`score`.
 
     Returns
     -------
     log_density : array, shape (m,)
+        In units of log(1/volume).
     gradient : array, shape of ``Y``
+        In units of 1/length.
 
     Examples
     --------
@@ -406,26 +416,28 @@ def debias(
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
-    r"""Score-debiased data: each point moved by half a bandwidth squared along the score.
+    r"""Debias the data by their score: move each point by half a squared bandwidth along the score.
 
     .. math:: x_i + \frac{h^2}{2} s(x_i)
 
-    The score :math:`s` is that of the data at the data (Y = X), each point included in the sum at itself; for a
-    covariance H the step is H/2. With ``local_factors`` the step is half of another mean shift: see the notes.
+    The score :math:`s` is that of the data at the data (Y = X), with each point's own kernel; for a covariance H the
+    step is H/2. With ``local_factors`` the step is half of another mean shift: see the notes.
 
     Parameters
     ----------
     X : array_like, shape (n, d) or (n,)
         Data.
     h : float, array_like or str
-        Bandwidth of the density that will be taken of the result; forms as in :func:`kde`.
+        Bandwidth of the density that the result is meant for; forms as in :func:`kde`.
     score_bandwidth : float, array_like or str, optional
-        Bandwidth of the score, in the same forms; default ``h``. "cross_validate" is that of :func:`kde` here.
+        Bandwidth of the score, in the same forms; default ``h``. "cross_validate" means cross-validation of :func:`kde`
+        here.
     steps : int
-        How often the score is taken, at least 1: again of the points that it has moved, see the notes.
-    own_point : bool
-        Whether a point counts in its own score. Without it few rows of many columns move as far as many would, see the
+        Number of steps, at least 1. Each further step uses the score of the points that the last one moved; see the
         notes.
+    own_point : bool
+        Whether a point's own kernel counts in its score. Without it, a few rows with many columns move as far as many
+        rows would; see the notes.
     weights, local_factors, rtol, precision, deterministic, check_finite, bounds, periods, nan_policy
         As in :func:`kde`. Rows that are left out are NaN in the result.
     out : array, shape of ``X``, optional
@@ -434,51 +446,58 @@ def debias(
     Returns
     -------
     array or frame, shape of ``X``
-        Within the bounds, and from 0 to the period: what moves over an end is reflected, or wrapped.
+        The moved points. They stay within bounds, and from 0 to the period: a point that moves over an end is reflected
+        or wrapped.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`kde`, also for ``score_bandwidth``; for ``steps`` that is not an integer of at least 1; and for
+        ``own_point=False`` with a stack, or with fewer than two rows that have a weight.
 
     Notes
     -----
-    Cost: one score pass of self-interaction (Y = X), n^2 exponentials. The result is rounded to its dtype;
-    :func:`sd_kde` keeps the moved points in float64, so that an offset costs no accuracy there.
+    Cost: one pass of the score with Y = X, n^2 exponentials. The result is rounded to its dtype; :func:`sd_kde` keeps
+    the moved points in float64, so an offset of the data costs no accuracy there.
 
-    Error of a point, in bandwidths, beside that rounding: 1e-5 in float32, 1e-12 in float64, times the mean distance of
-    the data that count. On a GPU in float32 without weights tensor cores take coordinates of 11 bits: there it is half
-    of 2^-12 times the distance of the farthest point from the mean, in bandwidths of the score (measured, half of
-    that).
+    The error of a point, in bandwidths and apart from that rounding, is 1e-5 in float32 and 1e-12 in float64, times the
+    mean distance of the data that count. On a GPU in float32 without weights, tensor cores use coordinates of 11 bits.
+    There the error is half of 2^-12 times the distance of the farthest point from the mean, in bandwidths of the score
+    (measured: half of that).
 
-    *Steps.* With :math:`s_k` the score of the points :math:`x^{(k)}`, by the same bandwidth, each step moves the data
-    themselves:
+    *Steps.* Each step moves the original data, by the score :math:`s_k` of the points :math:`x^{(k)}` with the same
+    bandwidth:
 
     .. math:: x^{(0)}_i = x_i, \qquad x^{(k+1)}_i = x_i + \frac{h^2}{2} s_k(x_i).
 
-    The points approach those whose own smoothed density has the score that moved them there. That score is less
-    smoothed than that of the data, whose steps are too short: on normal data the variance of the estimate is
-    :math:`1 + \frac54 h^4` after one step and :math:`1 + \frac14 h^4` after two or more (to order :math:`h^4`, in units
-    of that of the data), a fifth of the bias, for a variance that is larger by a tenth to a third. Each further step
-    costs a pass over all pairs, n^2 exponentials, each in full. :func:`sd_kde` says what it gains.
+    The score of the data is smoothed too much, so one step is too short; the score of moved points is less smoothed.
+    For normal data the estimated density has the variance :math:`1 + \frac54 h^4` after one step and
+    :math:`1 + \frac14 h^4` after two or more, to order :math:`h^4` and in units of the variance of the data. The bias
+    falls to a fifth, and the sampling variance of the estimate rises by a tenth to a third. Each further step costs a
+    pass over all pairs, n^2 exponentials, each in full. :func:`sd_kde` says what it gains.
 
-    *Local factors.* With factors :math:`\lambda_j` a point moves by half of its mean shift to the kernels :math:`K_j`
-    of :func:`score`, without the factor :math:`1/\lambda_j^2` there,
+    *Local factors.* With factors :math:`\lambda_j`, a point moves by half of its mean shift with the kernels
+    :math:`K_j` of :func:`score`, but without the factor :math:`1/\lambda_j^2` there:
 
     .. math:: x_i + \frac{1}{2} \sum_j K_j(x_i) (x_j - x_i) \Big/ \sum_j K_j(x_i),
 
-    and by :math:`h^2 / h_s^2` times that where ``score_bandwidth`` is another :math:`h_s`. This cancels the leading
-    bias. For data of the density f the mean of the estimate is :math:`f + (h^2/2) \Delta(\lambda^2 f) + O(h^4)`, and
-    moving points by :math:`\delta` changes it by :math:`-\nabla \cdot (f \delta)`. Both cancel for
+    With a ``score_bandwidth`` :math:`h_s` the shift is multiplied by :math:`h^2 / h_s^2`. This cancels the leading
+    bias. For data of the density f, the mean of the estimate is :math:`f + (h^2/2) \Delta(\lambda^2 f) + O(h^4)`, and
+    moving points by :math:`\delta` changes it by :math:`-\nabla \cdot (f \delta)`. Both terms cancel for
     :math:`\delta = (h^2/2) \nabla(\lambda^2 f) / f`. The numerator above is :math:`h^2` times the gradient of
     :math:`\sum_j \lambda_j^2 K_j`, the estimate of :math:`\lambda^2 f`, and the denominator that of f. Equal factors
     give the formula at the top.
 
-    With factors of Abramson's square-root law by f itself :math:`\lambda^2 f` is constant: there is nothing to cancel,
-    and points hardly move. Weaker factors, such as those by a smooth pilot or of ``alpha`` below 1/2, and those of
-    another shape leave a bias of order :math:`h^2`, which the shift removes.
+    With factors by Abramson's square-root law of f itself, :math:`\lambda^2 f` is constant: there is nothing to cancel,
+    and points hardly move. Other factors, such as those from a smooth pilot or with ``alpha`` below 1/2, leave a bias
+    of order :math:`h^2`, which the shift removes.
 
-    *Own point.* A point's own kernel holds it back: where few others are near, as they are in many dimensions, the
-    score is hardly one of the density. With ``own_point=False`` the sums at :math:`x_i` leave out point i, which in
-    further steps is the one that has moved. The mean shift :math:`m = h s` of a point without neighbours would then
-    lead to the nearest, however far. Here it is :math:`m\, d / \max(d, |m|^2)`, so that such a point stays: the score
-    of a density that is smoothed by h has :math:`E|h s|^2 \le d`. It costs the same pass, and where own terms were more
-    than half of the sums another.
+    *Own point.* A point's own kernel holds it back. Where few others are near, as in many dimensions, the score then
+    hardly depends on the density. With ``own_point=False`` the sums at :math:`x_i` leave out point i (in further steps,
+    the moved one). The mean shift :math:`m = h s` of a point without neighbours would then lead to the nearest point,
+    however far. It is therefore reduced to :math:`m\, d / \max(d, |m|^2)`, so that such a point stays; the score of a
+    density smoothed by h has :math:`E|h s|^2 \le d`. This costs the same pass, and a second one where own terms were
+    more than half of the sums.
 
     References
     ----------
@@ -600,52 +619,61 @@ def sd_kde(
 ) -> Array:
     """Score-debiased density estimate: :func:`kde` of the data moved by :func:`debias`.
 
-    A density (non-negative, integrates to 1) whose bias is of order h^4 where :func:`kde` has h^2.
+    The result is a density (not negative, with integral 1). Its bias is of order h^4, that of :func:`kde` of order h^2.
 
     Parameters
     ----------
     score_bandwidth : float, array_like or str, optional
         Bandwidth of the score, as in :func:`debias`; default ``h``.
     steps : int
-        How often points move, as in :func:`debias`; a wider bandwidth goes with more, see the notes.
+        Number of steps that move the points, as in :func:`debias`. More steps need a wider bandwidth; see the notes.
     own_point : bool
-        Whether a point counts in its own score, as in :func:`debias`; see the notes.
+        Whether a point's own kernel counts in its score, as in :func:`debias`; see the notes.
     X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods, nan_policy, out
-        As in :func:`kde`. :func:`cukde.bandwidth.sd` has the matching reference rule for ``h``.
+        As in :func:`kde`. :func:`cukde.bandwidth.sd` is the matching reference rule for ``h``.
 
     Returns
     -------
     array, shape (m,)
+        Density in units of 1/volume (or its logarithm), as of :func:`kde`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`kde` and :func:`debias`.
 
     Notes
     -----
     Cost: n^2 + n m exponentials, and n^2 for each step after the first. In float32 at d = 16 the density is accurate to
     3e-4.
 
-    Both halves take ``rtol``: what it leaves out of the score moves the points, and that loss comes on top of what it
-    leaves out of their density.
+    Both the score and the density leave out pairs by ``rtol``. The error of the score moves the points, and so adds to
+    the error of their density.
 
-    *Steps.* The second step leaves a fifth of the bias, and a third gains a little more. Bandwidths are wider:
-    :func:`cukde.bandwidth.sd` takes ``steps``, and ``h="sd"`` has those of the call. With the best bandwidth of each,
-    two steps have 0.66 to 0.93 times the squared error of one, and three 0.59 to 0.92, for 1,000 rows of a normal, of
-    two normals and of Student's t in 1 to 8 dimensions. Held-out rows gain in the mean on each of 21 sets, little in
-    one dimension (0.0003 nats a row of a normal), 0.01 to 0.02 in 4, and 0.02 to 0.06 in 8. In 16 dimensions the
-    squared error falls by less than 1% (``sd_steps.json``).
+    *Steps.* The second step leaves a fifth of the bias, and a third gains a little more. Bandwidths are then wider:
+    :func:`cukde.bandwidth.sd` takes ``steps``, and ``h="sd"`` uses those of the call. With the best bandwidth of each,
+    two steps have 0.66 to 0.93 times the squared error of one, and three steps 0.59 to 0.92 times, for 1,000 rows of a
+    normal distribution, a mixture of two and Student's t in 1 to 8 dimensions.
 
-    *Own point.* Without it the squared error of such rows in 8 and 16 dimensions is 0.54 to 0.80 times as large, with
-    one step, and held-out rows of a normal gain 0.1 and 0.8 nats. Up to 4 dimensions there is little to gain. Heavy
-    tails lose: held-out rows of Student's t in 2 to 8 dimensions 0.004 to 0.03 nats. The same bandwidths serve.
+    The mean log density of held-out rows rises on each of 21 sets: little in one dimension (0.0003 nats a row for a
+    normal distribution), by 0.01 to 0.02 in 4, and by 0.02 to 0.06 in 8. In 16 dimensions the squared error falls by
+    less than 1% (``sd_steps.json``).
 
-    With ``leave_one_out`` the density at a row leaves out the kernel of that row, which has moved. The others have
-    moved by the score of all data.
+    *Own point.* With ``own_point=False`` and one step the squared error of such rows in 8 and 16 dimensions is 0.54 to
+    0.80 times as large, and held-out rows of a normal distribution gain 0.1 and 0.8 nats. Up to 4 dimensions there is
+    little to gain. With heavy tails it loses: 0.004 to 0.03 nats for held-out rows of Student's t in 2 to 8 dimensions.
+    The same bandwidths suit both.
 
-    With ``local_factors`` moved points keep their factors. This gains where factors are weaker than Abramson's law by
-    the true density, as those by a pilot are, or of another shape, see :func:`debias`: for 300 points from Student's t
-    with 3 degrees of freedom the squared error is 0.6 of that of :func:`kde` with factors
+    With ``leave_one_out`` the density at a row leaves out the row's own moved kernel. The others have moved by the
+    score of all data.
+
+    With ``local_factors`` moved points keep their factors. Debiasing gains if the factors are weaker than Abramson's
+    law of the true density, as those from a pilot density are, or have another shape; see :func:`debias`. For 300
+    points from Student's t with 3 degrees of freedom the squared error is 0.6 times that of :func:`kde` with factors
     (``tests/density/test_local_scores.py``).
 
-    With ``bounds`` or ``periods`` both the score and the density are those of the domain. At an end every reflected
-    estimate is flat, and the score 0 across it: where the density itself is not flat there, a bias of order h remains.
+    With ``bounds`` or ``periods`` both the score and the density are those of the domain. At a bound every reflected
+    estimate is flat, so the score across it is 0. If the true density is not flat there, a bias of order h remains.
 
     References
     ----------
@@ -697,29 +725,35 @@ def laplace_kde(
 
     .. math:: \hat p(y) = (2\pi h^2)^{-d/2} \sum_j w_j \phi_j (1 + d/2 - |y - x_j|^2/(2 h^2))
 
-    The kernel is :math:`K_h - (h^2/2) \Delta K_h`: it cancels the leading bias term of :func:`kde` and is
-    the linearisation of :func:`sd_kde`. It is negative far from the data, and so may the estimate be.
+    The kernel is :math:`K_h - (h^2/2) \Delta K_h`. It cancels the leading bias term of :func:`kde`, and is the
+    linearisation of :func:`sd_kde`. The kernel is negative far from its point, so the estimate may be negative, too.
 
     Parameters
     ----------
     negative : {"keep", "clip"}
-        Return negative values as they are (they still rank queries), or set them to 0 and report in a
-        :class:`NegativeDensityWarning` how many there were and their share of the absolute sum; on the GPU
-        the report waits for the result, and of Dask arrays it comes with each block that is computed.
+        "keep" returns negative values as they are; they still rank queries. "clip" sets them to 0, with a
+        :class:`NegativeDensityWarning` of their number and their share of the absolute sum. On the GPU the warning
+        waits for the result; for Dask arrays it comes with each block that is computed.
     X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods, nan_policy, out
-        As in :func:`kde`. With ``log`` a negative density gives NaN, a zero one -inf.
-        :func:`cukde.bandwidth.laplace` has the matching reference rule for ``h``.
+        As in :func:`kde`. With ``log`` a negative density gives NaN, and a density of 0 gives -inf.
+        :func:`cukde.bandwidth.laplace` is the matching reference rule for ``h``.
 
     Returns
     -------
     array, shape (m,)
+        Density in units of 1/volume (or its logarithm), as of :func:`kde`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`kde`, and for an unknown ``negative``.
 
     Notes
     -----
-    Cost: that of :func:`kde`. Errors are those of :func:`kde`, relative to the sum of the absolute terms, since the
-    terms cancel.
+    Cost: that of :func:`kde`. Errors are those of :func:`kde`, relative to the sum of the absolute terms, since terms
+    of opposite signs cancel.
 
-    With ``local_factors`` the correction is that of each kernel by its own width, of the same form:
+    With ``local_factors`` each kernel is corrected with its own width, in the same form:
     :math:`K_j - (\lambda_j^2 h^2 / 2) \Delta K_j = K_j (1 + d/2 - |y - x_j|^2 / (2 \lambda_j^2 h^2))`, with the
     :math:`K_j` of :func:`score`. It cancels :math:`(h^2/2) \Delta (\lambda^2 f)`, the bias that :func:`debias` derives.
 
@@ -769,7 +803,7 @@ def kernel_sum(
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
-    r"""Gaussian kernel sum: :math:`\sum_j \exp(-|y_i - x_j|^2 / (2 h^2)) V_j`, not normalised.
+    r"""Gaussian kernel sum of values, not normalised: :math:`\sum_j \exp(-|y_i - x_j|^2 / (2 h^2)) V_j`.
 
     Parameters
     ----------
@@ -778,27 +812,32 @@ def kernel_sum(
     V : array_like, shape (n,) or (n, k)
         Values of any sign, a row for each point.
     Y, h, rtol, precision, deterministic, check_finite, nan_policy
-        As in :func:`kde`. Rows with a missing value among ``V`` are left out, too.
+        As in :func:`kde`. "omit" also leaves out rows with a missing value in ``V``.
     out : array, shape (m,) or (m, k), optional
         As in :func:`kde`.
 
     Returns
     -------
     array, shape (m,) or (m, k)
-        Of dtype ``result_type(X, V, Y)``.
+        In the units of ``V``, of dtype ``result_type(X, V, Y)``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`kde`, also for ``V``; for ``V`` with another number of rows than ``X``, and for stacks.
 
     Notes
     -----
-    Cost: n m exponentials and 2 (d + k) n m flops; with ``X`` itself for ``Y``, half of the exponentials in float32 on
-    the GPU for up to 32 values, or of more than 64 dimensions. Errors are those of :func:`kde`, relative to the sum of
-    the absolute terms.
+    Cost: n m exponentials and 2 (d + k) n m flops. If ``Y`` is ``X`` itself, in float32 on the GPU, half of the
+    exponentials for up to 32 values, or in more than 64 dimensions. Errors are those of :func:`kde`, relative to the
+    sum of the absolute terms.
 
-    *Tolerance.* In two dimensions and more pairs are left out as in :func:`kde`, for up to 32 columns: of each column
-    at most ``rtol`` times the sum of its own absolute terms (``tests/density/test_skipping_values_cpu.py``,
-    ``tests/density/test_skipping_values_gpu.py``). A column that is zero near a query makes it take more pairs. A GPU
-    takes the columns one after the other, over the points where they are not zero, if that is faster than all columns
-    at once over all pairs: mostly of few columns, or of data that spread over many bandwidths. More columns take all
-    pairs.
+    *Tolerance.* In two dimensions and more, and with up to 32 columns of values, pairs are left out as in :func:`kde`:
+    in each column at most ``rtol`` times the sum of its own absolute terms
+    (``tests/density/test_skipping_values_cpu.py``, ``tests/density/test_skipping_values_gpu.py``). If a column is zero
+    near a query, more pairs are needed. A GPU sums the columns one after the other, over the points where they are not
+    zero, if that is faster than all columns at once over all pairs: mostly with few columns, or with data that spread
+    over many bandwidths. With more than 32 columns all pairs are taken.
 
     Examples
     --------

@@ -37,8 +37,8 @@ def cdf(
     Parameters
     ----------
     X : array_like, shape (n,) or (n, 1)
-        Data of one dimension. A GPU array (CuPy, or anything with ``__cuda_array_interface__`` or DLPack) computes on
-        the GPU. Of several columns take one after the other, for their marginal distributions.
+        Data of one column. If it is a GPU array (CuPy, or anything with ``__cuda_array_interface__`` or DLPack), the
+        call computes on the GPU. For the marginal distributions of several columns, call it for each.
     Y : array_like, shape (m,) or (m, 1)
         Queries, in the units of ``X``. No queries give an empty result.
     h : float, array_like or str
@@ -47,10 +47,10 @@ def cdf(
     weights, check_finite, nan_policy, out
         As in :func:`kde`.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
-        Default the dtype's own. All arithmetic is double precision: this says how accurate the sum is to be, and
-        ``"ieee"`` takes every pair.
+        How accurate the sum is; default: as the dtype. All arithmetic is in double precision, and ``"ieee"`` sums every
+        pair.
     deterministic : bool
-        Every run gives the same bits in any case.
+        Without effect: every run gives the same bits in any case.
 
     Returns
     -------
@@ -61,27 +61,27 @@ def cdf(
     Raises
     ------
     TypeError
-        For complex, string or object data, for Dask collections, and for ``Y`` on the GPU beside ``X`` on the CPU.
+        For complex, string or object data, for Dask collections, and for ``Y`` on the GPU with ``X`` on the CPU.
     ValueError
         For data of several columns, shapes that do not fit, no data, NaN or infinity, a bandwidth that is not positive,
         negative or all-zero weights, and an unknown precision.
 
     Notes
     -----
-    Worst relative error 1e-6 in float32 and 1e-12 in float64, relative to the value itself however small it is: in the
-    left tail as well, beyond 12 bandwidths from the data 8 eps times the exponent :math:`(y - x)^2 / (2 h^2)` of the
-    nearest. Measured, 7e-8 with the rounding of the result, and 2e-13 (``tests/density/test_cdf.py``). So values of
-    neighbouring queries may be out of order by as much. Far to the right it rounds to 1: ``cdf(-X, -Y, h)`` is the mass
-    above each query, with all its digits.
+    The error is at most 1e-6 in float32 and 1e-12 in float64, relative to the value itself, however small it is. In the
+    left tail, farther than 12 bandwidths from the data, it is 8 eps times the exponent :math:`(y - x)^2 / (2 h^2)` of
+    the nearest row. Measured errors are 7e-8, with the rounding of the result, and 2e-13
+    (``tests/density/test_cdf.py``). Values of neighbouring queries may be out of order by as much. Far to the right the
+    result rounds to 1; ``cdf(-X, -Y, h)`` is the mass above each query, with all its digits.
 
-    Cost: O(n + m) operations by the fast Gauss transform of :func:`kde`, with an expansion of :math:`\Phi` and a bound
-    that is checked box by box; on the CPU where there are more than 65,536 pairs, or more than 4,096 of at most 4,096
-    data and queries together. Fewer are all taken there, n m exponentials and quotients, and in any case where that
-    bound asks for too many boxes, by "ieee", and by a call while a CUDA graph is captured: on a GPU by array
-    operations, with 320 bytes of traffic a pair in device memory, of which a tile holds some ten arrays of 32 MiB.
+    Cost: O(n + m) operations by the fast Gauss transform of :func:`kde`, with an expansion of :math:`\Phi` and an error
+    bound that is checked box by box. All n m pairs are summed, each with an exponential and a quotient, in these cases:
+    on the CPU if there are at most 65,536 pairs (at most 4,096, if data and queries together are at most 4,096 rows);
+    if the bound needs too many boxes; with "ieee"; and while a CUDA graph is captured. On a GPU that sum takes array
+    operations with 320 bytes of memory traffic a pair, in tiles of about ten arrays of 32 MiB.
 
-    There is no ``rtol``: data far below a query add all of their weight, so that none are negligible. The transform
-    has the weight of boxes beyond its reach as running sums; what it leaves out is part of the error above.
+    There is no ``rtol``: data far below a query add all of their weight, so none are negligible. The transform keeps
+    the weight of boxes beyond its reach as running sums; what it leaves out is part of the error above.
 
     References
     ----------
@@ -111,24 +111,29 @@ def log_cdf(
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
-    r"""Logarithm of :func:`cdf`, with all of its digits in both tails.
+    r"""Logarithm of :func:`cdf`, accurate in both tails.
 
-    Where :math:`\hat F(y)` is at least 1/2 it is :math:`\log(1 - \hat S(y))` with
-    :math:`\hat S(y) = \sum_j w_j \Phi((x_j - y) / h)`, the mass above the query, summed by itself.
+    If :math:`\hat F(y)` is at least 1/2, the result is :math:`\log(1 - \hat S(y))`, where
+    :math:`\hat S(y) = \sum_j w_j \Phi((x_j - y) / h)`, the mass above the query, is a sum of its own.
 
     Parameters are those of :func:`cdf`.
 
     Returns
     -------
     array, shape (m,)
-        At most 0. Finite for any finite query within the range of the dtype; to the right it rises to -0.0 where
+        At most 0, and finite for any finite query within the range of the dtype. To the right it rises to -0.0 where
         :math:`\hat S` is below the smallest number of the dtype.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`cdf`.
 
     Notes
     -----
-    Worst error 1e-6 in float32 and 1e-12 in float64 beside the rounding of the result: absolute below log 1/2, where it
-    is that relative to the distribution function; above, relative to the logarithm, twice as much at most
-    (``tests/density/test_cdf.py``). For the mass above a query write ``log_cdf(-X, -Y, h)``.
+    The error, apart from the rounding of the result, is at most 1e-6 in float32 and 1e-12 in float64. It is absolute
+    below log 1/2, which means relative to the distribution function. Above, the error is relative to the logarithm and
+    at most twice as large (``tests/density/test_cdf.py``). For the mass above a query use ``log_cdf(-X, -Y, h)``.
 
     Cost: twice that of :func:`cdf`.
 

@@ -215,11 +215,13 @@ def steps(value: Any) -> int:
     return out
 
 
-def one_step(h: Any, steps: int, *, own_point: bool) -> None:
+def one_step(h: Any, steps: int, *, own_point: bool, name: str = "h") -> None:
     """Raise where cross-validation is to choose the bandwidth of an estimate that it has no score for."""
     if isinstance(h, str) and h == "cross_validate" and (steps > 1 or not own_point):
         asked = f"steps={steps}" if steps > 1 else "own_point=False"
-        raise ValueError(f'h must be a number or "sd" for {asked}; got {h!r}, which scores one step with the own point')
+        raise ValueError(
+            f'{name} must be a number or "sd" for {asked}; got {h!r}, which scores one step with the own point'
+        )
 
 
 def squared_radius(radius: float, single: bool, name: str = "X") -> None:

@@ -50,25 +50,25 @@ def warmup(
     deterministic: bool = False,
     backend: str | None = None,
 ) -> list[str]:
-    """Compile and load everything that calls of a given size need, so that the first of them waits for no compiler.
+    """Compile and load everything that calls of a given size need, so that the first call need not wait for a compiler.
 
-    On a GPU it makes the calls with kernels that are loaded and not launched, for data as close together and as far
-    apart as makes a difference; on the CPU it makes them on few points.
+    On a GPU it makes the calls without launching kernels, which are only compiled and loaded. Its data are close
+    together in some calls and far apart in others, because kernels differ. On the CPU it makes the calls on few points.
 
     Parameters
     ----------
     n : int
         Number of data points.
     m : int, optional
-        Number of queries; None where the queries are the data themselves, ``Y is X``.
+        Number of queries; None if the queries are the data themselves, ``Y is X``.
     d : int
         Number of dimensions.
     functions : sequence of str, optional
-        Names of the functions that will be called, such as ``("kde", "sd_kde")``. Default all, but for "kernel_sum"
-        where ``values`` is not given.
+        Names of the functions that will be called, such as ``("kde", "sd_kde")``. Default: all, but "kernel_sum" only
+        if ``values`` is given.
     h : float or array_like
-        A bandwidth of the form that the calls will have: a scalar, one per dimension, or a covariance. Its size does
-        not matter.
+        A bandwidth of the form that the calls will have: a number, a vector of d numbers, or a covariance. Its size
+        does not matter.
     dtype : {"float32", "float64"}
         Of the results.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
@@ -80,13 +80,13 @@ def warmup(
     deterministic : bool
         As in :func:`kde`.
     backend : {"gpu", "cpu"}, optional
-        What to make ready: the current CUDA device, or the CPU. Default the GPU where one works.
+        What to prepare: the current CUDA device, or the CPU. Default: the GPU if one works.
 
     Returns
     -------
     list of str
-        Names of what is ready, one for each specialisation: the CUDA kernels that the calls use, or on the CPU all
-        Numba functions that have been compiled.
+        Names of the compiled specialisations: of the CUDA kernels that the calls use, or on the CPU of all Numba
+        functions that have been compiled.
 
     Raises
     ------
@@ -97,13 +97,13 @@ def warmup(
 
     Notes
     -----
-    Results of the calls are not changed by it, to the bit. A kernel costs NVRTC about half a second, and a workload
-    some ten to twenty of them. CuPy keeps them on disk, from where each takes milliseconds, so it pays to warm up on a
-    machine once for good and in every process that must answer at once. On a GPU it allocates as much as one call of
-    that size, which stays in CuPy's memory pool.
+    It changes no result, not by a bit. Cost: NVRTC takes about half a second to compile a kernel, and a workload needs
+    about ten to twenty. CuPy keeps them on disk, from where each takes milliseconds. So warm up once on each machine,
+    and in every process whose first call must not wait. On a GPU it allocates as much memory as one call of that size,
+    which stays in CuPy's memory pool.
 
-    Covered are calls with ``check_finite`` and without, ``log`` and not, ``negative`` of either kind, and
-    ``score_bandwidth`` and ``local_factors`` by default. Calls with ``rtol`` are not: on the CPU the first waits
+    It covers calls with either value of ``check_finite``, ``log`` and ``negative``, and the defaults of
+    ``score_bandwidth`` and ``local_factors``. It does not cover calls with ``rtol``: on the CPU the first of them waits
     seconds for the compiler.
 
     Examples

@@ -24,14 +24,14 @@ def rule(value: Any) -> str | None:
     return next((name for function, name in OF_RULES.items() if function is value), None)
 
 
-def of_data(value: Any, X: Any, weights: Any, method: str, **domain: Any) -> Any:
+def of_data(value: Any, X: Any, weights: Any, method: str, steps: int = 1, **domain: Any) -> Any:
     """Return what a rule or a function makes of the data, and any other value, scikit-learn's names too, as it is.
 
     Rules take the bounds and periods of a ``domain``, other functions do not.
     """
     name = rule(value)
     if name is not None:
-        return rules_by_name.bandwidth(name, X, weights, method, name="bandwidth", **domain)
+        return rules_by_name.bandwidth(name, X, weights, method, steps=int(steps), name="bandwidth", **domain)
     if not callable(value):
         return value
     h = value(X) if weights is None else value(X, weights=weights)

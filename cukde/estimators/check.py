@@ -62,6 +62,7 @@ def parameters(values: Mapping[str, Any]) -> Any | None:
             f'bandwidth={rule!r} is a rule for kernel="gaussian" and metric="euclidean"; got {values["kernel"]!r} and '
             f'{values["metric"]!r}: give a number, or "scott" or "silverman" as in scikit-learn'
         )
+    _steps(values["steps"], values["own_point"], values["method"], rule)
     density_check.precision(values["precision"], np.dtype(np.float64))
     if values["precision"] is not None and (values["kernel"] != "gaussian" or metric is not None):
         raise ValueError(
@@ -69,6 +70,14 @@ def parameters(values: Mapping[str, Any]) -> Any | None:
             "give float32 or float64 data instead"
         )
     return metric
+
+
+def _steps(steps: Any, own_point: Any, method: str, rule: str | None) -> None:
+    """Check how points are moved."""
+    count, own_point = density_check.steps(steps), core_check.flag("own_point", own_point)
+    if method != "sd" and (count > 1 or not own_point):
+        raise ValueError(f'steps and own_point are for method="sd"; got steps={count}, {own_point=} and {method=}')
+    density_check.one_step(rule, count, own_point=own_point, name="bandwidth")
 
 
 def _metric(metric: Any, options: Any, algorithm: str) -> Any | None:
@@ -222,10 +231,11 @@ def in_memory(lazy: bool) -> None:
         )
 
 
-def same_method(fitted: str, method: Any) -> None:
-    """Raise if the method was changed after the fit, whose work depends on the method."""
-    if method != fitted:
-        raise ValueError(f"method was {fitted!r} in fit and is {method!r} now: fit again")
+def same_centres(of_fit_and_now: Mapping[str, tuple[Any, Any]]) -> None:
+    """Raise if parameters that the centres of the fit depend on were changed after it."""
+    for name, (fitted, now) in of_fit_and_now.items():
+        if now != fitted:
+            raise ValueError(f"{name} was {fitted!r} in fit and is {now!r} now: fit again")
 
 
 def gradient(kernel: str, metric: Any | None, name: str, method: str, *, in_domain: bool) -> None:

@@ -63,7 +63,8 @@ def taken(
         double, ends = X.astype(np.float64), {}
         if domain is not None:
             double, ends = X.map_blocks(_within, domain, dtype=np.float64, meta=double._meta), domain.arguments
-        centres = density_dask.debias(double, h, weights=weights, precision=precision, **ends)
+        options = {"steps": estimator.steps, "own_point": estimator.own_point, "precision": precision}
+        centres = density_dask.debias(double, h, weights=weights, **options, **ends)
     return centres, h, weights, dtype, domain
 
 

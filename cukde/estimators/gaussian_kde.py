@@ -22,25 +22,26 @@ _KEPT = "_problems_kept"  # what was made of the data and the covariance by the 
 class gaussian_kde:
     """Kernel density estimation with the interface of ``scipy.stats.gaussian_kde``.
 
-    It takes the place of that class, subclasses among it, with the same arguments, attributes, results and random
-    numbers; and has the distribution function and quantiles in one dimension beside them.
+    It replaces that class, also as the base of subclasses, with the same arguments, attributes, results and random
+    numbers. It adds the distribution function and quantiles in one dimension.
 
     Parameters
     ----------
     dataset : array_like, shape (d, n) or (n,)
-        Data, a *column* a point; (n,) means d = 1. For points in rows write ``X.T``. A GPU array (CuPy, or anything
-        with ``__cuda_array_interface__`` or DLPack) computes on the GPU.
+        Data, one point in each *column*; (n,) means d = 1. For points in rows pass ``X.T``. If it is a GPU array (CuPy,
+        or anything with ``__cuda_array_interface__`` or DLPack), all methods compute on the GPU.
     bw_method : {"scott", "silverman"}, float or callable, optional
-        The factor by which the deviations of the data become those of the kernel, as a number, by a rule, or as a
-        function of this object that returns a number. Default Scott's rule, or what a subclass has as
-        ``covariance_factor``. It is no standard deviation: ``h`` of :func:`cukde.kde` is ``covariance``.
+        The factor by which the standard deviations of the data are multiplied to give those of the kernel: a number,
+        the name of a rule, or a function of this object that returns a number. The default is Scott's rule, or the
+        ``covariance_factor`` of a subclass. The factor itself is no standard deviation: the corresponding ``h`` of
+        :func:`cukde.kde` is the attribute ``covariance``.
     weights : array_like, shape (n,), optional
         Non-negative weights; only their ratios matter. Default 1 each.
 
     Attributes
     ----------
     dataset : array, shape (d, n)
-        The data as they were given. Assign another array rather than change its entries.
+        The data as given. To change them assign another array; do not change entries.
     d, n : int
         Numbers of dimensions and of points.
     neff : float
@@ -48,7 +49,7 @@ class gaussian_kde:
     weights : array, shape (n,)
         Weights that sum to 1.
     factor : float
-        What ``covariance_factor`` returned.
+        The value that ``covariance_factor`` returned.
     covariance : array, shape (d, d)
         Covariance of the kernel: that of the data times the square of ``factor``.
     inv_cov : array, shape (d, d)
@@ -57,28 +58,28 @@ class gaussian_kde:
     Raises
     ------
     TypeError
-        For complex, string or object data, and for arrays on the GPU beside data on the CPU.
+        For complex, string or object data, and for arrays on the GPU with data on the CPU.
     ValueError
         For fewer than two numbers, for more dimensions than points, for shapes that do not fit, NaN or infinity,
         negative or all-zero weights, weights that leave a single point, and a ``bw_method`` of another kind or a factor
         that is not positive.
     numpy.linalg.LinAlgError
-        For data in a space of fewer dimensions, whose covariance is singular. It is a ``ValueError``.
+        For data that lie in a space of fewer dimensions, so that their covariance is singular. It is a ``ValueError``.
 
     Notes
     -----
-    Results are float64 for all data, float32 too, as SciPy's are; of numbers in extended precision they have that
-    dtype, and the digits of float64. They equal SciPy's to 1e-10 (``tests/estimators/test_gaussian_kde.py``), and
-    SciPy's own tests pass on this class (``tests/estimators/test_gaussian_kde_scipy.py``). NumPy in, NumPy out; CuPy
-    in, CuPy out, a single number as an array of shape ().
+    Results are float64, like SciPy's, also for float32 data. For data in extended precision they have that dtype, with
+    the accuracy of float64. They equal SciPy's to 1e-10 (``tests/estimators/test_gaussian_kde.py``), and SciPy's own
+    tests pass on this class (``tests/estimators/test_gaussian_kde_scipy.py``). NumPy in, NumPy out; CuPy in, CuPy out,
+    with a single number as an array of shape ().
 
-    What SciPy computes of a covariance that is not symmetric, of a factor of 0 and of bounds that are NaN is an error
-    here. ``covariance`` alone determines the kernel, also where a subclass sets it.
+    A covariance that is not symmetric, a factor of 0 and bounds that are NaN are errors here, unlike in SciPy.
+    ``covariance`` alone determines the kernel, also where a subclass sets it.
 
-    *Many calls.* The first call of a method keeps what depends on the data alone, as that of
-    :class:`cukde.KernelDensity` does; later ones cost what their queries do. A copy of the data is kept with it.
+    *Many calls.* The first call of a method keeps what depends only on the data, with a copy of them, as
+    :class:`cukde.KernelDensity` does; later calls reuse it.
 
-    Cost: one covariance of the data; that of each method is with it.
+    Cost: one covariance of the data. Each method states its own.
 
     References
     ----------
@@ -146,7 +147,7 @@ class gaussian_kde:
         return np.power(self.neff * (self.d + 2.0) / 4.0, -1.0 / (self.d + 4))
 
     def covariance_factor(self) -> Any:
-        """Return the factor of the bandwidth: Scott's, what ``set_bandwidth`` has put here, or what a subclass has."""
+        """Return the factor of the bandwidth: Scott's, that of ``set_bandwidth``, or that of a subclass."""
         return self.scotts_factor()
 
     def set_bandwidth(self, bw_method: Any = None) -> None:
@@ -155,7 +156,7 @@ class gaussian_kde:
         Parameters
         ----------
         bw_method : {"scott", "silverman"}, float or callable, optional
-            As in the class; None keeps ``covariance_factor`` and computes it anew.
+            As in the class; None keeps ``covariance_factor`` and calls it again.
 
         Raises
         ------
@@ -218,12 +219,12 @@ class gaussian_kde:
             raise check.singular() from error
 
     def evaluate(self, points: Any) -> Any:
-        """Return the density at points; also by a call of the object itself, and as ``pdf``.
+        """Return the density at points. A call of the object itself, and ``pdf``, do the same.
 
         Parameters
         ----------
         points : array_like, shape (d, m), (m,) for d = 1, or (d,)
-            Queries, a column each; (d,) is a single one.
+            Queries, one in each column; (d,) is a single query.
 
         Returns
         -------
@@ -233,13 +234,13 @@ class gaussian_kde:
         Raises
         ------
         TypeError
-            For data of the wrong kind, and for points on the GPU beside a dataset on the CPU.
+            For data of the wrong kind, and for points on the GPU with a dataset on the CPU.
         ValueError
             For another number of dimensions, NaN and infinity.
 
         Notes
         -----
-        Accuracy, to 1e-12 relative, and cost are those of :func:`cukde.kde` in float64.
+        Accuracy (1e-12, relative) and cost are those of :func:`cukde.kde` in float64.
 
         Examples
         --------
@@ -252,13 +253,13 @@ class gaussian_kde:
     __call__ = evaluate
 
     def pdf(self, x: Any) -> Any:
-        """Return the density at points: :meth:`evaluate` by another name, and exactly as accurate."""
+        """Return the density at points: another name of :meth:`evaluate`, exactly as accurate."""
         return self.evaluate(x)
 
     def logpdf(self, x: Any) -> Any:
         """Return the logarithm of the density at points, finite at any distance.
 
-        Parameters, errors and cost are those of :meth:`evaluate`; its error is absolute, 1e-12 beside rounding.
+        Parameters, exceptions and cost are those of :meth:`evaluate`. The error is absolute: 1e-12, and rounding.
 
         Examples
         --------
@@ -269,12 +270,12 @@ class gaussian_kde:
         return self._density(x, log=True)
 
     def integrate_gaussian(self, mean: Any, cov: Any) -> Any:
-        """Return the integral of the density times that of a normal distribution.
+        """Return the integral of the product of the density and a normal density.
 
         Parameters
         ----------
         mean : array_like, shape (d,)
-            Its mean; a number for d = 1.
+            Mean of the normal distribution; a number for d = 1.
         cov : array_like, shape (d, d)
             Its covariance; a number for d = 1.
 
@@ -285,7 +286,7 @@ class gaussian_kde:
         Raises
         ------
         TypeError
-            For what is no array of real numbers.
+            For anything but arrays of real numbers.
         ValueError
             For other shapes, NaN and infinity, and a matrix that is not symmetric.
         numpy.linalg.LinAlgError
@@ -293,7 +294,7 @@ class gaussian_kde:
 
         Notes
         -----
-        It is :func:`cukde.kde` with that sum for its bandwidth, at one query; to 1e-12 relative.
+        Computed as :func:`cukde.kde` at one query, with that sum as the bandwidth. Accurate to 1e-12, relative.
 
         Examples
         --------
@@ -333,8 +334,8 @@ class gaussian_kde:
 
         Notes
         -----
-        Right to 1e-14, and where the interval lies beyond all data to 1e-12 relative. Cost: two functions of the normal
-        distribution a point; of many intervals take differences of :meth:`cdf`.
+        Accurate to 1e-14, and to a relative 1e-12 if the interval lies beyond all data. Cost: two normal distribution
+        functions a point. For many intervals take differences of :meth:`cdf`.
 
         Examples
         --------
@@ -351,10 +352,11 @@ class gaussian_kde:
         Parameters
         ----------
         low_bounds, high_bounds : array_like, shape (d,)
-            Bounds, infinite or not; a number stands for all. A column with its bounds in the other order changes the
-            sign, as in an integral.
+            Bounds, finite or infinite; a number applies to all dimensions. Bounds of a dimension in reverse order
+            change the sign, as in an integral.
         maxpts : int, optional
-            Largest number of points at which the integral about a centre is sampled. Default 1,000,000 times d.
+            Largest number of points at which the integral of the kernel of one data point is sampled. Default 1,000,000
+            times d.
         rng : numpy.random.Generator or seed, optional
             For sampling; an integer gives the same result on every call.
 
@@ -365,23 +367,24 @@ class gaussian_kde:
         Raises
         ------
         TypeError, ValueError
-            For what is no array of real numbers, other shapes, NaN, and an invalid ``maxpts`` or ``rng``.
+            For anything but arrays of real numbers, other shapes, NaN, and an invalid ``maxpts`` or ``rng``.
 
         Warns
         -----
         ConvergenceWarning
-            If ``maxpts`` points do not suffice; the message tells the error.
+            If ``maxpts`` points do not suffice; the message says how large the error is.
 
         Notes
         -----
-        Right to 1e-13 where at most two columns are bounded, by Owen's function, and where ``covariance`` is diagonal,
-        by products. In more columns three standard errors of the sum are 1e-5 at most, the error that SciPy asks for,
-        by randomised lattices; centres that have bounds of at most two columns within 6 deviations are summed without
-        sampling (``tests/estimators/test_gaussian_kde_boxes.py``).
+        Accurate to 1e-13 if at most two dimensions are bounded (by Owen's function), or if ``covariance`` is diagonal
+        (by products). With more bounded dimensions the integral is sampled on randomised lattices until three standard
+        errors of the sum are at most 1e-5, the error that SciPy asks for. Data points that have at most two dimensions
+        with bounds within 6 standard deviations are summed without sampling
+        (``tests/estimators/test_gaussian_kde_boxes.py``).
 
-        Cost: O(n) of functions of the normal distribution, for a rectangle 160 exponentials a centre. Of
-        sampled boxes 2 d of them for each of 128 points of the cube a centre, or as many more as the error asks
-        for: fewer where there are many centres, whose errors cancel.
+        Cost: O(n) normal distribution functions; 160 exponentials a data point with two bounded dimensions. Sampling
+        takes 2 d normal distribution functions at each of 128 points for each data point, or at more if the error asks
+        for it. Many data points need fewer, as their errors cancel.
 
         Examples
         --------
@@ -400,7 +403,7 @@ class gaussian_kde:
         Parameters
         ----------
         other : gaussian_kde
-            Of this class or of SciPy's, with as many dimensions.
+            An object of this class or of SciPy's, with the same number of dimensions.
 
         Returns
         -------
@@ -409,14 +412,14 @@ class gaussian_kde:
         Raises
         ------
         TypeError
-            For another object, and for one on the GPU beside one on the CPU.
+            For another object, and for one on the GPU with one on the CPU.
         ValueError
             For another number of dimensions.
 
         Notes
         -----
-        It is :func:`cukde.kde` of one dataset at the other, with the sum of both covariances for its bandwidth; to
-        1e-12 relative. Cost: that, n times ``other.n`` pairs at most.
+        Computed as :func:`cukde.kde` of one dataset at the other, with the sum of both covariances as the bandwidth.
+        Accurate to 1e-12, relative. Cost: at most n times ``other.n`` pairs.
 
         Examples
         --------
@@ -437,7 +440,7 @@ class gaussian_kde:
                 return backend.asarray(small.weights) @ problem.density(log=False)
 
     def resample(self, size: int | None = None, seed: Any = None, *, random_state: Any = None) -> Any:
-        """Draw from the density: points of the data, chosen by their weights and moved by the kernel.
+        """Draw a sample from the density: points of the data, chosen by their weights and moved by the kernel.
 
         Parameters
         ----------
@@ -459,8 +462,8 @@ class gaussian_kde:
 
         Notes
         -----
-        The random numbers are SciPy's, drawn on the host, on either backend: the sample is the same to rounding errors
-        of the covariance. Cost: O(n + size).
+        The random numbers are SciPy's, drawn on the host for either backend. So the sample equals SciPy's, up to
+        rounding errors of the covariance. Cost: O(n + size).
 
         Examples
         --------
@@ -484,21 +487,21 @@ class gaussian_kde:
         Parameters
         ----------
         dimensions : int or array_like of int
-            Numbers of the dimensions to keep, from 0, or from -1 backwards.
+            Indices of the dimensions to keep; negative ones count from the end.
 
         Returns
         -------
         gaussian_kde
-            Of those rows of the dataset, with the same factor and weights.
+            The estimate for those rows of the dataset, with the same factor and weights.
 
         Raises
         ------
         ValueError
-            For numbers that are no integers, not unique, or beyond the dimensions.
+            For indices that are no integers, not unique, or out of range.
 
         Notes
         -----
-        Exact: a marginal distribution of the normal is the normal of that block of the covariance.
+        Exact: a marginal of a normal distribution is the normal distribution with that block of the covariance.
 
         Examples
         --------
@@ -513,12 +516,12 @@ class gaussian_kde:
             return gaussian_kde(rows, bw_method=self.covariance_factor(), weights=self._given_weights)
 
     def cdf(self, x: Any) -> Any:
-        """Return the distribution function, for d = 1: the mass below each of ``x``.
+        """Return the distribution function, for d = 1: the mass below each number of ``x``.
 
         Parameters
         ----------
         x : array_like
-            Queries, of any shape, infinite or not.
+            Queries, of any shape, finite or infinite.
 
         Returns
         -------
@@ -528,13 +531,13 @@ class gaussian_kde:
         Raises
         ------
         TypeError
-            For what is no array of real numbers.
+            For anything but arrays of real numbers.
         ValueError
             For data of several dimensions, and NaN.
 
         Notes
         -----
-        Accuracy, 1e-12 relative in the left tail too, and cost are those of :func:`cukde.cdf`.
+        Accuracy (1e-12, relative, also in the left tail) and cost are those of :func:`cukde.cdf`.
 
         Examples
         --------
@@ -564,21 +567,21 @@ class gaussian_kde:
         Raises
         ------
         TypeError
-            For what is no array of real numbers.
+            For anything but arrays of real numbers.
         ValueError
             For data of several dimensions, and levels that are NaN, below 0 or above 1.
 
         Warns
         -----
         ConvergenceWarning
-            For levels at which 250 steps do not get there; none is known.
+            For levels at which 250 steps do not suffice; no such level is known.
 
         Notes
         -----
-        The distribution function there is accurate to 1e-11, relative to ``q`` or to 1 - q, whichever is less; or
-        neighbouring numbers of float64 have the level between them (``tests/estimators/test_gaussian_kde.py``).
+        The distribution function at the result equals ``q`` to 1e-11, relative to the smaller of q and 1 - q, or the
+        level lies between two neighbouring numbers of float64 (``tests/estimators/test_gaussian_kde.py``).
 
-        Cost: some ten steps, each a distribution function and a density at the levels that are left.
+        Cost: about ten steps, each with a distribution function and a density at the levels that are not yet found.
 
         Examples
         --------

@@ -42,62 +42,65 @@ _NEGATIVE = (
     'rows out by score_samples, or take method="kde" or "sd"'
 )
 _MASS = ("mass_", "mass_error_")
+_CENTRES = ("_method", "_steps", "_own_point")  # parameters of the fit that its centres depend on
 _FITTED = (
-    *(*_ARRAYS, *_FLAGS, *_MASS, "bandwidth_", "n_features_in_", "feature_names_in_", "_dtype", "_method", "_ends"),
+    *(*_ARRAYS, *_FLAGS, *_MASS, "bandwidth_", "n_features_in_", "feature_names_in_", "_dtype", "_ends", *_CENTRES),
 )
-# What an estimator that was pickled before there was such a thing has of it.
-_LATER: dict[str, Any] = {"bounds": None, "periods": None, "_ends": None}
+# What an estimator that was pickled or saved before there was such a thing has of it.
+_LATER: dict[str, Any] = {
+    **{"bounds": None, "periods": None, "_ends": None},
+    **{"steps": 1, "own_point": True, "_steps": 1, "_own_point": True},
+}
 
 
 @public_in("cukde")
 class KernelDensity(BaseEstimator):
     """Kernel density estimation with the interface of ``sklearn.neighbors.KernelDensity``.
 
-    It replaces that class in pipelines and searches, gives the same numbers where that class is accurate, and adds the
-    bias-reduced methods of this library.
+    It replaces that class in pipelines and searches, and gives the same numbers where that class is accurate. It adds
+    the bias-reduced methods of this library, GPUs and Dask.
 
     Parameters
     ----------
     bandwidth : float, array_like, str or callable
-        Standard deviation of the Gaussian kernel, or radius or scale of the others, in units of the data. Arrays are
-        standard deviations, shape (d,), such as the functions of :mod:`cukde.bandwidth` return, or a (d, d) covariance.
-        The names "scott" and "silverman" are scikit-learn's rules, n^(-1/(d+4)) and (n (d+2)/4)^(-1/(d+4)), which
-        ignore the spread of the data. For the Gaussian kernel and the euclidean metric the rules of
-        :mod:`cukde.bandwidth`, which follow it, are "scott_deviations", "silverman_deviations", "scott_covariance",
-        "silverman_covariance", "sd", "laplace", "positive", "isj" and "cross_validate" (for ``method``), or those
-        functions themselves. Any other function of X, called with ``weights=`` if :meth:`fit` has ``sample_weight``,
-        returns a bandwidth.
+        Standard deviation of the Gaussian kernel, or radius or scale of the others, in units of the data. An array
+        holds a standard deviation for each column, shape (d,), or a covariance, shape (d, d). "scott" and "silverman"
+        are scikit-learn's rules, n^(-1/(d+4)) and (n (d+2)/4)^(-1/(d+4)), which ignore the spread of the data. The
+        rules of :mod:`cukde.bandwidth` follow it; they need the Gaussian kernel and the euclidean metric. Their names
+        are "scott_deviations", "silverman_deviations", "scott_covariance", "silverman_covariance", "sd", "laplace",
+        "positive", "isj" and "cross_validate" (for ``method``); the functions themselves will do, too. Any other
+        callable takes X, and ``weights=`` if :meth:`fit` has ``sample_weight``, and returns a bandwidth.
     algorithm : {"auto", "kd_tree", "ball_tree"}
-        As in scikit-learn it determines which metrics are accepted. No tree is built.
+        Determines which metrics are accepted, as in scikit-learn. No tree is built.
     kernel : {"gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"}
-        The kernel. Its normalising constant is exact in every dimension (scikit-learn's of ``"cosine"`` is wrong for
-        even d).
+        The kernel. Its normalising constant is exact in every dimension (scikit-learn's constant of ``"cosine"`` is
+        wrong for even d).
     metric : str
         A distance of scikit-learn's KDTree or BallTree. Only ``"euclidean"`` (``"l2"``, ``"minkowski"`` with p = 2)
-        runs on the GPU. Others have the normalising constant of the euclidean distance, as in scikit-learn, so that the
-        result is at best proportional to a density.
+        runs on the GPU. Other metrics use the normalising constant of the euclidean distance, as in scikit-learn, so
+        the result is at best proportional to a density.
     rtol, atol : float
-        Relative and absolute tolerance of :meth:`score_samples`, as scikit-learn defines them: beside rounding the
-        density is off by at most ``atol + rtol * density``, where the density is normalised, in units of 1/volume.
-        ``rtol`` of more than 0.1 means that, and 0, the default, about what rounding may add: 1e-5 in float32, 1e-13 in
-        float64. Method "laplace" measures by the sum of absolute terms, "sd" adds the tolerances to the density of the
-        debiased data. What makes use of them, and what is more accurate than asked, is in the notes.
+        Relative and absolute tolerance of :meth:`score_samples`, as scikit-learn defines them. The error of the
+        density, apart from rounding, is at most ``atol + rtol * density``, where the density is normalised, in units of
+        1/volume. An ``rtol`` above 0.1 counts as 0.1; 0, the default, means about the size of rounding: 1e-5 in
+        float32, 1e-13 in float64. For method "laplace" the tolerance is relative to the sum of absolute terms; for "sd"
+        it holds for the density of the debiased data. The notes say which computations use the tolerances.
     breadth_first, leaf_size : bool, int
         Checked as in scikit-learn, without effect: no tree is built.
     metric_params : dict, optional
         Further arguments of the metric.
     method : {"kde", "sd", "laplace", "positive"}
-        :func:`cukde.kde`, :func:`cukde.sd_kde`, :func:`cukde.laplace_kde` or :func:`cukde.positive_kde`; all but the
-        first require the Gaussian kernel and the euclidean metric.
+        The estimate: that of :func:`cukde.kde`, :func:`cukde.sd_kde`, :func:`cukde.laplace_kde` or
+        :func:`cukde.positive_kde`. All but the first require the Gaussian kernel and the euclidean metric.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
         As in :func:`cukde.kde`; for the Gaussian kernel only.
     device : {"auto", "cpu", "gpu"}
         Where to compute. ``"auto"`` is the device of the data given to :meth:`fit`. ``"gpu"`` copies data to the GPU,
         and results for NumPy data back; ``"cpu"`` copies GPU arrays to the host and returns NumPy arrays.
     bounds, periods : sequence of length d, optional
-        As in :func:`cukde.kde`: for each column None or (low, high), and None or its period. The density is then one on
-        that domain, as all methods of the estimator take it: log densities outside are -inf, gradients there NaN, and
-        samples lie within, those of periodic columns from 0 to the period. For the Gaussian kernel only.
+        As in :func:`cukde.kde`: for each column (low, high) or None, and its period or None. The density is then one on
+        that domain: log densities outside are -inf, gradients there are NaN, and samples lie within, those of periodic
+        columns from 0 to the period. For the Gaussian kernel only.
 
     Attributes
     ----------
@@ -107,11 +110,11 @@ class KernelDensity(BaseEstimator):
     bandwidth_ : float or ndarray
     points_ : array, shape (n, d)
         Centres of the kernels: a copy of the data, or for method "sd" the debiased data in float64. After a fit to Dask
-        collections it is a Dask array; assign ``points_.persist()`` to keep it computed.
+        collections it is a Dask array; assign ``points_.persist()`` to compute it only once.
     sample_weight_ : array, shape (n,), or None
     mass_, mass_error_ : float
-        Of method "positive" what :func:`cukde.positive_mass` finds for the fit; after a fit to Dask collections Dask
-        arrays without dimensions.
+        For method "positive" the result of :func:`cukde.positive_mass`, which normalises the density; after a fit to
+        Dask collections they are Dask arrays without dimensions.
 
     Notes
     -----
@@ -120,28 +123,29 @@ class KernelDensity(BaseEstimator):
     give results there, as do data given to :meth:`fit` on the GPU.
 
     Any of the arrays may be Dask arrays or data frames. :meth:`fit` keeps them and computes nothing, except an unknown
-    number of rows that a rule for ``bandwidth`` needs. Densities and gradients at Dask queries are Dask arrays; at
-    plain queries, and from :meth:`score` and :meth:`sample`, they are computed. The values of blocks are checked then,
-    with errors that call data X, queries Y and weights ``weights``. See ``docs/dask.md``.
+    number of rows that a rule for ``bandwidth`` needs. Densities and gradients at Dask queries are Dask arrays. At
+    plain queries, and from :meth:`score` and :meth:`sample`, they are computed. The values of blocks are checked only
+    when they are computed; errors then call the data X, the queries Y and the weights ``weights``. See
+    ``docs/dask.md``.
 
     A fitted estimator that was pickled or saved on a machine with a GPU also loads on a machine without one, and
     computes on the CPU there.
 
-    *Tolerances.* The Gaussian and the exponential kernel leave out pairs that together add at most what the two
-    tolerances allow, where that is faster than all pairs; in one and two dimensions a fast Gauss transform may take the
-    Gaussian to ``rtol`` alone. Kernels of bounded support leave out only what is 0. A GPU makes use of ``rtol`` alone
-    for the Gaussian kernel, Dask collections for all, and metrics other than the euclidean take all pairs, as
-    not every one of scikit-learn's distances has bounds. Results are then more accurate than asked
+    *Tolerances.* With the Gaussian and the exponential kernel, pairs that together add at most what the two tolerances
+    allow are left out where that saves time. A fast Gauss transform, for the Gaussian kernel in one and two dimensions,
+    uses ``rtol`` alone, and so do a GPU with the Gaussian kernel, and Dask collections with any kernel. Kernels of
+    bounded support leave out only pairs that add 0. Metrics other than the euclidean take all pairs, because not every
+    one of scikit-learn's distances has bounds. Where a tolerance is not used, results are more accurate than asked
     (``tests/estimators/test_estimator_tolerances.py``).
 
-    Cost: that of the functions. :meth:`fit` copies the data; for method "sd" it debiases them once, by n^2
-    exponentials, and for "positive" it finds the mass. A metric other than the euclidean takes n m distances of
-    scikit-learn's in one thread.
+    Cost: that of the functions of ``method``. :meth:`fit` copies the data; for method "sd" it debiases them once, with
+    n^2 exponentials, and for "positive" it finds the mass. A metric other than the euclidean takes n m distances by
+    scikit-learn in one thread.
 
-    *Many calls.* The first call with queries keeps what depends on the data alone, such as their order, in up to some
-    five times their memory; the next ones cost what their queries do. It is neither pickled nor saved, and made anew
-    after another fit and for other parameters or attributes. So give ``points_`` and ``sample_weight_`` other arrays
-    rather than change their entries.
+    *Many calls.* The first call with queries keeps what depends only on the data, such as their order, in up to about
+    five times their memory; later calls reuse it. It is neither pickled nor saved, and is computed again after another
+    fit, or if parameters or attributes are replaced. To change ``points_`` or ``sample_weight_``, therefore assign new
+    arrays; do not change their entries.
 
     References
     ----------
@@ -175,6 +179,8 @@ class KernelDensity(BaseEstimator):
         device: str = "auto",
         bounds: Any = None,
         periods: Any = None,
+        steps: int = 1,
+        own_point: bool = True,
     ) -> None:
         self.bandwidth = bandwidth
         self.algorithm = algorithm
@@ -190,9 +196,11 @@ class KernelDensity(BaseEstimator):
         self.device = device
         self.bounds = bounds
         self.periods = periods
+        self.steps = steps
+        self.own_point = own_point
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> KernelDensity:
-        """Fit the estimator: copy the data; for method "sd" debias them, for "positive" find the mass.
+        """Fit the estimator to the data: copy them, debias them for method "sd", and find the mass for "positive".
 
         Parameters
         ----------
@@ -211,14 +219,14 @@ class KernelDensity(BaseEstimator):
         Raises
         ------
         TypeError
-            For data that are not real numbers, for weights on the GPU beside data on the CPU, and for a bandwidth that
+            For data that are not real numbers, for weights on the GPU with data on the CPU, and for a bandwidth that
             is a Dask collection.
         ValueError
             For an unknown kernel, metric, method, device, precision or rule; a kernel or metric that the method does
-            not support, or a metric other than the euclidean on the GPU; bounds and periods that do not fit; data that
-            are not two-dimensional, empty, not finite or outside their bounds; weights that are negative, not finite,
-            all zero or of another length; a bandwidth that is not positive (definite); and a single row with method
-            "sd" or a rule.
+            not support, ``steps`` or ``own_point`` beside a method that moves no points, or a metric other than the
+            euclidean on the GPU; bounds and periods that do not fit; data that are not two-dimensional, empty, not
+            finite or outside their bounds; weights that are negative, not finite, all zero or of another length; a
+            bandwidth that is not positive (definite); and a single row with method "sd" or a rule.
         RuntimeError
             For ``device="gpu"`` if no GPU works.
         """
@@ -233,7 +241,8 @@ class KernelDensity(BaseEstimator):
         self.points_, self.bandwidth_, self.sample_weight_, dtype, domain = fitted
         self._ends = None if domain is None else np.stack(domain)
         self._dtype = dtype.name
-        self._method = self.method
+        for name in _CENTRES:
+            setattr(self, name, getattr(self, name[1:]))
         for name in _MASS:
             self.__dict__.pop(name, None)
         self._on_gpu = backend.name == "gpu"
@@ -250,15 +259,15 @@ class KernelDensity(BaseEstimator):
         X : array_like or dataframe, shape (m, d)
             Queries.
         leave_one_out : bool
-            Leave out of the density at each row of the data the row's own kernel, as :func:`cukde.kde` does: levels of
-            such densities hold for new points. ``X`` must then be the data of :meth:`fit`, in their order.
+            Leave the row's own kernel out of the density at each row of the data, as in :func:`cukde.kde`. Levels of
+            such densities hold for new points. ``X`` must then be the data of :meth:`fit`, in the same order.
 
         Returns
         -------
         array, shape (m,)
-            In units of log(1/volume). With the Gaussian and the exponential kernel it is finite at any distance,
-            whatever ``atol`` is, with other kernels -inf out of reach of all points. Method "laplace" has NaN where the
-            density is negative. A Dask array for Dask queries.
+            Log density, in units of log(1/volume). With the Gaussian and the exponential kernel it is finite at any
+            distance, whatever ``atol`` is; with other kernels it is -inf beyond the reach of all points. Method
+            "laplace" gives NaN where the density is negative. A Dask array for Dask queries.
 
         Raises
         ------
@@ -272,9 +281,9 @@ class KernelDensity(BaseEstimator):
 
         Notes
         -----
-        Cost and accuracy are those of :func:`cukde.kde` with ``log=True``, and the tolerances of the class. With
-        ``leave_one_out`` method "sd" moves the data once more, to compare them with those of the fit; kernels other
-        than the Gaussian take 2 n passes.
+        Cost and accuracy are those of :func:`cukde.kde` with ``log=True``, within the tolerances of the class. With
+        ``leave_one_out``, method "sd" debiases the data once more, to compare them with those of the fit, and kernels
+        other than the Gaussian take 2 n passes.
         """
         leave_one_out = core_check.flag("leave_one_out", leave_one_out)
         backend = self._fitted(X)
@@ -288,13 +297,13 @@ class KernelDensity(BaseEstimator):
         """Return the log-likelihood of the rows of ``X``: the sum of :meth:`score_samples`, in float64.
 
         Parameters and errors are those of :meth:`score_samples`; ``y`` is ignored. The sum is -inf if a density is 0
-        or, of method "laplace", negative, so that a search ranks such a bandwidth last. It is computed at once, for
-        Dask queries too.
+        or, with method "laplace", negative, so that a search ranks such a bandwidth last. It is computed at once, also
+        for Dask queries.
 
         Warns
         -----
         NegativeDensityWarning
-            For method "laplace" if a density is negative: a search of scikit-learn's is told once in each process.
+            For method "laplace" if a density is negative; once in each process during a search of scikit-learn's.
 
         Examples
         --------
@@ -312,7 +321,7 @@ class KernelDensity(BaseEstimator):
         return total
 
     def grad_log_density(self, X: ArrayLike) -> Array:
-        """Return the gradient of the log density at the rows of ``X``, the score of :func:`cukde.score`.
+        """Return the gradient of the log density at the rows of ``X``, as :func:`cukde.score` does.
 
         Parameters
         ----------
@@ -360,7 +369,7 @@ class KernelDensity(BaseEstimator):
             return self._returned(_rounded(out, dtype), X, backend)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Array:
-        """Draw from the density: rows of the data, chosen by their weights and moved by the kernel.
+        """Draw a sample from the density: rows of the data, chosen by their weights and moved by the kernel.
 
         Parameters
         ----------
@@ -373,10 +382,10 @@ class KernelDensity(BaseEstimator):
         Returns
         -------
         array, shape (n_samples, d)
-            Of the dtype of the data, on the GPU if the data were. Method "sd" draws from the debiased data; "positive"
-            takes of points of the kernel estimate as many as its factor says, by :func:`cukde.positive_kde` of 2.4
-            points for one in 2 dimensions, of some 7 in 16. With any metric the kernel is that of the euclidean
-            distance, as in scikit-learn.
+            Of the dtype of the data, on the GPU if the data were. Method "sd" draws from the debiased data. Method
+            "positive" draws from the kernel estimate and rejects points by its factor: it evaluates
+            :func:`cukde.positive_kde` at 2.4 points for each sample in 2 dimensions, and at about 7 in 16. With any
+            metric the kernel is that of the euclidean distance, as in scikit-learn.
 
         Raises
         ------
@@ -432,7 +441,7 @@ class KernelDensity(BaseEstimator):
         return log_factor
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted estimator to an NPZ file of this name, with numbers, text and arrays, but no pickles.
+        """Write the fitted estimator to an NPZ file at ``path``, as numbers, text and arrays, without pickles.
 
         Raises
         ------
@@ -454,7 +463,7 @@ class KernelDensity(BaseEstimator):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> KernelDensity:
-        """Read an estimator that :meth:`save` wrote; without a GPU it computes on the CPU.
+        """Read an estimator from a file that :meth:`save` wrote; without a GPU it computes on the CPU.
 
         Raises
         ------
@@ -506,7 +515,7 @@ class KernelDensity(BaseEstimator):
                 outside = backend.asnumpy(domain.outside(a, backend.xp).sum(axis=0))
                 domains_check.inside(outside, len(a), domain.low, domain.high)
             weights = None if sample_weight is None else check.weights(self._moved(sample_weight), len(a), backend)
-            width = bandwidths.of_data(self.bandwidth, a, weights, self.method, **ends)
+            width = bandwidths.of_data(self.bandwidth, a, weights, self.method, self.steps, **ends)
             h = check.fit(parameters | {"bandwidth": width}, metric, a[:1], len(a))
             check.beside_domain(h, domain)
             dtype = density_check.result_dtype(a)
@@ -550,7 +559,7 @@ class KernelDensity(BaseEstimator):
         """Return the backend of the fitted arrays; check that the queries can be moved there."""
         if not hasattr(self, "points_"):
             check_is_fitted(self, "points_")
-        check.same_method(self._method, self.method)
+        check.same_centres({name[1:]: (getattr(self, name), getattr(self, name[1:])) for name in _CENTRES})
         if self._on_gpu:
             return dispatch.backend(meta(self.points_))
         if self.device != "cpu":
@@ -570,9 +579,9 @@ class KernelDensity(BaseEstimator):
         """Return the data debiased as in :func:`cukde.sd_kde`, in float64, so that an offset costs no accuracy."""
         ends = {} if domain is None else domain.arguments
         problem, _ = prepare(points, None, h, weights=weights, precision=self.precision, **ends)
-        estimate = score_problem(problem, None)
+        estimate = score_problem(problem, None, own_point=self.own_point)
         with problem.device:
-            moved = problem.moved(estimate)
+            moved = problem.moved(estimate, self.steps)
             return moved if domain is None else domain.restored(moved, problem.xp)
 
     def _mass(self, backend: ModuleType) -> tuple[Any, Any]:
@@ -754,8 +763,10 @@ def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
     if isinstance(fitted["bandwidth_"], str):
         raise ValueError("bandwidth_ is no number")
     check.bandwidth(fitted["bandwidth_"], n, d, metric)
-    check.same_method(fitted["_method"], estimator.method)
-    ends = fitted.setdefault("_ends", None)  # files that are older have none
+    for name in ("_ends", *_CENTRES[1:]):
+        fitted.setdefault(name, _LATER[name])
+    check.same_centres({name[1:]: (fitted[name], getattr(estimator, name[1:])) for name in _CENTRES})
+    ends = fitted["_ends"]
     if ends is not None:
         check.ends(ends, fitted["bandwidth_"], d)
     if estimator.method == "positive":

@@ -27,7 +27,7 @@ _passes = partial(dispatch.passes, "cukde.kendall")
 
 @public_in("cukde")
 class Concordance(NamedTuple):
-    """Counts of pairs of samples for each pair of columns, int64. The five counts add up to n (n - 1) / 2."""
+    """Counts of pairs of samples for each pair of columns, int64; the five counts add up to n (n - 1) / 2."""
 
     concordant: Array  # (p, q): in the same order in both columns
     discordant: Array  # (p, q): in opposite order
@@ -61,8 +61,8 @@ def kendalltau(
 ) -> SignificanceResult:
     r"""Kendall's tau of two paired samples, and the p-value of independence; a drop-in for SciPy's.
 
-    Of all N = n (n - 1) / 2 pairs of samples, C are in the same order in x and y, D are in opposite order, :math:`T_x`
-    are tied in x and :math:`T_y` are tied in y. Let m be the smaller of the numbers of distinct values of x and y:
+    Of all N = n (n - 1) / 2 pairs of samples, C have the same order in x and y, D have opposite orders, :math:`T_x` are
+    tied in x and :math:`T_y` are tied in y. Let m be the smaller of the numbers of distinct values of x and y:
 
     .. math::
 
@@ -73,20 +73,20 @@ def kendalltau(
     Parameters
     ----------
     x, y : array_like
-        Samples: flattened and of one size where ``axis`` is None, else of shapes that broadcast. Real numbers of up to
-        8 bytes are compared exactly, 64-bit integers too; other values that have an order (long doubles, objects, text,
-        times) are compared by NumPy, on the CPU. If ``x`` is a GPU array, the call computes on the GPU and moves ``y``
-        there. Masked entries are left out, whatever ``nan_policy`` is. Infinities are ordinary values. Two frames with
-        columns of the same names are paired by them.
+        Samples. They are flattened and must have the same size if ``axis`` is None; otherwise their shapes must
+        broadcast. Real numbers of up to 8 bytes, also 64-bit integers, are compared exactly. Other values that have an
+        order (long doubles, objects, text, times) are compared by NumPy, on the CPU. If ``x`` is a GPU array, the call
+        computes on the GPU and moves ``y`` there. Masked entries are left out, whatever ``nan_policy`` is. Infinities
+        are ordinary values. Two frames with columns of the same names are paired by them.
     nan_policy : {"propagate", "omit", "raise"}
-        What NaN does: make the result NaN, leave its pair out, or raise an error.
+        What NaN does: "propagate" makes the result NaN, "omit" leaves the sample out, "raise" raises an error.
     distribution : {"auto", "exact", "asymptotic"}
-        The distribution under independence, which gives the p-value. "asymptotic" takes the normal distribution, with a
-        variance that accounts for ties. "exact" takes the exact distribution, which exists for samples without ties.
-        "auto" is exact where there are no ties and n is at most 33 or at most one pair is out of order, and asymptotic
-        elsewhere.
+        The distribution under independence, which gives the p-value. "asymptotic" is the normal distribution, with a
+        variance that accounts for ties. "exact" is the exact distribution, which exists only for samples without ties.
+        "auto" is exact if there are no ties and either n is at most 33 or at most one pair is out of order; otherwise
+        it is asymptotic.
     method : {"auto", "exact", "asymptotic"}, optional
-        SciPy's name of ``distribution``, in place of it.
+        SciPy's name of ``distribution``; give one of the two.
     variant : {"b", "c", "a"}
         Which tau; the p-value is the same for all.
     alternative : {"two-sided", "less", "greater"}
@@ -115,14 +115,13 @@ def kendalltau(
     Warns
     -----
     SmallSampleWarning
-        SciPy's, where fewer than two samples are left; on the GPU only where the shape alone says so.
+        SciPy's warning, if fewer than two samples are left; on the GPU only if the shape alone shows it.
 
     Notes
     -----
     Counts are exact (int64), for up to 1e8 samples; the statistic is accurate to 1e-12. It lies between -1 and 1, and
     perfect order gives exactly 1. Cost: O(n log n) comparisons and O(n) memory. The host waits for the GPU only with
-    ``nan_policy="raise"``, which may have to raise, and with ``distribution="exact"``, which the host computes
-    in O(n min(C, D)).
+    ``nan_policy="raise"``, and with ``distribution="exact"``, which the host computes in O(n min(C, D)).
 
     SciPy's function differs in three ways: it has no variant "a", it checks an option only where it uses it, and with
     ``distribution="asymptotic"`` it divides by zero for two samples.
@@ -197,45 +196,47 @@ def kendall_matrix(
         the call computes on the GPU. Infinities are ordinary values. If ``A`` or ``B`` is a Dask array or data frame,
         the call is lazy.
     B : array_like, shape (n, q), optional
-        Variables to pair with those of ``A``, of any such dtype. Default ``A`` itself, which takes half the work.
+        Variables to pair with those of ``A``, of any of these dtypes. Default ``A`` itself, at half the work.
     variant : {"b", "c", "a"}
         As in :func:`kendalltau`.
     pvalue : bool
         Whether to return two-sided p-values too, by the distribution "auto" of :func:`kendalltau`.
     nan_policy : {"propagate", "omit", "raise"}
-        What NaN does: make the row and the column of its variable NaN, leave its sample out of the pairs of columns
-        where either value is NaN (pairwise deletion, as in pandas), or raise an error.
+        What NaN does: "propagate" makes the row and the column of its variable NaN; "omit" leaves samples out of a pair
+        of columns where either value is NaN (pairwise deletion, as in pandas); "raise" raises an error.
 
     Returns
     -------
     array, shape (p, q), or SignificanceResult
-        tau, float64; with ``pvalue=True`` the pair ``(statistic, pvalue)`` of such arrays. Constant columns give NaN,
-        on the diagonal too, which is 1 otherwise. NumPy in, NumPy out; CuPy in, CuPy out; Dask in, Dask out. Of frames
-        they are frames with the names of the columns of ``A`` as rows, and of ``B`` as columns.
+        tau, float64; with ``pvalue=True`` the pair ``(statistic, pvalue)`` of such arrays. Without ``B`` q is p, and
+        the diagonal is 1. Constant columns give NaN, also on the diagonal. NumPy in, NumPy out; CuPy in, CuPy out; Dask
+        in, Dask out. For frames the result is a frame, whose rows have the names of the columns of ``A``, and whose
+        columns have those of ``B``.
 
     Raises
     ------
     TypeError
-        For ``B`` on the GPU beside ``A`` on the CPU, and for columns of frames that do not hold real numbers.
+        For ``B`` on the GPU with ``A`` on the CPU, and for columns of frames that do not hold real numbers.
     ValueError
         For anything but two dimensions of real numbers, masked entries, ``B`` and ``A`` with different numbers of rows,
         an unknown option, and NaN with ``nan_policy="raise"``.
 
     Notes
     -----
-    Counts are exact (int64); the statistic is accurate to 1e-12. Each entry equals that of :func:`kendalltau`. Cost:
-    for each pair of columns O(n log n) comparisons or n^2 / 2 sign products, whichever is faster; without ``B`` half of
-    the pairs. Memory: O(n (p + q) + p q), and bounded buffers.
+    Counts are exact (int64); the statistic is accurate to 1e-12. Each entry equals the result of :func:`kendalltau`.
+    Cost: for each pair of columns O(n log n) comparisons or n^2 / 2 sign products, whichever is faster; without ``B``
+    half of the pairs. Memory: O(n (p + q) + p q), and bounded buffers.
 
-    On a GPU, tensor cores multiply the signs. Compute capability 8.0 to 9.0 takes them as single bits, with one product
-    for each pair of samples without ties and three with ties; from 10.0 on they are bytes. Columns with NaN are counted
-    by sorting. The host waits for the GPU once, to learn which columns have NaN and which have ties.
+    On a GPU, tensor cores multiply the signs. With compute capability 8.0 to 9.0 signs are single bits, with one
+    product for each pair of samples without ties and three with ties; from 10.0 on they are bytes. Columns with NaN are
+    counted by sorting. The host waits for the GPU once, to learn which columns have NaN and which have ties.
 
-    Dask arrays are paired in blocks of whole columns, without ``B`` each unordered pair of blocks once; statistics have
-    the same bits (``tests/test_dask_others.py``). Shapes and options are checked at once, NaN when it is computed.
+    Dask arrays are paired in blocks of whole columns; without ``B`` each unordered pair of blocks is computed once.
+    Statistics have the same bits (``tests/test_dask_others.py``). Shapes and options are checked at once, NaN when the
+    result is computed.
 
-    ``pandas.DataFrame.corr("kendall")`` equals ``nan_policy="omit"`` but in two cases: it drops infinities like NaN,
-    and it has 1 on the diagonal of constant columns.
+    The result equals ``pandas.DataFrame.corr("kendall")`` with ``nan_policy="omit"``, except that pandas drops
+    infinities like NaN and has 1 on the diagonal of constant columns.
 
     References
     ----------
@@ -268,7 +269,7 @@ def kendall_matrix(
 @declare(cost.concordance, cost.of_columns)
 @public_call(_with_names)
 def concordance(A: ArrayLike, B: ArrayLike | None = None) -> Concordance:
-    """Counts of concordant, discordant and tied pairs of samples for all pairs of columns of A, or of A with B.
+    """Count concordant, discordant and tied pairs of samples, for all pairs of columns of A, or of A with B.
 
     Parameters
     ----------
@@ -279,21 +280,22 @@ def concordance(A: ArrayLike, B: ArrayLike | None = None) -> Concordance:
     Returns
     -------
     Concordance
-        A tuple ``(concordant, discordant, tied_x, tied_y, tied_both)`` of int64 arrays of shape (p, q): pairs of
-        samples in the same order in both columns, in opposite order, equal in the column of A alone, in that of B
-        alone, and in both. They add up to n (n - 1) / 2. Of frames they are frames, as in :func:`kendall_matrix`.
+        A tuple ``(concordant, discordant, tied_x, tied_y, tied_both)`` of int64 arrays of shape (p, q), or (p, p)
+        without ``B``. They count the pairs of samples that have the same order in both columns, that have opposite
+        orders, that are equal only in the column of A, only in that of B, and in both. They add up to n (n - 1) / 2.
+        For frames they are frames, as in :func:`kendall_matrix`.
 
     Raises
     ------
     TypeError
-        For ``B`` on the GPU beside ``A`` on the CPU, and for columns of frames that do not hold real numbers.
+        For ``B`` on the GPU with ``A`` on the CPU, and for columns of frames that do not hold real numbers.
     ValueError
         For anything but two dimensions of real numbers, masked entries, ``B`` and ``A`` with different numbers of rows,
-        and NaN, which has no place in an order: drop those rows, or leave them to :func:`kendall_matrix`.
+        and NaN, which has no place in an order: drop those rows, or use ``nan_policy`` of :func:`kendall_matrix`.
 
     Notes
     -----
-    Exact. The cost is that of :func:`kendall_matrix`, and the host also waits for the GPU's search for NaN.
+    Counts are exact. The cost is that of :func:`kendall_matrix`; the host also waits for the GPU's search for NaN.
 
     References
     ----------

@@ -40,9 +40,9 @@ def kendall_matrix(
     pvalue: bool = False,
     nan_policy: Literal["propagate", "omit", "raise"] = "propagate",
 ) -> Array | Any:
-    """See :func:`cukde.kendall_matrix`.
+    """Compute :func:`cukde.kendall_matrix` of Dask arrays, lazily.
 
-    Counts are exact, and statistics have the bits of the same call on plain arrays, whatever the blocks. Each unordered
+    Counts are exact, and statistics have the same bits as those of plain arrays, whatever the blocks. Each unordered
     pair of blocks of columns costs one call on plain arrays.
 
     Examples

@@ -1,6 +1,7 @@
-"""A performance model without hardware counters: the cost of an operation, its predicted time, and what binds.
+"""A performance model without hardware counters: the cost of an operation, its predicted time, and what limits it.
 
-Operations declare their costs when the library is imported; everything else is loaded when it is asked for.
+The unit that limits the time of an operation, such as memory or exponentials, is said to bind. Operations declare their
+costs when the library is imported; everything else is loaded when it is needed.
 """
 
 import importlib

@@ -22,7 +22,7 @@ _SECONDS = 0.5  # for each kernel: a copy takes tens of milliseconds on a CPU
 def calibrate(
     before: Mapping[str, Any] | None = None, *, backend: Literal["gpu", "cpu"] | None = None
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """Measure how long this machine takes now for fixed work.
+    """Measure how long this machine currently takes for fixed work.
 
     :func:`compare` divides times by the result, so that a slower machine does not look like a slower library. Call it
     before a measurement, and again after it with the result of the first call::
@@ -58,8 +58,8 @@ def calibrate(
 
     Notes
     -----
-    It costs one or two seconds beside compilation. It needs up to 512 MiB of memory on the CPU and 1 GiB on a GPU, and
-    frees it. Quartiles, intervals and the drift say how exactly times are known.
+    It takes one or two seconds, and compilation. It needs up to 512 MiB of memory on the CPU and 1 GiB on a GPU, and
+    frees it. Quartiles, intervals and the drift show how accurate the times are.
 
     Examples
     --------

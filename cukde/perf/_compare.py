@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cukde.core import aligned
 from cukde.core.public import public_in
 from cukde.perf import _pace
 from cukde.perf._record import checked, read_record
@@ -31,24 +32,24 @@ _ROUNDING = 2.0**-52
 @public_in("cukde.perf")
 @dataclass(frozen=True)
 class Change:
-    """One measurement of both runs: see :func:`compare`.
+    """One measurement that two runs share: see :func:`compare`.
 
     Attributes
     ----------
     op, backend, dtype, precision, timing : str
-        Empty where the rows do not say.
+        Empty if the rows do not have it.
     shape : dict
     old_ms, new_ms : float
         Medians.
     old_spread, new_spread : tuple of float
-        From the lower quartile, or the lower end of the median's confidence interval if that is lower, to the upper.
+        The interval that holds both the quartiles and the confidence interval of the median.
     old_error, new_error : float or None
         ``rel_err_max`` of the rows.
     pace : tuple of float
-        Time of the machine for the same work, new over old by both calibrations, and the interval in which this ratio
-        lies: 1 without calibrations.
+        Ratio of the machine's times for the same work, new over old, by both calibrations, and the interval in which it
+        lies; 1 without calibrations.
     threshold : float
-        Part of the old time that a change must exceed.
+        Fraction of the old time that a change must exceed.
 
     Notes
     -----
@@ -89,7 +90,7 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        """Whether it became "slower" or "faster" by more than both spreads and the threshold; else empty."""
+        """The word "slower" or "faster" if the change exceeds both spreads and the threshold; else empty."""
         if self.new_spread[0] / self.pace.high > self.old_spread[1] and self.normalised > 1 + self.threshold:
             return "slower"
         faster = self.new_spread[1] / self.pace.low < self.old_spread[0] and self.normalised < 1 / (1 + self.threshold)
@@ -134,12 +135,12 @@ class Comparison:
     rows : tuple of Change
         Measurements of both runs, in the order of the new one.
     only_old, only_new : tuple of str
-        Measurements of one run alone, with the other run's reason if it gives one.
+        Measurements of only one run, with the other run's reason if it gives one.
     warnings : tuple of str
-        Other differences: machine, versions, rows that have the same keys, errors that the new run does not give. And
+        Other differences: machine, versions, rows with the same keys, and errors that the new run does not give. Also
         machines that were not quiet, by their calibrations.
     peer_ratio : float or None
-        Geometric mean of new times over old of the rivals in both runs: it shows the machine without the library.
+        Geometric mean of the ratios, new over old, of the rivals' times: the change of the machine alone.
     notes : tuple of str
         The calibrations that normalise times, or the reason why there are none.
 
@@ -220,23 +221,23 @@ def compare(
 ) -> Comparison:
     """Compare two measured runs: ``print(perf.compare(old, new))`` shows what changed.
 
-    Rows belong to the same measurement where "op", "backend", "shape", "dtype", "precision" and "timing" are equal.
-    Equal rows, as many in both runs, are compared in order. A change counts where the runs do not overlap: neither
-    their quartiles nor the confidence intervals of their medians, where these were recorded. An error counts as worse
-    above twice the old one.
+    Rows are the same measurement if "op", "backend", "shape", "dtype", "precision" and "timing" are equal. If several
+    rows of a run are equal, and both runs have equally many, they are compared in order. A change counts if the runs do
+    not overlap, neither in their quartiles nor in the confidence intervals of their medians, if recorded. An error
+    counts as worse if it is more than twice the old one.
 
-    Where both records have a calibration (:func:`calibrate`), new times are divided by the machine's new time over old
-    for the same work. For rows that memory binds this is the time of the copy. For rows with another bound it is that
-    of the exponentials of their backend. For rows without a bound it is the geometric mean of these kernels. The runs
-    then must not overlap anywhere in the interval in which this ratio lies. Calibrations do not show other waits, such
-    as launches of a GPU by a slower processor.
+    If both records have a calibration (:func:`calibrate`), new times are divided by a ratio of the machine's times, new
+    over old, for the same work. For rows that memory limits this work is the copy, for rows with another bound the
+    exponentials on their backend; for rows without a bound the geometric mean of these kernels is used. A change then
+    counts only if the runs do not overlap for any ratio in its interval. Calibrations do not show other waits, such as
+    launches of a GPU by a slower processor.
 
     Parameters
     ----------
     old, new : dict, str or Path
         Records: see :func:`write_record`.
     threshold : float
-        Part of the old time that a change must exceed to count, beside not overlapping: 0.1 for 10 percent.
+        Fraction of the old time that a change must also exceed to count: 0.1 for 10 percent.
 
     Returns
     -------
@@ -249,7 +250,7 @@ def compare(
 
     Notes
     -----
-    A ratio is as exact as its medians and its calibrations. Each median lies within its confidence interval in 95 of
+    A ratio is as accurate as its medians and its calibrations. The confidence interval covers the true median in 95 of
     100 runs.
 
     Examples
@@ -441,16 +442,7 @@ def _table(rows: Iterable[Change]) -> list[str]:
         cells.append(
             (row.op, row.backend, _sizes(row.shape), how, *times, row.verdict or "slower?" * row.undecided, error)
         )
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    numbers = range(4, 8)
-    return [
-        "  ".join(
-            f"{cell:>{width}}" if i in numbers else f"{cell:<{width}}"
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-            if width
-        ).rstrip()
-        for line in cells
-    ]
+    return aligned.lines(cells, range(4, 8))
 
 
 def _error(error: float | None) -> str:

@@ -78,7 +78,7 @@ class Stage:
 @public_in("cukde.perf")
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """The time of a call and its reasons: see :func:`explain`. Its string is the report.
+    """The time of a call, and what limits it: see :func:`explain`. Its string is a report.
 
     Attributes
     ----------
@@ -89,14 +89,14 @@ class Explanation:
     prediction : Prediction
         By both rules, with the cost.
     stages : tuple of Stage
-        For a call that is several others in a row: each of them, timed by itself.
+        For a call that consists of several others: each of them, timed by itself.
     sensitivity : Sensitivity
     cold : bool
         Whether the caches were emptied before each run.
 
     Notes
     -----
-    ``times`` says how exactly the time is known; ``sensitivity`` how the verdict depends on errors of the model.
+    ``times`` says how accurate the time is; ``sensitivity`` how the verdict depends on errors of the model.
 
     Examples
     --------
@@ -131,29 +131,29 @@ class Explanation:
 
     @property
     def share(self) -> tuple[float | None, ...] | None:
-        """Share of the pairs that each pass takes on a GPU, None where it takes all; None where all passes do."""
+        """Share of the pairs that each pass takes on a GPU, None for a pass that takes all; None if all passes do."""
         share = self.cost.shapes.get("share")
         return share if share is None or isinstance(share, tuple) else (share,)
 
     @property
     def cells(self) -> tuple[int | None, ...] | None:
-        """Cells of queries of each pass that the plane's transform took, None where it took pairs; None without any."""
+        """Cells of queries of each pass that the transform in two dimensions took, None for pairs; None without any."""
         cells = self.cost.shapes.get("cells")
         return cells if cells is None or isinstance(cells, tuple) else (cells,)
 
     @property
     def requested(self) -> float:
-        """Bytes that are asked of the cache."""
+        """Bytes that are requested from the cache."""
         return sum(part.asked for part in self.cost.parts)
 
     @property
     def effective_bandwidth(self) -> float:
-        """Least bytes a second."""
+        """Bytes of the least traffic over the measured time, a second."""
         return self.cost.bytes / self.seconds
 
     @property
     def intensity(self) -> float:
-        """Floating-point operations a byte of least traffic."""
+        """Floating-point operations for each byte of the least traffic."""
         return self.cost.intensity
 
     @property
@@ -169,7 +169,7 @@ class Explanation:
 
     @property
     def binds(self) -> str:
-        """What takes the longest by the model: a unit, "latency" or "launch"."""
+        """What limits the time by the model: a unit, "latency" or "launch"."""
         return self.prediction.binds
 
     @property
@@ -179,12 +179,12 @@ class Explanation:
 
     @property
     def percent_of_bound(self) -> float:
-        """100 where the call takes as long as what binds."""
+        """Time of what binds, in percent of the measured time: 100 is the limit."""
         return 100 * self.bound_seconds / self.seconds
 
     @property
     def measured_over_predicted(self) -> float:
-        """Measured time over that of the better rule."""
+        """Measured time over that of the library's rule."""
         return self.seconds / self.prediction.seconds if self.prediction.seconds else math.inf
 
     @property
@@ -194,7 +194,7 @@ class Explanation:
 
     @property
     def verdict(self) -> str:
-        """What binds, how near the call comes to it, and whether the model agrees, in sentences."""
+        """Sentences that say what binds, how near the call comes to it, and whether the model agrees."""
         reached = f"the call reaches {self.percent_of_bound:.0f}% of that bound"
         rate = next((rate for rate in self.rates if rate.unit == self.binds), None)
         if rate is not None:
@@ -240,25 +240,25 @@ def explain(
     calls: int = 1,
     **kwargs: Any,
 ) -> Explanation:
-    """Run a call and report its time, its predicted time, and what binds; without hardware counters.
+    """Run a call and report its time, its predicted time and what limits it, without hardware counters.
 
     Parameters
     ----------
     fn : callable
-        An operation whose cost is known (:func:`cukde.perf.operations`), an object whose calls are one, or a
+        An operation whose cost is known (:func:`cukde.perf.operations`), an object whose call is one, or a
         ``functools.partial`` of one. The call is repeated.
     *args, **kwargs
-        Its arguments; an argument with the name of a parameter of this function goes into a ``functools.partial``.
+        Its arguments. Put an argument that has the name of a parameter of this function into a ``functools.partial``.
     on : str or Peaks, optional
         As for :func:`cukde.perf.peaks`. Default: the device that holds the arrays, with its measured peaks if any.
     seconds : float
-        Time for repeating the call, about; stages together take as long again.
+        Approximate time for repeating the call; stages together take as long again.
     cold : bool
-        Empty the caches before each run. Otherwise what fits stays there; the model assumes so, too, where the rate of
+        Empty the caches before each run. Otherwise data that fit stay there; the model assumes so, too, if the rate of
         the cache is known.
     calls : int
-        As for :func:`cukde.perf.measure`: a time is that of so many calls in a row, over their number. On a GPU
-        several calls hide the time in which Python launches, which the model counts where it is longer than the work.
+        As for :func:`cukde.perf.measure`: a time is that of so many calls in a row, divided by their number. On a GPU
+        several calls hide the time of launches from Python, which the model counts if it is longer than the work.
 
     Returns
     -------
@@ -273,19 +273,19 @@ def explain(
 
     See Also
     --------
-    sensitivity : How the verdict depends on the model's assumptions.
-    roofline : Several calls beside the peaks of the processor.
+    sensitivity : How the verdict depends on the model's assumptions. roofline : Compare several calls with the peaks of
+    the processor.
 
     Notes
     -----
-    Where a GPU's pass leaves out pairs that cannot matter, the report says which share it takes, and the prediction is
-    for that share, by the rates of ``cukde/density/pairs/cost/skipping.py``. The call is run once more to find it.
-    In the plane it likewise says how many cells of queries a fast Gauss transform took
+    If a pass on a GPU leaves out pairs that cannot matter, the report has the share that it takes, and the prediction
+    is for that share, by the rates of ``cukde/density/pairs/cost/skipping.py``. The call is run once more to find it.
+    In two dimensions the report also has the number of cells of queries that a fast Gauss transform took
     (``cukde/density/plane/cost.py``).
 
-    The interval says how exact the time is, and the error of the model is that of :func:`predict`. Rates are modelled
-    work over measured time. The unit that takes the longest by itself in the model binds, and its time is the bound.
-    The share of a part is predicted; that of a stage is measured.
+    The confidence interval says how accurate the time is; the error of the model is that of :func:`predict`. Rates are
+    modelled work over measured time. The unit that by itself takes the longest in the model binds, and its time is the
+    bound. The share of a part is predicted; that of a stage is measured.
 
     Examples
     --------

@@ -15,10 +15,10 @@ def peaks(gpu: str | Peaks | None = None) -> Peaks:
     Parameters
     ----------
     gpu : str or Peaks, optional
-        A GPU of the published table by its name. Case, spaces, hyphens, "NVIDIA", brands and the size of the memory do
-        not count: "NVIDIA H100 80GB HBM3" is "H100", but "H100 PCIe" is another GPU. Or a measured device, by its full
-        name. "cpu" is this machine's processor. Peaks are returned as they are. Default: the current GPU, as measured
-        or else as published; where no GPU works, the processor.
+        The name of a GPU in the published table, or the full name of a measured device. Case, spaces, hyphens,
+        "NVIDIA", brands and the size of the memory do not count: "NVIDIA H100 80GB HBM3" is "H100", but "H100 PCIe" is
+        another GPU. "cpu" is this machine's processor. Peaks are returned unchanged. Default: the current GPU, as
+        measured or else as published; if no GPU works, the processor.
 
     Returns
     -------
@@ -27,13 +27,13 @@ def peaks(gpu: str | Peaks | None = None) -> Peaks:
     Raises
     ------
     ValueError
-        For a GPU that is not known: the message says which are, and how to measure one.
+        For a GPU that is not known; the message says which are, and how to measure one.
 
     Notes
     -----
-    Published rates are exact as published, and a device may stay below them: measured rates of an H200 are 65 to 100%
-    of the published ones (``docs/performance.md``). The first call that asks for peaks of the processor measures them,
-    which takes about two seconds, and keeps them as :func:`measure_peaks` does.
+    Published rates are exact as published, but a device may not reach them: measured rates of an H200 are 65 to 100% of
+    the published ones (``docs/performance.md``). The first call for the peaks of the processor measures them, which
+    takes about two seconds, and keeps them as :func:`measure_peaks` does.
 
     Examples
     --------

@@ -29,7 +29,7 @@ def measure_peaks(backend: str | None = None) -> Peaks:
 
     On the CPU all threads together run
 
-    - a copy, and matrix products by NumPy, one for each thread, which also stand for multiply-adds;
+    - a copy, and matrix products by NumPy, one for each thread, which also give the rate of multiply-adds;
     - the library's powers of 2 in float32 and float64;
     - walks through numbers, one at a time (``scalar``: a step counts as one comparison and two additions);
     - the distribution of work to all threads, as a launch.
@@ -53,8 +53,8 @@ def measure_peaks(backend: str | None = None) -> Peaks:
 
     Notes
     -----
-    Quartiles say how exactly rates are known. It costs about five seconds on a GPU and two on a CPU, beside
-    compilation, and up to 1.1 GB of memory.
+    Quartiles show how accurate the rates are. It takes about five seconds on a GPU and two on a CPU, and compilation,
+    and up to 1.1 GB of memory.
 
     The result is written to a file under the name of the device: to ``cukde/peaks.json`` in the user's folder of caches
     (``XDG_CACHE_HOME`` or ``~/.cache``, ``LOCALAPPDATA`` on Windows), or to the file that the environment variable

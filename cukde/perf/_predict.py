@@ -50,18 +50,18 @@ class Prediction:
     gpu : str
         Name of the processor.
     seconds : float
-        By the better rule.
+        By the library's rule.
     report_seconds : float
         By the report's rule.
     report_compute, report_memory : float
-        The two times of which the report's rule takes the larger, seconds.
+        The two times of the report's rule, in seconds; it takes the larger.
     parts : tuple of PartTime
     launch : float
-        Seconds of the launches, which enough work hides.
+        Seconds of the launches, which are hidden if there is enough work.
     binds : str
-        What takes the longest: a unit, "latency" or "launch".
+        What limits the time: a unit, "latency" or "launch".
     bound : float
-        Seconds of what binds by itself, in all parts together: no program that does this work is faster.
+        Seconds of what binds by itself, in all parts together. No program that does this work is faster.
 
     Notes
     -----
@@ -100,13 +100,12 @@ def predict(
 ) -> Prediction:
     """Predict how long an operation takes, by two rules, without running it.
 
-    The report's rule is max(flops / peak, bytes / bandwidth) + launch, with the flops and bytes of a textbook's
-    program.
+    The report's rule is max(flops / peak, bytes / bandwidth) + launch, with the flops and bytes of a textbook program.
 
-    The better rule counts the work of the program that runs. For each part it combines the times t of all units as
+    The library's rule counts the work of the program that runs. For each part it combines the times t of all units as
     ``sum(t ** overlap) ** (1 / overlap)``. Memory and cache count as one unit there, and so do multiply-adds and all
-    instructions. Memory serves what the cache cannot keep. The slowest multiprocessor has whole blocks, and each of
-    them takes at least the time of its longest chain of dependent steps. Launches add their time where there is not
+    instructions. Memory serves what the cache cannot keep. The multiprocessor with the most blocks determines the end,
+    and a block takes at least the time of its longest chain of dependent steps. Launches add their time if there is not
     enough work to hide them.
 
     Parameters
@@ -115,13 +114,13 @@ def predict(
     gpu : str or Peaks, optional
         As for :func:`cukde.perf.peaks`.
     bytes_per_pair, flops_per_pair : float, optional
-        Assumptions of the report's rule, for operations over pairs; default: the count of the operation's source.
+        Assumptions of the report's rule for operations over pairs; default: as the operation's source counts.
     launch_seconds : float, optional
-        Seconds of a launch; default 5e-6 for the report's rule, and that of the peaks for the better rule.
+        Seconds of a launch; default: 5e-6 for the report's rule, and that of the peaks for the library's rule.
     overlap : float
-        How well units work at the same time: 1 means one after the other, infinity means as long as the slowest.
+        How well units overlap: 1 means one after the other, infinity means as long as the slowest.
     cold : bool
-        Whether inputs come from memory. Otherwise what fits into the cache comes from there.
+        Whether inputs come from memory. Otherwise inputs that fit into the cache come from there.
     **shapes
         As for :func:`cukde.perf.cost`.
 
@@ -131,13 +130,13 @@ def predict(
 
     Notes
     -----
-    Work that depends on the data is counted as the most: of densities and sums of values, all pairs. ``share=0.1``
-    among the sizes counts passes that leave out nine pairs of ten; of ``sd_kde`` ``share=(0.1, 0.2)`` the score's and
-    the density's. ``cells=8_000`` is the number of cells for which the fast Gauss transform of the plane has expansions
-    of queries. :func:`explain` finds both of a call.
+    If the work depends on the data, the most is counted: all pairs of densities and sums of values. ``share=0.1`` among
+    the sizes means that passes take one pair of ten; for ``sd_kde``, ``share=(0.1, 0.2)`` is for the score and the
+    density. ``cells=8_000`` is the number of cells of queries for which the fast Gauss transform in two dimensions has
+    expansions. :func:`explain` finds both for a call.
 
-    On an H200 the error of the better rule is a factor of 1.11 in the geometric mean over 162 calls of all operations,
-    and that of the report's rule is 6.5 (``docs/performance.md``, ``benchmarks/results/perf_h200.json``).
+    On an H200 the error of the library's rule is a factor of 1.11, as the geometric mean over 162 calls of all
+    operations; that of the report's rule is 6.5 (``docs/performance.md``, ``benchmarks/results/perf_h200.json``).
 
     Examples
     --------
@@ -269,9 +268,9 @@ def cost(op: str, gpu: str | Peaks | None = "H200", **shapes: Any) -> Cost:
     op : str
         See :func:`operations`.
     gpu : str or Peaks
-        As for :func:`cukde.perf.peaks`. The processor decides which engine takes a call, and so its work.
+        As for :func:`cukde.perf.peaks`. The engine that computes a call, and so its work, depends on the processor.
     **shapes
-        Sizes, by the names of the operation's documentation: ``n``, ``m``, ``d`` of the density functions.
+        Sizes, with the names of the operation's documentation: ``n``, ``m``, ``d`` for the density functions.
 
     Returns
     -------
@@ -280,13 +279,13 @@ def cost(op: str, gpu: str | Peaks | None = "H200", **shapes: Any) -> Cost:
     Raises
     ------
     ValueError
-        For an operation or a processor that is not known: the message says which are. For sizes that the operation
+        For an operation or a processor that is not known (the message says which are), for sizes that the operation
         does not take, and for missing ones.
 
     Notes
     -----
-    Work is counted in the loops of the program that runs: exactly in inner loops, roughly before and after them. For
-    three kernels hardware counters show 0.9 to 1.6 times as much, and once 2.9 (``docs/performance.md`` says why).
+    The work of the program that runs is counted exactly in inner loops, and roughly before and after them. For three
+    kernels hardware counters show 0.9 to 1.6 times as much, and once 2.9 times (``docs/performance.md`` says why).
 
     Examples
     --------

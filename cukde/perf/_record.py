@@ -54,14 +54,14 @@ def write_record(
 
     Notes
     -----
-    Numbers are written exactly, with all digits. The commit is that of the checkout that cukde lies in, in full. A copy
-    without git has it from ``CUKDE_COMMIT`` of the environment; elsewhere the version of cukde stands for it.
+    Numbers are written exactly, with all digits. The commit is that of the checkout of cukde, in full. A copy without
+    git takes it from the environment variable ``CUKDE_COMMIT``; otherwise the version of cukde stands for it.
 
-    A record is of the code of its commit. A checkout is changed if a tracked file of ``cukde``, ``kernels_cu``,
+    A record belongs to the code of its commit. A checkout is changed if a tracked file of ``cukde``, ``kernels_cu``,
     ``benchmarks`` or ``tests``, or ``pyproject.toml``, differs from the commit; ``benchmarks/results``, other folders
-    and files that git does not track do not count. Nothing is written then, unless the environment has
-    ``CUKDE_DIRTY=1``: the record then has ``"changed": true``. A name in ``CUKDE_COMMIT`` that ends in ``-dirty``, as
-    ``git describe --always --dirty`` writes it, is that of a changed checkout.
+    and untracked files do not count. Nothing is written for a changed checkout, unless ``CUKDE_DIRTY=1`` is set in the
+    environment; the record then has ``"changed": true``. A name in ``CUKDE_COMMIT`` that ends in ``-dirty``, as
+    ``git describe --always --dirty`` writes it, means a changed checkout.
 
     Examples
     --------
@@ -108,8 +108,8 @@ def read_record(path: str | Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        "date", "commit", "machine", "versions", "command" and "rows"; "calibration" where there is one, and "changed"
-        where the code was not that of the commit.
+        "date", "commit", "machine", "versions", "command" and "rows"; also "calibration" if there is one, and "changed"
+        if the code was not that of the commit.
 
     Raises
     ------

@@ -27,7 +27,7 @@ _LISTED = 35  # characters for the sizes of a row in the table
 @public_in("cukde.perf")
 @dataclass(frozen=True, repr=False)
 class Roofline:
-    """Calls and their roofs: see :func:`roofline`. Its string is the table.
+    """Calls with the roofs that limit them: see :func:`roofline`. Its string is the table.
 
     The table and the picture number the points by family and operation. Their numbers are exactly those of the points.
 
@@ -82,19 +82,19 @@ def roofline(
     on: Peaks | str | None = None,
     path: Path | str | None = None,
 ) -> Roofline:
-    r"""Put calls under their roofs: numbers, and a picture.
+    r"""Compare calls with their rooflines, in a table and a picture.
 
-    What binds chooses the roof. A call counts the operations of the unit that binds, such as exponentials,
-    multiply-adds or products of tensor cores. Where memory binds it counts those of the unit that computes the longest.
-    With the intensity I, those operations for each byte,
+    The unit that binds determines the roof. A call counts the operations of that unit, such as exponentials,
+    multiply-adds or products of tensor cores. If memory binds, it counts those of the unit that computes the longest.
+    The intensity I is the number of these operations for each byte:
 
     .. math:: roof = \min(peak, I \cdot bandwidth)
 
     Parameters
     ----------
     points : iterable
-        Each is an :class:`Explanation`, ``(op, sizes, seconds)``, a row of a record, or a :class:`RooflinePoint`. A row
-        has ``median_ms`` and, in ``shape``, the sizes of the operation; ``dtype`` and ``precision`` stand beside it.
+        Each is an :class:`Explanation`, a tuple ``(op, sizes, seconds)``, a row of a record, or a
+        :class:`RooflinePoint`. A row has ``median_ms``, ``dtype``, ``precision`` and, in ``shape``, the sizes.
     on : str or Peaks, optional
         As for :func:`cukde.perf.peaks`. Default: the processor of the explanations, or else the device at hand.
     path : path-like, optional
@@ -108,7 +108,7 @@ def roofline(
     Raises
     ------
     ImportError
-        Where a picture is asked for without Matplotlib.
+        If ``path`` is given without Matplotlib.
     ValueError
         For explanations of another processor, for no points, for times that are not positive, and as
         :func:`cukde.perf.cost` does.
@@ -117,10 +117,10 @@ def roofline(
 
     Notes
     -----
-    A point is as exact as its time. The roofs have the errors of the peaks, and what binds has those of
-    :func:`cukde.perf.predict`. Bytes are the least that memory serves, each input and output once; where the cache
-    binds or holds everything they are those that are asked of the cache. Other work, uneven blocks and re-reads that
-    miss the cache keep a point below its roof: its bound counts them.
+    A point is as accurate as its time. The roofs have the errors of the peaks, and the unit that binds has those of
+    :func:`cukde.perf.predict`. Bytes are the least traffic of memory, each input and output once. If the cache binds or
+    holds everything, they are the bytes requested from the cache. Other work, uneven blocks and repeated reads that
+    miss the cache keep a point below its roof; its bound counts them.
 
     Williams, Waterman and Patterson (2009), "Roofline: an insightful visual performance model for multicore
     architectures", Communications of the ACM 52(4).

@@ -22,7 +22,7 @@ _FAMILIES = {
 @public_in("cukde.perf")
 @dataclass(frozen=True)
 class RooflinePoint:
-    """One call under its roof.
+    """One call, and the roof that limits it.
 
     Attributes
     ----------
@@ -31,16 +31,16 @@ class RooflinePoint:
     seconds : float
         As measured.
     binds : str
-        What takes the longest by the model: a unit, "latency" or "launch".
+        What limits the time by the model: a unit, "latency" or "launch".
     unit : str
-        The unit whose operations the point counts: what binds, if that computes; else the unit that computes the
-        longest; that of ``slope`` where nothing computes.
+        The unit whose operations the point counts: the one that binds, if it computes; else the unit that computes the
+        longest; that of ``slope`` if none computes.
     work : float
         Those operations.
     slope : {"memory", "cache"}
-        Where the bytes come from: a measured cache that binds or holds everything, or else memory.
+        The source of the bytes: a measured cache that binds or holds everything, or else memory.
     bytes : float
-        The least bytes of memory, or the bytes that are asked of the cache.
+        Bytes of the least traffic of memory, or requested from the cache.
     peak : float
         Highest operations a second of the unit.
     bandwidth : float
@@ -50,7 +50,7 @@ class RooflinePoint:
 
     Notes
     -----
-    Its rate is as exact as ``seconds``; ``bound_seconds`` has the error of the peaks and of the counts.
+    The rate is as accurate as ``seconds``; ``bound_seconds`` has the errors of the peaks and of the counts.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class RooflinePoint:
 
     @property
     def percent_of_bound(self) -> float:
-        """100 where the call takes as long as what binds."""
+        """Time of what binds, in percent of the measured time: 100 is the limit."""
         return 100 * self.bound_seconds / self.seconds
 
     @property

@@ -45,14 +45,14 @@ class Scaling:
     moved : float
         Bytes that travel between workers, all together.
     compute, imbalance, transfer, merge, scheduling : float
-        Seconds, which add up: passes over pairs of blocks, shared evenly; the excess of the last worker; transfers that
-        passes do not hide; merges; handling of tasks.
+        Seconds, whose sum is the time: passes over pairs of blocks, shared evenly; the extra work of the last worker;
+        transfers that passes do not hide; merges; handling of tasks.
     single : float
         Seconds of the same call on plain arrays on one processor, by :func:`predict`.
 
     Notes
     -----
-    :func:`scaling` says how far the time is off; ``speedup`` has the errors of two times.
+    :func:`scaling` states the error of the time; ``speedup`` has the errors of two times.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class Scaling:
 
     @property
     def speedup(self) -> float:
-        """How many times faster than the call on plain arrays on one processor."""
+        """Speed-up over the call on plain arrays on one processor."""
         return self.single / self.seconds if self.seconds else math.inf
 
     @property
@@ -109,7 +109,7 @@ def scaling(
     overhead: float = OVERHEAD,
     **shapes: Any,
 ) -> Scaling:
-    r"""Predict how long several workers take for a call on Dask arrays, and what takes the time.
+    r"""Predict how long several workers take for a call on Dask arrays, and which part takes how long.
 
     Parameters
     ----------
@@ -118,11 +118,11 @@ def scaling(
     gpu : str or Peaks, optional
         Processor of each worker, as for :func:`cukde.perf.peaks`.
     workers : int
-        GPUs, or processes of a cluster, each with a processor of its own.
+        Number of GPUs, or of processes of a cluster, each with a processor of its own.
     blocks, query_blocks : int, optional
         Blocks of data and of queries; default: those of plain arrays (docs/dask.md).
     bandwidth : float
-        Bytes a second that a worker receives from others; infinite where workers share memory.
+        Bytes a second that a worker receives from others; infinite if workers share memory.
     latency : float
         Seconds until a message's first byte.
     overhead : float
@@ -142,7 +142,7 @@ def scaling(
         For an operation that is not modelled on Dask arrays; for counts below 1, more than 2^16 workers or blocks, more
         blocks than rows, and invalid rates and times; and as :func:`predict` does.
     TypeError
-        For what is no number.
+        For counts, rates and times that are no numbers.
 
     See Also
     --------
@@ -153,23 +153,25 @@ def scaling(
     The time of a stage (sd_kde has two) is a sum of five times:
 
     - its passes, :math:`T_p`: the time of the worker with most to do, where the longest passes go first;
-    - transfers beside the passes, :math:`\max(0, b / B + k L - T_p)`, for the b bytes in k pieces that a worker
+    - transfers during the passes, :math:`\max(0, b / B + k L - T_p)`, for the b bytes in k pieces that a worker
       receives at the bandwidth B and the latency L;
     - the last transfer, :math:`b_1 / B + L`, for what the last pass leaves to a merge elsewhere;
     - merges: five times the bytes of sums over the bandwidth of memory;
     - the overhead of a worker's tasks.
 
-    With W workers, :math:`(W - 1) / W` of what a worker takes lies elsewhere: blocks, which it receives once, and sums.
+    With W workers, :math:`(W - 1) / W` of the blocks and sums that a worker needs are elsewhere; it receives a block
+    only once.
 
-    Passes are those of :func:`predict` at the sizes of blocks. Self-interaction (Y = X: debias, the first stage of
-    sd_kde, scores at the data) takes each unordered pair of blocks once, unless there are weights, ``deterministic`` or
-    one column. Such a pair takes the time of a pass over both blocks, less that of passes over each of them. Its sums
-    are in single precision where the pass is.
+    Passes take the time of :func:`predict` at the sizes of blocks. If Y = X (debias, the first stage of sd_kde, scores
+    at the data), each unordered pair of blocks is computed once, unless there are weights, ``deterministic`` or one
+    column. Such a pair takes the time of a pass over both blocks, less that of passes over each of them. Its sums are
+    in single precision if the pass is.
 
     The model assumes equal blocks in memory when the call begins, equal workers, and links that are used one way and
-    not shared. It assumes that a stage begins when the stage before is done, though Dask begins as soon as it can. It
-    knows no memory that spills. It assumes that sums lie anywhere, but Dask merges where most of them are; and that
-    pieces come one after the other, but Dask asks for several at a time. So transfers take rather less.
+    not shared. It does not model memory that spills to disk. It assumes that a stage begins when the stage before is
+    done, but Dask begins as soon as it can. It assumes that sums lie anywhere, but Dask merges where most of them are.
+    It assumes that pieces come one after the other, but Dask requests several at a time. So transfers in fact take
+    less.
 
     The three constants are for processes on one machine (``Client`` with TCP). ``benchmarks/perf/bench_scaling.py``
     measures them for the cluster at hand, and compares the model with times.

@@ -63,7 +63,7 @@ class Sensitivity:
 
     Notes
     -----
-    It shows how the verdict depends on errors of the model; it is no error interval of a time.
+    It shows how the verdict depends on errors of the model; it is not an error interval of a time.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class Sensitivity:
 
 
 def sensitivity(op: str, gpu: str | Peaks | None = None, *, cold: bool = True, **shapes: Any) -> Sensitivity:
-    """Perturb the assumptions of the model of an operation and say whether the same unit still binds.
+    """Perturb the assumptions of the model of an operation, and report whether the same unit still binds.
 
     One assumption changes at a time:
 
@@ -160,8 +160,8 @@ def sensitivity(op: str, gpu: str | Peaks | None = None, *, cold: bool = True, *
 
     Notes
     -----
-    The result shows on which errors of the model the verdict depends, and not how large they are. The ranges are those
-    of the sensitivity analysis of the depthwise-convolution study: L2 hit rates, reduction overhead and instruction
+    The result shows on which errors of the model the verdict depends, not how large they are. The ranges are those of
+    the sensitivity analysis of the depthwise-convolution study: L2 hit rates, reduction overhead and instruction
     throughput.
 
     Examples

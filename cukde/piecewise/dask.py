@@ -31,10 +31,9 @@ def pwpa(
     extrapolate: bool | Literal["periodic", "clamp", "raise"] = "clamp",
     out: ArrayLike | None = None,
 ) -> da.Array:
-    """See :func:`cukde.pwpa`.
+    """Compute :func:`cukde.pwpa` of Dask arrays, lazily.
 
-    ``out`` must be None. Every value has the bits of the same call on plain arrays; a block of points costs one
-    evaluation.
+    ``out`` must be None. Every value has the same bits as with plain arrays; a block of points costs one evaluation.
 
     Examples
     --------

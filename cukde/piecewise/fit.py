@@ -21,12 +21,12 @@ MOST_PIECES = 2**16
 
 @public_in("cukde")
 class FittedPolynomial(PiecewisePolynomial):
-    """A :class:`PiecewisePolynomial` made by :func:`fit_piecewise`, with its errors.
+    """A :class:`PiecewisePolynomial` that was fitted by :func:`fit_piecewise`, with its errors.
 
     Attributes
     ----------
     max_error : float
-        Largest absolute error on the domain, evaluated in float64 or in the dtype of the fit.
+        Largest absolute error on the domain, the larger of those in float64 and in the dtype of the fit.
     max_errors : dict
         The error in each of these dtypes, such as ``{"float64": 2.5e-7, "float32": 6.1e-7}``.
     """
@@ -54,40 +54,39 @@ def fit_piecewise(
     ----------
     func : callable
         Takes a NumPy array of float64 of shape (n,) and returns n finite real numbers, as a list or an array of any
-        library. A function of a single number, such as those of :mod:`math` or with an ``if``, is called for one number
-        after the other, where an array makes it raise or return another shape.
+        library. If it raises for an array or returns another shape, as functions of :mod:`math` or with an ``if`` do,
+        it is called for one number after the other.
     domain : (float, float)
         The interval to fit on. Its ends are rounded outward to ``dtype``, and ``func`` is evaluated there.
     pieces : int, optional
-        Number of pieces. Exactly one of ``pieces`` and ``tol`` is given; with an array of knots neither is needed.
+        Number of pieces. Give either ``pieces`` or ``tol``; with an array of knots neither is needed.
     degree : int
         Degree of each piece, at least 1.
     tol : float, optional
-        Use as few pieces as make ``max_error`` at most ``tol``: the number is doubled until that holds, then bisected.
-        It is the smallest such number if more pieces never increase the error.
+        Use the smallest number of pieces for which ``max_error`` is at most ``tol``. It is found by doubling and then
+        bisection, which presumes that more pieces never increase the error.
     approximation : {"minimax", "chebyshev", "interpolate", "least_squares"}
         "minimax" minimises the largest error (Remez's exchange). "chebyshev" interpolates at the zeros of the Chebyshev
         polynomial, and "interpolate" at the Chebyshev-Lobatto points, which include the knots. "least_squares"
         minimises the integral of the squared error, by Gauss-Legendre quadrature with 4 (degree + 1) + 16 nodes.
     knots : {"uniform", "adaptive"} or array_like, shape (pieces + 1,)
         "uniform" makes pieces of equal width, which a GPU evaluates fastest; "adaptive" gives each piece about the same
-        error; an array increases from one end of the domain to the other. Knots are rounded to ``dtype`` (float32 for
-        float16) before the fit, so that evaluation does not round them.
+        error; an array must increase from one end of the domain to the other. Knots are rounded to ``dtype`` (float32
+        for float16) before the fit, so evaluation does not round them.
     dtype : {float32, float16, float64}
         The dtype in which the polynomial will be evaluated. Its coefficients are float64.
     continuous : bool
-        Whether the pieces equal the function at the knots, so that they join there up to rounding. The
-        approximation is then one of such polynomials; "chebyshev" stretches its points until the outermost are the
-        knots.
+        Whether the pieces equal the function at the knots, so that they join there up to rounding. The approximation is
+        then chosen among such polynomials; "chebyshev" stretches its points until the outermost are the knots.
     extrapolate : {"raise", True, False, "periodic", "clamp"}
-        Values beyond the domain, where the fit promises nothing, as in :class:`PiecewisePolynomial`; calls can say
-        otherwise. The default is an error there, for which a call on a GPU waits; with any other it does not.
+        Values beyond the domain, where the fit promises nothing, as in :class:`PiecewisePolynomial`; calls may override
+        it. The default raises an error there; only with it does a call on a GPU wait for the result.
 
     Returns
     -------
     FittedPolynomial
-        A :class:`PiecewisePolynomial` with the largest absolute error on the domain: ``max_errors`` in float64 and in
-        ``dtype``, ``max_error`` the larger one.
+        A :class:`PiecewisePolynomial` that also has the largest absolute error on the domain: ``max_errors`` in float64
+        and in ``dtype``, and ``max_error``, the larger of the two.
 
     Raises
     ------
@@ -101,13 +100,13 @@ def fit_piecewise(
 
     Notes
     -----
-    The error in float64 is measured at 64 (degree + 1) points in each piece and refined by parabolas; it holds
-    everywhere for functions that are smooth within the pieces. The error in ``dtype`` adds 9/8 of the largest rounding
+    The error in float64 is measured at 64 (degree + 1) points in each piece and refined by parabolas. It holds
+    everywhere if the function is smooth within the pieces. The error in ``dtype`` adds 9/8 of the largest rounding
     error of evaluations on the CPU, at random points of all pieces. Rounding errors are at least half a unit in the
-    last place of the largest value, 2.4e-7 for values from 4 to 8 in float32.
+    last place of the largest value: 2.4e-7 for values from 4 to 8 in float32.
 
-    Minimax pieces agree with the best approximations to 1e-6 of the error, down to the rounding of float64. Cost: 256
-    pieces of degree 3 take some 0.05 s and evaluate ``func`` 120,000 times.
+    The error of minimax pieces equals that of the best approximations to a relative 1e-6, down to the rounding of
+    float64. Cost: 256 pieces of degree 3 take about 0.05 s and evaluate ``func`` 120,000 times.
 
     References
     ----------

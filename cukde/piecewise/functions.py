@@ -67,10 +67,11 @@ def _beyond(function: _Piecewise) -> bool | Literal["clamp"]:
 
 @functools.cache
 def polynomial(name: str) -> PiecewisePolynomial:
-    """Return the polynomial behind a function by its name, with one more piece at either side.
+    """Return the polynomial that computes a function, with one more piece at either side.
 
-    Pieces have equal widths. The polynomial of ``exp`` holds for the reduced argument, and that of ``log`` for the
-    mantissa. It is fitted once, in some milliseconds, and its values have the errors of the function.
+    ``name`` is the name of the function; an unknown one is a ValueError. Pieces have equal widths. The polynomial of
+    ``exp`` is for the reduced argument, and that of ``log`` for the mantissa. It is fitted once, in a few milliseconds,
+    and its values have the errors of the function.
 
     Examples
     --------

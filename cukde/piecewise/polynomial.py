@@ -22,7 +22,7 @@ from cukde.piecewise.pieces import Pieces
 @declare(cost.polynomial, cost.of_polynomial)
 @public_in("cukde")
 class PiecewisePolynomial:
-    r"""A piecewise polynomial: SciPy's ``PPoly`` for three dtypes and on the GPU.
+    r"""A piecewise polynomial like SciPy's ``PPoly``, for float16, float32 and float64, on the CPU and the GPU.
 
     Between ``x[i]`` and ``x[i + 1]``, with k coefficients a piece,
 
@@ -36,19 +36,19 @@ class PiecewisePolynomial:
     x : array_like (m + 1,)
         Knots, strictly increasing or strictly decreasing.
     extrapolate : {True, False, "periodic", "clamp", "raise"}
-        Values beyond the knots: with True the polynomials of the edge pieces go on, False gives NaN, "periodic" repeats
-        the range of the knots, "clamp" gives the value at the nearer end, and "raise" is a ValueError that names the
-        first such x. To tell, it reads the values once more, and on a GPU it waits for them; while a CUDA graph is
-        captured it gives NaN.
+        Values beyond the knots: with True the polynomials of the first and the last piece go on, False gives NaN,
+        "periodic" repeats the range of the knots, "clamp" gives the value at the nearer end, and "raise" is a
+        ValueError that names the first such x. The check of "raise" reads the values once more, and on a GPU it waits
+        for them; while a CUDA graph is captured, NaN is given instead of an error.
 
     Attributes
     ----------
     c, x : ndarray
-        Coefficients and knots as given, in copies that must not be changed.
+        Copies of the coefficients and knots; do not change them.
     extrapolate : {True, False, "periodic", "clamp", "raise"}
         As given.
     axis : int
-        0: in results the axes of the points come before the further axes of c.
+        Always 0: in results the axes of the points come before the further axes of c.
     max_error : float or None
         Largest error of a fit to a function.
 
@@ -115,13 +115,13 @@ class PiecewisePolynomial:
             Order of the derivative, at least 0.
         extrapolate : {True, False, "periodic", "clamp", "raise"}, optional
             Overrides the attribute. "clamp" replaces x beyond the knots by the nearer end, or by the nearest number of
-            its dtype within; a derivative there is that at the end.
+            its dtype within the range; derivatives are then those at the end.
 
         Returns
         -------
         ndarray
-            Of the shape of x and the further axes of c, and of the dtype of x (integers become float64), which so
-            chooses between speed and accuracy; SciPy always computes in float64.
+            Of the shape of x and the further axes of c, and of the dtype of x (integers become float64). So the dtype
+            of x chooses between speed and accuracy; SciPy always computes in float64.
 
         Raises
         ------
@@ -138,12 +138,12 @@ class PiecewisePolynomial:
         most 1e-13 of :math:`\sum_j |c_{j,i}| |u|^{k-1-j}` in float64 and 1e-6 of it in float32, for up to 13
         coefficients.
 
-        With ``extrapolate=True`` the value at an infinite point is the limit of the edge piece's polynomial: a constant
-        piece gives its constant, any other infinity with the sign of its limit. SciPy has NaN there if the first
-        coefficient is 0 or terms have opposite signs.
+        With ``extrapolate=True`` the value at an infinite point is the limit of the polynomial of the first or last
+        piece: the constant of a constant piece, otherwise infinity with the sign of the limit. SciPy gives NaN there if
+        the first coefficient is 0 or terms have opposite signs.
 
         Cost: each value reads and writes memory once and takes k - 1 multiplications and additions. A few comparisons
-        find its piece, or O(log m) where many of the m pieces crowd into a small part of the range.
+        find its piece, or O(log m) if many of the m pieces lie in a small part of the range.
         """
         if type(nu) is int and nu == 0 and self._c.ndim == 2 and dispatch.is_gpu_array(x) and not self._falls:
             values = self._evaluator.again(x, self.extrapolate if extrapolate is None else extrapolate)
@@ -213,9 +213,9 @@ class PiecewisePolynomial:
         return type(self.c).__module__, self._c, self._x, self.extrapolate
 
     def derivative(self, nu: int = 1) -> PiecewisePolynomial:
-        """Return the derivative of order ``nu``, or for a negative ``nu`` the antiderivative.
+        """Return the derivative of order ``nu``, or the antiderivative if ``nu`` is negative.
 
-        ``extrapolate`` stays the same: with "clamp" the derivatives at the ends go on beyond them.
+        ``extrapolate`` stays the same; with "clamp" the derivative at each end is also its value beyond that end.
         """
         nu = check.order(nu)
         if nu < 0:
@@ -223,11 +223,11 @@ class PiecewisePolynomial:
         return self._like(calculus.derivative(self._c, nu), self._x, self.extrapolate)
 
     def antiderivative(self, nu: int = 1) -> PiecewisePolynomial:
-        """Return the antiderivative of order ``nu``, or for a negative ``nu`` the derivative.
+        """Return the antiderivative of order ``nu``, or the derivative if ``nu`` is negative.
 
-        It is continuous, as are its first nu - 1 derivatives, and all are 0 at the first knot. The antiderivative of a
-        periodic function is not periodic: its ``extrapolate`` is False, as in SciPy. With "clamp" a constant piece is
-        added on either side before integration, and ``extrapolate`` is True.
+        It and its first nu - 1 derivatives are continuous, and 0 at the first knot. The antiderivative of a periodic
+        function is not periodic: its ``extrapolate`` is False, as in SciPy. With "clamp" a constant piece is added on
+        either side before integration, and ``extrapolate`` is True.
         """
         nu = check.order(nu)
         if nu <= 0:
@@ -240,10 +240,10 @@ class PiecewisePolynomial:
         return self._like(calculus.antiderivative(self._c, self._x, nu), self._x, beyond)
 
     def integrate(self, a: float, b: float, extrapolate: Extrapolate | None = None) -> Array:
-        """Integrate from ``a`` to ``b``, float64, of the shape of the further axes of c.
+        """Return the integral from ``a`` to ``b``, in float64, with the shape of the further axes of c.
 
-        ``extrapolate``, by default the attribute, tells the values beyond the knots; with False integrals that reach
-        beyond them are NaN, and with "raise" they are a ValueError.
+        ``extrapolate``, by default the attribute, determines the values beyond the knots. Integrals that reach beyond
+        them are NaN with False, and a ValueError with "raise".
         """
         beyond = self._beyond(extrapolate)
         a, b = check.bound("a", a), check.bound("b", b)
@@ -312,7 +312,7 @@ class PiecewisePolynomial:
     def to_scipy(self) -> Any:
         """Convert to SciPy's ``PPoly``, on the host and in float64.
 
-        SciPy has no "clamp": a constant piece is added on either side and extrapolated; "raise" becomes False.
+        SciPy has no "clamp", so a constant piece is added on either side and extrapolated; "raise" becomes False.
         """
         from scipy.interpolate import PPoly
 

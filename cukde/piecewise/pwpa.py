@@ -47,7 +47,7 @@ def pwpa(
     Parameters
     ----------
     x : array_like
-        Points, of any shape. NaN gives NaN. A GPU array is evaluated on the GPU, a Dask array lazily, block by block.
+        Points, of any shape. NaN gives NaN. A GPU array is evaluated on the GPU; a Dask array lazily, block by block.
     coefficients : array_like (P, D + 1) or (D + 1, P)
         One row for each piece ("aos", array of structures) or one column ("soa", structure of arrays).
     knots : array_like (P + 1,)
@@ -55,18 +55,18 @@ def pwpa(
     layout : {"aos", "soa"}
         Shape of the coefficients.
     origin : {"global", "local"}
-        Whether powers are of x, or of x - knots[i], which are accurate far from 0 too.
+        Whether powers are of x ("global") or of x - knots[i] ("local"), which is accurate also far from 0.
     extrapolate : {"clamp", True, False, "periodic", "raise"}
-        Values beyond the knots: "clamp" gives the value at the nearer end; with True the polynomials of the edge pieces
-        go on, with their limits at infinite x; False gives NaN; "periodic" repeats the range of the knots; "raise" is
-        a ValueError, for which a GPU waits, as in :class:`PiecewisePolynomial`.
+        Values beyond the knots: "clamp" gives the value at the nearer end; with True the polynomials of the first and
+        the last piece go on, with their limits at infinite x; False gives NaN; "periodic" repeats the range of the
+        knots; "raise" is a ValueError, for which a GPU call waits, as in :class:`PiecewisePolynomial`.
     out : ndarray, optional
-        Output array of the shape and dtype of x, which overlaps no other array. Not for Dask arrays.
+        Array for the result, of the shape and dtype of x; it must not overlap another argument. Not for Dask arrays.
 
     Returns
     -------
     ndarray
-        Of the shape and dtype of x (integers become float64), and for a Dask array of its blocks; or ``out``.
+        Of the shape and dtype of x (integers become float64), for a Dask array with the same blocks; or ``out``.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def pwpa(
         of another shape or that overlaps, and knots or coefficients out of the range of the dtype of x.
     TypeError
         For arrays that do not hold real numbers of at most 64 bits, an ``out`` that is not an array of the kind of x,
-        and coefficients or knots on the GPU beside x on the CPU.
+        and coefficients or knots on the GPU with x on the CPU.
 
     See Also
     --------
@@ -83,11 +83,12 @@ def pwpa(
 
     Notes
     -----
-    The arguments are those of torchPACE's ``pwpa``, which evaluates the first piece at NaN and at all x outside the
-    knots. The arithmetic is in the dtype of x; float16 is computed in float32 and rounded once.
+    The arguments are those of torchPACE's ``pwpa``, which, unlike this function, evaluates the first piece at NaN and
+    at all x outside the knots. The arithmetic is in the dtype of x; float16 is computed in float32 and rounded once.
+    Accuracy is that of :class:`PiecewisePolynomial`. The cost is one pass over x.
 
-    Every call copies coefficients and knots to the host. The prepared tables of the last eight of at most 1 MiB in
-    float64 are cached and found by their contents, so that arrays may be changed in place.
+    Every call copies coefficients and knots to the host. The prepared tables of the last eight polynomials of at most 1
+    MiB in float64 are cached. They are found by their contents, so arrays may be changed in place.
 
     References
     ----------
@@ -147,6 +148,8 @@ def aos_to_soa(coefficients: ArrayLike) -> Array:
 
     The copy is exact; it costs one pass over the coefficients.
 
+    Raises TypeError for anything but real numbers, and ValueError for other than two dimensions.
+
     Examples
     --------
     >>> import cukde
@@ -164,6 +167,8 @@ def soa_to_aos(coefficients: ArrayLike) -> Array:
     """Copy coefficients (D + 1, P), one column for each piece, to (P, D + 1), one row for each piece.
 
     The copy is exact; it costs one pass over the coefficients.
+
+    Raises TypeError for anything but real numbers, and ValueError for other than two dimensions.
 
     Examples
     --------

@@ -49,27 +49,27 @@ def density(
     bounds: Domain | None = None,
     periods: Domain | None = None,
 ) -> Axes:
-    r"""Draw the density of one column: a curve, its bootstrap band, and a rug of the rows.
+    r"""Draw the density of one column: a curve, its bootstrap band, and marks of the rows (a rug).
 
     Parameters
     ----------
     X : array_like, shape (n,) or (n, 1)
-        Data of at least two rows; a data frame's column names the axis. If ``X`` is a GPU array, the call computes on
-        the GPU. Rows with NaN in ``X``, ``weights`` or ``hue`` are left out, and the legend tells their number. Of a
-        Dask array or data frame a picture shows all rows of up to 100,000, else so many drawn at random.
+        Data of at least two rows; the name of a data frame's column labels the axis. If ``X`` is a GPU array, the call
+        computes on the GPU. Rows with NaN in ``X``, ``weights`` or ``hue`` are left out, and the legend has their
+        number. If a Dask array or data frame has more than 100,000 rows, a random sample of so many is shown.
     h : float, array_like or str, optional
-        Bandwidth or name of a rule, as in :func:`cukde.kde`. Default the method's rule:
+        Bandwidth or name of a rule, as in :func:`cukde.kde`. Default: the method's rule,
         :func:`cukde.bandwidth.silverman`, ``sd``, ``laplace`` or ``positive``.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; default a new figure. Several densities on the same axes differ in colours and dashes.
+        Where to draw; default: a new figure. Several densities on the same axes have different colours and dashes.
     method : {"kde", "sd", "laplace", "positive"}
         :func:`cukde.kde`, :func:`cukde.sd_kde`, :func:`cukde.laplace_kde`, whose negative values are drawn too, or
         :func:`cukde.positive_kde`.
     rug : bool
-        Whether to mark the rows below the curve: all of up to 1,000 (of each group), otherwise 1,000 at random, as the
-        legend says.
+        Whether to mark rows below the curve: all, or 1,000 at random if there are more (in each group), as the legend
+        says.
     band : float or None
-        Share of the resampled densities within the band at each point; None draws no band.
+        Share of the resampled densities that lie within the band at each point; None draws no band.
     resamples : int
         Number of resamples for the band, 2 to 100,000.
     points : int
@@ -79,23 +79,24 @@ def density(
     label : str, optional
         Label of the curve in the legend. Default: the method and its bandwidth.
     hue : array_like, shape (n,), or str, optional
-        Labels of the rows, up to 7 different ones, or the name of the column of ``X`` that holds them: each group has
-        a curve of its own, with its own rule's bandwidth. Groups are in order of their labels, or of their categories.
+        Labels of the rows, up to 7 different ones, or the name of the column of ``X`` that holds them. Each group has
+        its own curve, with the bandwidth that the rule gives for it. Groups are in the order of their labels or
+        categories.
     common_norm : bool
-        Whether the area under a group's curve is its share of the rows, by weight, so that all curves together have an
-        area of 1. Without it each curve has an area of 1.
+        Whether the area under a group's curve is its share of the rows, by weight, so that the areas add up to 1.
+        Otherwise each curve has the area 1.
     bw_adjust : float
-        Factor of the bandwidth, the rule's or ``h``.
+        Factor by which the bandwidth is multiplied, that of the rule or ``h``.
     log_scale : bool
         Whether to estimate the density of log10 of ``X`` and draw it on a logarithmic axis. ``h`` is then in decades.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-        Of the band and the rug: the same integer draws the same picture. None draws from NumPy's global state.
+        Random state of the band and the rug: the same integer gives the same picture. None uses NumPy's global state.
     seed
         Another name of ``random_state``.
     weights : array_like, shape (n,), optional
         As in :func:`cukde.kde`. Rows of weight 0 are left out.
     bounds, periods : sequence of length d or mapping, optional
-        As in :func:`cukde.kde`: the density on that domain, drawn no further than its bounds, and of a periodic column
+        As in :func:`cukde.kde`: the density on that domain. It is drawn within the bounds, and for a periodic column
         from 0 to the period.
 
     Returns
@@ -109,24 +110,24 @@ def density(
         Without Matplotlib.
     TypeError, ValueError
         For more columns than one, fewer than two rows (of a group), arguments that :func:`cukde.kde` and the rule
-        refuse, data that ``log_scale`` does not allow, ``log_scale`` of a column with bounds or a period, an ``ax``
-        that is not plain Axes, options out of their range, ``random_state`` beside ``seed``, and ``hue`` beside Dask
+        refuse, data that ``log_scale`` does not allow, ``log_scale`` with bounds or a period, an ``ax`` that is not
+        plain Axes, options out of their range, ``random_state`` together with ``seed``, and ``hue`` with Dask
         collections.
 
     Notes
     -----
     The band is pointwise: at each point it holds the middle 95% of the densities of ``resamples`` samples of n rows,
     drawn from the rows with replacement, with the same bandwidth. It shows how much the estimate varies from sample to
-    sample, but not its bias, which smooths peaks and fills valleys in all samples alike. With weights, n is the
-    effective number of rows, :math:`1 / \sum w^2`, drawn in proportion to the weights.
+    sample, but not its bias, which lowers peaks and fills valleys in all samples alike. With weights, n is the
+    effective number of rows, :math:`1 / \sum w^2`, and rows are drawn in proportion to the weights.
 
-    Weights are resampled instead of rows. The rows are collected in cells of a sixteenth of a bandwidth, each at the
-    mean of its rows, which reproduces the density of the rows to 5e-4 of its largest value
-    (``tests/plot/test_plot.py``). Multinomial counts of the cells are columns of one :func:`cukde.kernel_sum`; others
-    than "kde" take one call for each resample.
+    To save time, weights are resampled instead of rows. The rows are collected in cells of a sixteenth of a bandwidth,
+    each at the mean of its rows, which reproduces the density of the rows to 5e-4 of its largest value
+    (``tests/plot/test_plot.py``). Multinomial counts of the cells are columns of one :func:`cukde.kernel_sum`; methods
+    other than "kde" take one call for each resample.
 
-    Cost: that of the curve, O(n + points) in one dimension; a sort for the cells, of which data without far outliers
-    have some hundreds to thousands; and ``resamples`` densities of so many points.
+    Cost: that of the curve, O(n + points); a sort for the cells, which are some hundreds to thousands for data without
+    far outliers; and ``resamples`` densities of so many points.
 
     References
     ----------
@@ -192,28 +193,29 @@ def contours(
     bounds: Domain | None = None,
     periods: Domain | None = None,
 ) -> Axes:
-    """Draw the density of two columns as regions of highest density, each holding a share of the rows.
+    """Draw the density of two columns as regions of highest density, each with a given share of the rows.
 
     Parameters
     ----------
     X : array_like, shape (n, 2)
-        Data; the columns of a data frame name the axes.
+        Data; the names of a data frame's columns label the axes.
     mass : float or sequence of float
         Shares of the rows that the regions hold, up to 8.
     outside : bool
-        Whether to dot rows outside of all regions, at most 1,000 of those evaluated.
+        Whether to draw rows outside of all regions as dots, at most 1,000 of those evaluated.
     points : int
         Points of the grid along each axis, 2 to 2,000.
     subsample : int
-        Most rows at which the density is evaluated to find the levels; of more rows, a random sample.
+        Largest number of rows at which the density is evaluated to find the levels; if there are more, a random sample
+        is used.
     hue : array_like, shape (n,), or str, optional
-        Labels of the rows, up to 7 different ones, or the name of the column of ``X`` that holds them. The regions of a
-        group hold shares of its own rows, whatever their number.
+        Labels of the rows, up to 7 different ones, or the name of the column of ``X`` that holds them. Each group has
+        its own regions, with shares of its own rows.
     log_scale : bool or (bool, bool)
-        Whether axes are logarithmic, both or each by itself. Regions are those of log10 of such columns: the smallest
-        as they are drawn. ``h`` is then in decades.
+        Whether axes are logarithmic, both or each separately. Regions are then those of log10 of these columns, so they
+        are the smallest regions as drawn. ``h`` is then in decades.
     h, ax, method, bw_adjust, random_state, seed, weights, bounds, periods
-        As in :func:`density`; ``h`` may be two deviations or a covariance.
+        As in :func:`density`; ``h`` may be two standard deviations or a covariance.
 
     Returns
     -------
@@ -226,14 +228,14 @@ def contours(
 
     Notes
     -----
-    A region is where the density is at least a level, chosen such that it holds its share of the rows, by weight: the
-    smallest such region (Hyndman). With m rows evaluated, the share has a standard error of sqrt(mass (1 - mass) / m):
-    0.3% of the rows for 95% and 5,000 rows. The grid covers the largest region and extends 4 bandwidths and a tenth of
-    its size beyond the rows in it, so that outliers do not coarsen it.
+    In a region the density is at least a level, which is chosen such that the region holds its share of the rows, by
+    weight. It is the smallest such region (Hyndman). With m rows evaluated, the share has a standard error of sqrt(mass
+    (1 - mass) / m): 0.3% of the rows for 95% and 5,000 rows. The grid covers the largest region and extends 4
+    bandwidths and a tenth of its size beyond the rows in it, so outliers do not make it coarser.
 
-    Cost: the density at ``subsample`` rows, by :func:`cukde.kde` to a tolerance of 1e-5, and on the grid, by
+    Cost: the density at ``subsample`` rows, by :func:`cukde.kde` with a tolerance of 1e-5, and on the grid, by
     :func:`cukde.evaluate_grid`; "laplace" and "positive" take n (points^2 + subsample) pairs instead, and "sd" n^2
-    more. On a GPU all of it is in single precision. 100,000 rows take 0.15 s on two CPU cores.
+    more. On a GPU everything is in single precision. 100,000 rows take 0.15 s on two CPU cores.
 
     References
     ----------
@@ -300,38 +302,38 @@ def pairs(
     bounds: Domain | None = None,
     periods: Domain | None = None,
 ) -> np.ndarray:
-    """Draw columns in pairs: densities on the diagonal, regions of highest density below it, Kendall's tau above.
+    """Draw all pairs of columns: densities on the diagonal, regions of highest density below it, Kendall's tau above.
 
-    An axis covers the regions on it and the middle 99% of its column; outliers are not in the picture.
+    An axis covers the regions on it and the middle 99% of its column; outliers beyond are not drawn.
 
     Parameters
     ----------
     X : array_like, shape (n, d)
-        Data, of which 2 to 16 columns are drawn; a data frame's columns name the axes.
+        Data, of which 2 to 16 columns are drawn; the names of a data frame's columns label the axes.
     h : float, array_like or str, optional
-        Bandwidth of the d drawn columns, or name of a rule for them, of which all panels are marginals. Default: the
-        method's rule for each panel, with one column on the diagonal and two below it.
+        Bandwidth of the d drawn columns, or name of a rule for them; all panels are marginals of this density. Default:
+        the method's rule for the columns of each panel, one on the diagonal and two below it.
     columns : sequence, optional
         The columns to draw, in this order, by name (of data frames) or by position. Default: all.
     names : sequence of str, optional
-        Names of the drawn columns, in place of the data frame's or x0, x1, ...
+        Names of the drawn columns, instead of those of the data frame or x0, x1, ...
     ax : array_like of matplotlib.axes.Axes, shape (d, d), optional
-        Where to draw; default a new figure, whose legend explains the regions and the groups, and tells the number of
-        rows with NaN in a drawn column, which are left out.
+        Where to draw; default: a new figure. Its legend explains the regions and the groups, and has the number of rows
+        with NaN in a drawn column, which are left out.
     tau : bool
-        Whether to write Kendall's tau-b of all rows, or of those of each group, above the diagonal
-        (:func:`cukde.kendall_matrix`); not with weights, which it does not take.
+        Whether to write Kendall's tau-b (:func:`cukde.kendall_matrix`) of all rows, or of each group, above the
+        diagonal; not with weights, which it does not take.
     points, subsample
         As in :func:`contours`; curves on the diagonal have 256 points.
     hue
-        As in :func:`contours`; a column that it names is not drawn unless ``columns`` has it. Curves on the diagonal
-        have the areas of the groups' shares.
+        As in :func:`contours`; a column that it names is drawn only if ``columns`` has it. The areas of the curves on
+        the diagonal are the groups' shares.
     log_scale : bool or sequence of bool
         As in :func:`contours`, for each drawn column.
     method, mass, bw_adjust, random_state, seed, weights
         As in :func:`contours`.
     bounds, periods
-        As in :func:`density`, of the drawn columns.
+        As in :func:`density`, for the drawn columns.
 
     Returns
     -------
@@ -436,20 +438,20 @@ def anomalies(
     ----------
     log_density : array_like, shape (n,)
         Results of ``cukde.kde(X, Y, h, log=True)`` or ``KernelDensity.score_samples``, at least one of them finite. A
-        GPU array is counted on the GPU. Rows at -inf are below any threshold, and rows with NaN, here or in ``hue``,
-        are left out; the legend tells the number of both.
+        GPU array is counted on the GPU. Rows with -inf are below any threshold. Rows with NaN, here or in ``hue``, are
+        left out. The legend has the numbers of both.
     ax : matplotlib.axes.Axes, optional
         Where to draw; default a new figure.
     threshold : float, optional
         The log density below which a row is an anomaly.
     quantile : float, optional
-        The threshold as a quantile of the log densities, between 0 and 1. Default: 0.05 without a threshold.
+        The threshold as a quantile of the log densities, between 0 and 1. Default: 0.05, if there is no threshold.
     hue : array_like, shape (n,), optional
-        Known kinds of the rows, as booleans, numbers or text, at most 7: each kind has its own histogram.
+        Known kinds of the rows, as booleans, numbers or text, at most 7. Each kind has its own histogram.
     bins : int, optional
         Number of bins, 1 to 10,000. Default: Freedman and Diaconis' rule, 10 to 200.
     log_counts : bool
-        Whether the axis of counts is logarithmic, which shows few rows beside many.
+        Whether the axis of counts is logarithmic, so that small counts are visible beside large ones.
 
     Returns
     -------
@@ -464,7 +466,7 @@ def anomalies(
 
     Notes
     -----
-    Cost: O(n), and a sort for the quantile.
+    Counts are exact. Cost: O(n), and a sort for the quantile.
 
     Examples
     --------

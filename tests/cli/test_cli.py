@@ -17,7 +17,7 @@ import pytest
 
 import cukde
 from cukde import perf
-from cukde.cli import columns, demo_report, demo_task, density, info, output, roofline, workloads
+from cukde.cli import columns, density, info, output, roofline, workloads
 from cukde.cli.main import main
 from cukde.cli.tables import open_table
 from tests.perf import toys as perf_toys
@@ -554,7 +554,7 @@ def test_broken_pipe_is_silent(tmp_path):
 
 def test_help_loads_no_numba_and_no_scikit_learn():
     loaded = "import sys, cukde.cli.main; cukde.cli.main.main(['--help']); print([m for m in sys.modules if m in "
-    loaded += "('numba', 'sklearn', 'scipy', 'matplotlib', 'rich', 'cupy')])"
+    loaded += "('numba', 'sklearn', 'scipy', 'matplotlib', 'cupy')])"
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
@@ -659,153 +659,6 @@ def test_info_names_two_cupys(monkeypatch):
     ((names, advice),) = info.known_faults()
     assert names == "cupy-cuda13x and cupy-cuda12x"
     assert "uninstall" in advice
-
-
-# --- demo ------------------------------------------------------------------------------------------------
-
-
-def labels() -> np.ndarray:
-    return np.repeat(np.arange(10), 30)
-
-
-@pytest.mark.parametrize("left_out", [None, 3])
-def test_demo_split_uses_every_row_once(left_out):
-    train, held_out, anomalies = demo_task.split(labels(), left_out, seed=0)
-    assert sorted(np.r_[train, held_out, anomalies]) == list(range(300))
-    assert (labels()[anomalies] == left_out).all()
-    assert len(anomalies) == (0 if left_out is None else 30)
-    assert set(labels()[train]) == set(labels()[held_out]) == set(range(10)) - {left_out}
-
-
-def test_demo_split_follows_the_seed():
-    first, again, other = (demo_task.split(labels(), 3, seed)[0] for seed in (0, 0, 1))
-    np.testing.assert_array_equal(first, again)
-    assert set(first) != set(other)
-
-
-def test_demo_projection_is_fitted_on_training_rows_only():
-    images = RNG.normal(size=(300, 64)) * np.linspace(3, 1, 64)
-    other = images.copy()
-    _, held_out, anomalies = demo_task.split(labels(), 3, seed=0)
-    other[np.r_[held_out, anomalies]] += 50 * RNG.normal(size=(len(held_out) + len(anomalies), 64))
-    task, changed = (demo_task.prepare(a, labels(), 3, seed=0) for a in (images, other))
-    np.testing.assert_array_equal(task.rows.train, changed.rows.train)
-    assert task.rows.reference == changed.rows.reference
-    assert not np.allclose(task.rows.queries, changed.rows.queries)
-    for fold, same in zip(task.folds, changed.folds, strict=True):
-        for part, other_part in zip(fold, same, strict=True):
-            np.testing.assert_array_equal(part, other_part)
-    assert len(task.anomalous) == len(task.rows.queries) == len(held_out) + len(anomalies)
-    assert task.anomalous.sum() == len(anomalies)
-
-
-def test_demo_folds_do_not_see_their_own_held_out_rows():
-    images = RNG.normal(size=(300, 64)) * np.linspace(3, 1, 64)
-    train, *_ = demo_task.split(labels(), None, seed=0)
-    folds = demo_task.prepare(images, labels(), None, seed=0).folds
-    assert [len(fold.queries) for fold in folds] == [len(part) for part in np.array_split(train, len(folds))]
-    for fold in folds:
-        assert len(fold.train) + len(fold.queries) == len(train)
-        # Centred on the mean of the rows fitted on, and of no others.
-        np.testing.assert_allclose(fold.train.mean(axis=0), 0, atol=1e-12)
-        assert np.abs(fold.queries.mean(axis=0)).max() > 1e-3
-
-
-def test_demo_criterion_prefers_positive_values_then_likelihood():
-    wide, narrow = np.array([0.1, 0.1]), np.array([5.0, -0.1])
-    assert demo_task.criterion(wide, signed=True) > demo_task.criterion(narrow, signed=True)
-    assert demo_task.criterion(wide, signed=True) > demo_task.criterion(wide / 2, signed=True)
-    assert demo_task.criterion(-wide, signed=True) == (-2, -np.inf)
-    assert demo_task.criterion(np.array([-1.0, -3.0]), signed=False) == (0, -2.0)
-
-
-def outcome(name: str, log_density, auroc, seconds: float) -> demo_task.Outcome:
-    method = demo_task.Method(name, "CPU", cukde.kde)
-    return demo_task.Outcome(method, auroc=list(auroc), log_density=np.asarray(log_density), seconds=seconds)
-
-
-def test_demo_verdicts_name_winners_losers_and_ties():
-    noise = RNG.normal(size=400)
-    better = outcome("A", noise, np.linspace(0.90, 0.99, 10), 1.0)
-    worse = outcome("B", noise - 1, np.linspace(0.99, 0.901, 10), 5.0)
-    assert "A wins with" in demo_report.likelihood_verdict([worse, better])
-    assert "B loses, 1.000 behind (standard error 0.000)" in demo_report.likelihood_verdict([worse, better])
-    assert "B leads in a tie with 0.9455" in demo_report.auroc_verdict([worse, better])
-    assert "A ties, 0.0005 behind" in demo_report.auroc_verdict([worse, better])
-    assert demo_report.time_verdict([worse, better]) == "Time: A wins with 1.00 s; B loses, 5 times as long."
-    close = outcome("C", noise, [0.5] * 10, 1.1)
-    assert "A leads in a tie" in demo_report.time_verdict([close, better])
-
-
-def test_demo_gpu_methods_are_the_cpu_ones_elsewhere(monkeypatch):
-    fake_cupy(monkeypatch, lambda: 1)
-    for on_gpu, on_cpu in zip(demo_task.gpu_methods(), demo_task.cpu_methods(), strict=True):
-        assert (on_gpu.name, on_gpu.device, on_gpu.twin) == (on_cpu.name, "GPU", on_cpu.name)
-        np.testing.assert_array_equal(on_gpu.density(TRAIN, QUERY, 1.0), on_cpu.density(TRAIN, QUERY, 1.0))
-
-
-@pytest.mark.parametrize(
-    ("out", "expected"),
-    [("", "cukde-demo.png"), ("new/folder", "new/folder/cukde-demo.png"), ("a.png", "a.png")],
-)
-def test_demo_picture_path(tmp_path, out, expected):
-    assert output.picture_path(tmp_path / out, "cukde-demo.png") == tmp_path / expected
-    assert (tmp_path / expected).parent.is_dir()
-
-
-def test_demo_refuses_another_format(capsys, tmp_path):
-    assert "must be a folder or a .png file" in refusal(capsys, "demo", "--out", tmp_path / "a.pdf")
-
-
-def test_demo_end_to_end(capsys, tmp_path):
-    from matplotlib.image import imread
-
-    measured: list[demo_task.Outcome] = []
-    show = demo_report.show
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            demo_report,
-            "show",
-            lambda outcomes, console: (measured.extend(outcomes), show(outcomes, console)),
-        )
-        patch.chdir(tmp_path)
-        for name in ("HOME", "TMPDIR"):
-            patch.setenv(name, str(tmp_path))
-        code, out, _ = run(capsys, "demo")
-    assert code == 0
-    image = imread(tmp_path / "cukde-demo.png")
-    assert image.shape[0] > 800
-    assert image.shape[1] > 1000
-    assert image[..., :3].std() > 0.05  # something is drawn
-    assert os.listdir(tmp_path) == ["cukde-demo.png"]
-
-    for name in ("KDE", "SD-KDE", "Laplace", "scikit-learn KDE"):
-        assert any(line.strip().startswith(name) for line in out.splitlines())
-    for verdict in ("Log-likelihood: ", "AUROC: ", "Time: ", "Bandwidth: ", "Seconds: ", "Picture: "):
-        assert f"* {verdict}" in out
-    by_name = {each.method.label: each for each in measured}
-    for each in measured:
-        assert len(each.multiples) == 11
-        assert len(each.auroc) == 10
-        assert all(0.8 < value <= 1 for value in each.auroc)  # far better than guessing
-        assert each.seconds > 0
-    assert by_name["Laplace"].log_density is None
-    for name in ("KDE", "SD-KDE", "scikit-learn KDE"):
-        assert np.isfinite(by_name[name].log_density).all()
-    assert max(by_name["KDE"].errors) < 1e-11
-    np.testing.assert_allclose(by_name["KDE"].auroc, by_name["scikit-learn KDE"].auroc, atol=5e-3)
-
-
-def test_demo_without_matplotlib(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(demo_task, "GRID", np.array([1.0]))
-    cheap = demo_task.Method("peer", "CPU", demo_task.plain_log_density, twin="KDE")
-    monkeypatch.setattr(demo_task, "scikit_learn", lambda: cheap)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    code, out, err = run(capsys, "demo", "--out", tmp_path)
-    assert code == 0
-    assert err.startswith("cukde: note: no picture without Matplotlib: pip install 'matplotlib>=3.8'")
-    assert "Time: " in out
-    assert os.listdir(tmp_path) == []
 
 
 # --- roofline --------------------------------------------------------------------------------------------

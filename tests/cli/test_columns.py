@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.cli import density, info, kendall, main, parquet
-from cukde.cli.progress import progress
+from cukde.cli import density, info, kendall, main, output, parquet
+from cukde.cli.progress import progress, stages
 from cukde.cli.tables import open_table
 from tests.cli.test_cli import QUERY, TRAIN, printed, query, refusal, run, train, write_csv  # noqa: F401  # two fixtures
 
@@ -76,6 +76,32 @@ def test_array_to_parquet(capsys, tmp_path):
     got = pq.read_table(tmp_path / "p.parquet")
     assert got.column_names == ["x0", "x1", "x2", "density"]
     np.testing.assert_array_equal(got["x1"].to_numpy(), TRAIN[:, 1])
+
+
+@pytest.mark.parametrize("dtype", [">f8", "<f4", "i2", "?"])
+def test_an_array_keeps_its_dtype_in_parquet(tmp_path, dtype):
+    A = (2 * TRAIN[:, :2]).astype(dtype)
+    np.save(tmp_path / "x.npy", A)
+    output.save(np.zeros(len(A)), tmp_path / "p.parquet", open_table(tmp_path / "x.npy"), "density")
+    got = pq.read_table(tmp_path / "p.parquet")
+    for index in range(2):
+        column = got[f"x{index}"].to_numpy()
+        assert column.dtype == np.dtype(dtype).newbyteorder("=")
+        np.testing.assert_array_equal(column, A[:, index])
+
+
+def test_types_of_csv_in_parquet_are_those_of_all_rows(tmp_path):
+    """A whole number in every row but the last, far from the first; quoted lines, blank lines and no header."""
+    source = tmp_path / "in.csv"
+    source.write_text(
+        "\ufeff" + '\n0;1;"two\nlines";"";007\n\n' + 200_000 * "1;2;word;;8\n" + "1.5;2;;3;x\n", encoding="utf-8"
+    )
+    output.save(np.zeros(200_002), tmp_path / "p.parquet", open_table(source), "density")
+    got = pq.read_table(tmp_path / "p.parquet")
+    assert [str(field.type) for field in got.schema] == ["double", "int64", "string", "int64", "string", "double"]
+    first, *_, last = got.to_pylist()
+    assert list(first.values()) == [0.0, 1, "two\nlines", None, "007", 0.0]
+    assert list(last.values()) == [1.5, 2, "", 3, "x", 0.0]
 
 
 def test_types_of_parquet_that_are_numbers(tmp_path):
@@ -310,17 +336,32 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(
     ("worth_it", "terminal", "shown"), [(True, True, True), (False, True, False), (True, False, False)]
 )
-def test_a_bar_shows_on_a_terminal_while_there_is_long_work(monkeypatch, worth_it, terminal, shown):
+def test_progress_shows_on_a_terminal_while_there_is_long_work(monkeypatch, worth_it, terminal, shown):
     stream = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     with progress(4, worth_it=worth_it) as advance:
         advance(1)
         advance(3)
-    assert bool(stream.getvalue()) == shown
-    assert ("100%" in stream.getvalue()) == shown
+    said = [text.strip() for text in stream.getvalue().split("\r")]
+    assert [text.partition(",")[0] for text in said if text] == (["0%", "25%", "100%"] if shown else [])
 
 
-def test_long_work_has_a_bar(capsys, monkeypatch, train):  # noqa: F811
+def test_a_line_of_the_terminal_is_written_over_and_empty_at_the_end(monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+
+    def interrupted() -> None:
+        with stages() as say:
+            say("compiling")
+            say("run")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert stream.getvalue() == "compiling\rrun      \r   \r"
+
+
+def test_long_work_has_progress(capsys, monkeypatch, train):  # noqa: F811
     asked = []
 
     @contextlib.contextmanager

@@ -14,7 +14,7 @@ import cukde
 from cukde.core import dispatch, gpu as core_gpu
 from cukde.core.cpu import arrays as core_arrays
 
-HEAVY = ("cupy", "numba", "scipy", "sklearn", "matplotlib", "pandas", "dask", "rich")
+HEAVY = ("cupy", "numba", "scipy", "sklearn", "matplotlib", "pandas", "dask")
 
 
 def loaded_after(code: str) -> set[str]:

@@ -13,7 +13,7 @@ import pytest
 import cukde
 from cukde.core import dispatch
 from cukde.core.gpu import compile as core_compile
-from tests import host_emulation
+from tests import compiled, host_emulation
 from tests.host_emulation import _build
 
 pytestmark = pytest.mark.skipif(not host_emulation.available()[0], reason=host_emulation.available()[1])
@@ -567,7 +567,7 @@ with pytest.MonkeyPatch.context() as monkeypatch:
 def test_what_was_built_ahead_is_not_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "one.cu").write_text('extern "C" __global__ void one(int* x) { *x = VALUE; }')
     monkeypatch.setattr(core_compile, "_FOLDERS", (tmp_path,))
-    monkeypatch.setattr(_build, "_cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
     wanted = "one", "one", (("VALUE", "7"),)
     host_emulation.prebuild(*wanted)
     monkeypatch.setattr(_build, "_run", None)

@@ -115,7 +115,7 @@ class TestCompilation:
                 "import builtins; real = builtins.__import__\n{hook}",
                 r"numba-cuda\[cu13\].* or for CUDA 12 .*numba-cuda\[cu12\]",
             ),
-            ("import numba, numpy; numba.__version__, numpy.__version__ = '0.68.0', '2.5.0'", r"numba>=0\.68\.1"),
+            ("import numba, numpy; numba.__version__, numpy.__version__ = '0.68.0', '2.5.0'", r"numba~=0\.68\.1"),
         ],
     )
     def test_what_is_missing_is_named(self, broken: str, says: str) -> None:
@@ -423,7 +423,7 @@ class TestLookBySorting:
             )
         return found
 
-    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    @pytest.mark.parametrize("dtype", ["float64", "float32"])
     @pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
     def test_the_result_is_that_of_the_other_look(
         self, gpu: SimpleNamespace, looked: list[str], dtype: str, shape: tuple[int, ...]
@@ -431,15 +431,14 @@ class TestLookBySorting:
         rng = np.random.default_rng(0)
         X, Y = (rng.standard_normal(n).astype(dtype).reshape(shape) + 5 for n in (150, 40))
         X[3], Y[7] = 90, -30
-        calls = (
-            (cukde.kde, (X, Y, 0.4)),
-            (cukde.kde, (X, X, 0.4)),
-            (cukde.score, (X, Y, 0.4)),
-            (cukde.laplace_kde, (X, Y, 0.4)),
-            (cukde.sd_kde, (X, Y, 0.4)),
-            (functools.partial(cukde.sd_kde, score_bandwidth=0.3), (X, Y, 0.4)),
-            (cukde.debias, (X, 0.4)),
-        )
+        calls: list[tuple[Any, tuple[Any, ...]]] = [(cukde.kde, (X, Y, 0.4)), (cukde.kde, (X, X, 0.4))]
+        if dtype == "float32" and X.ndim == 1:  # each call takes the simulator seconds
+            calls += [
+                (cukde.score, (X, Y, 0.4)),
+                (cukde.laplace_kde, (X, Y, 0.4)),
+                (functools.partial(cukde.sd_kde, score_bandwidth=0.3), (X, Y, 0.4)),
+                (cukde.debias, (X, 0.4)),
+            ]
         for function, (X_, *others) in calls:
             got = function(X_, *others)
             assert looked[0] == "ends"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,8 @@ WITH_CODE = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGE
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The files that blocks read, in the working folder."""
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The files that blocks read, in the working folder; figures that they draw are closed."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     people = pd.DataFrame({"height": rng.normal(170, 9, 300), "age": rng.uniform(18, 80, 300).round()})
@@ -42,6 +44,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     }
     for name, ms in {"old.json": 1.0, "new.json": 2.0}.items():
         perf.write_record(name, [row | times | {"median_ms": ms}])
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.mark.parametrize("page", WITH_CODE)

@@ -1,4 +1,4 @@
-"""The README says what the records say: its tables are made of them, and pages name records that are there."""
+"""README and docs/measured.md say what the records say: their tables are made of them, and pages name what is there."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 
 from benchmarks import readme
-from benchmarks.figures import readme as figures_readme
-from benchmarks.readme import CPU, GPU, RESULTS, ROOT, Chosen
+from benchmarks.chosen import CPU, GPU, Chosen
+from benchmarks.figures import readme as figures_readme, sd_kde as figures_sd_kde
+from benchmarks.readme import RESULTS, ROOT
 from cukde import perf
+from tests.docs import code_blocks, test_docs
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = readme.README.read_text(encoding="utf-8")
+MEASURED = readme.MEASURED.read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 CHOSEN = Chosen("`kde`", "run", "kde", {"d": 2}, "float32", "{n:,} points")
 OURS = {
@@ -33,21 +36,55 @@ def peer(name: str, ms: float, error: float | None = 1e-6) -> dict[str, Any]:
 
 
 def line(folder: Path, rows: list[dict[str, Any]], machine: dict[str, Any] | None = None) -> list[str]:
-    """Cells of the table's row that a record of these rows gives."""
+    """Cells of the long tables' line that a record of these rows gives."""
     machine = machine or {"cpu": "Intel(R) Xeon(R) Processor", "cores": 2, "gpu": "NVIDIA H200"}
     run = {"date": "2026-01-02T03:04:05+00:00", "commit": "", "machine": machine, "versions": {}, "command": ""}
     (folder / "run.json").write_text(json.dumps(run | {"rows": rows}))
-    return readme.row(CHOSEN, folder).strip("| ").split(" | ")
+    return readme.long_line(readme.row(CHOSEN, folder)).strip("| ").split(" | ")
 
 
 def test_the_tables_are_those_of_the_records() -> None:
-    assert readme.renewed(README) == README, "run python -m benchmarks.readme"
+    assert readme.renewed(README, readme.short_table()) == README, "run python -m benchmarks.readme"
+    assert readme.renewed(MEASURED, readme.long_tables()) == MEASURED, "run python -m benchmarks.readme"
 
 
 def test_each_operation_is_chosen_on_both() -> None:
     assert {chosen.file.endswith(("_h200", "_h100")) for chosen in GPU} == {True}
     assert {chosen.file.endswith("_cpu") for chosen in CPU} == {True}
-    assert len(GPU) + len(CPU) == readme.tables().count("](benchmarks/results/")
+    assert len(GPU) + len(CPU) == readme.long_tables().count(".json` |")
+
+
+def test_the_readme_has_a_few_rows_of_both_with_losses() -> None:
+    rows = [readme.row(chosen) for chosen in GPU + CPU if chosen.in_readme]
+    assert 6 <= len(rows) <= 8
+    assert {found.ours["backend"] for found in rows} == {"cpu", "gpu"}
+    assert sum(found.times_faster < 1 for found in rows) >= 2
+    ratios = [line.rsplit("|", 2)[1] for line in readme.short_table().splitlines()[2:]]
+    assert ratios == sorted(ratios, key=float, reverse=True)
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 150
+
+
+def test_files_that_the_readme_links_are_there() -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", README):
+        file, _, anchor = target.partition("#")
+        if not target.startswith("https://"):
+            to = ROOT / (file or "README.md")
+            assert to.is_file(), target
+            assert not anchor or anchor in test_docs.anchors(to), target
+
+
+def test_the_quickstart_has_six_lines_and_another_one_for_a_gpu() -> None:
+    first, second = [
+        [line.partition("  #")[0] for line in block.code.splitlines() if line]
+        for block in code_blocks.blocks(README)
+        if block.language == "python"
+    ]
+    assert len(first) == 6
+    assert not any("cupy" in line for line in first)
+    assert [line for line in second if line not in first] == ["import cupy as cp", "X = cp.asarray(X)"]
 
 
 def changed(folder: Path, change: Any) -> None:
@@ -64,22 +101,23 @@ def test_another_time_is_another_table(tmp_path: Path) -> None:
         for r in rows:
             r["median_ms"] *= 1.1
 
-    changed(tmp_path, lambda rows: None)
-    assert readme.renewed(README, tmp_path) == README
-    changed(tmp_path, slower)
-    assert readme.renewed(README, tmp_path) != README
+    for table in (readme.short_table, readme.long_tables):
+        changed(tmp_path, lambda rows: None)
+        assert table(tmp_path) == table()
+        changed(tmp_path, slower)
+        assert table(tmp_path) != table()
 
 
 def test_a_row_that_is_gone_is_an_error(tmp_path: Path) -> None:
     changed(tmp_path, lambda rows: rows.clear())
     with pytest.raises(LookupError, match=r"kendall_cpu\.json has no row of kendalltau"):
-        readme.renewed(README, tmp_path)
+        readme.long_tables(tmp_path)
 
 
 def test_the_best_rival_is_the_fastest_with_numbers(tmp_path: Path) -> None:
     rivals = [peer("slow", 9.0), peer("SciPy", 5.0, None), peer("overflows", 1.0, float("nan"))]
     cells = line(tmp_path, [OURS | {"peer": p} for p in [*rivals, {"name": "absent", "reason": "not installed"}]])
-    source = "[NVIDIA H200, 2026-01-02](benchmarks/results/run.json)"
+    source = "NVIDIA H200, 2026-01-02, `run.json`"
     assert cells[:5] == ["`kde`", "1,000 points", "float32", "2.00 ms", "4e-7"]
     assert cells[5:] == ["SciPy, on the CPU", "5.00 ms", "not recorded", "2.5", source]
 
@@ -94,11 +132,13 @@ def test_a_rival_that_was_not_called_as_it_should_be_is_left_out(
 
 def test_a_row_without_rivals(tmp_path: Path) -> None:
     machine = {"cpu": "AMD EPYC", "cores": 2}
-    cells = line(tmp_path, [OURS], machine)
+    cells = line(tmp_path, [OURS | {"backend": "cpu"}], machine)
     assert [cell.strip() for cell in cells[5:]] == [
         *[""] * 4,
-        "[AMD, 2 cores, 2026-01-02](benchmarks/results/run.json)",
+        "AMD, 2 cores, 2026-01-02, `run.json`",
     ]
+    short = readme.short_line(readme.row(CHOSEN, tmp_path))
+    assert short.startswith("| `kde`: 1,000 points, float32 | CPU, [AMD, 2 cores](benchmarks/results/run.json) |")
 
 
 @pytest.mark.parametrize(
@@ -128,18 +168,16 @@ def test_ratios_have_two_digits(tmp_path: Path, ms: float, said: str) -> None:
 
 def test_a_page_without_marks_is_an_error() -> None:
     with pytest.raises(ValueError, match="wants the lines"):
-        readme.renewed("# cukde\n")
+        readme.renewed("# cukde\n", "table")
 
 
 def test_the_command_writes_the_tables(tmp_path: Path) -> None:
-    page = tmp_path / "README.md"
-    page.write_text(f"before\n{readme.BEGIN}\noutdated\n{readme.END}\nafter\n", encoding="utf-8")
-    readme.main(page)
-    text = page.read_text(encoding="utf-8")
-    assert text.startswith("before\n")
-    assert text.endswith(f"{readme.END}\nafter\n")
-    assert "outdated" not in text
-    assert readme.tables() in text
+    pages = tmp_path / "README.md", tmp_path / "measured.md"
+    for page in pages:
+        page.write_text(f"before\n{readme.BEGIN}\noutdated\n{readme.END}\nafter\n", encoding="utf-8")
+    readme.main(*pages)
+    for page, table in zip(pages, (readme.short_table(), readme.long_tables()), strict=True):
+        assert page.read_text(encoding="utf-8") == f"before\n{readme.BEGIN}\n\n{table}\n\n{readme.END}\nafter\n"
 
 
 def test_records_that_pages_name_are_there() -> None:
@@ -150,20 +188,39 @@ def test_records_that_pages_name_are_there() -> None:
         assert [name for name in named if not (RESULTS / name).is_file()] == [], page.name
 
 
-@pytest.fixture(scope="module")
-def spiral() -> figures_readme.Spiral:
-    return figures_readme.spiral(1500, cells=100)
-
-
-def test_the_picture(tmp_path: Path, spiral: figures_readme.Spiral) -> None:
+def test_the_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    figures_readme.draw(perf.read_record(RESULTS / "sd_kde_h200.json"), tmp_path / "small.png", spiral)
+    run = perf.read_record(RESULTS / "over_n_cpu.json")
+    figures_readme.draw(run, tmp_path / "small.svg", points=5000, cells=60)
+    drawn = (tmp_path / "small.svg").read_text(encoding="utf-8")
+    largest = max(row["difference_max"] for row in run["rows"])
+    assert f"differ by at most {readme.power(largest)}" in drawn
+    assert largest < 1e-9
+    assert "(docs/readme.png)" in README.replace("\n", " ")
+    assert 10_000 < (ROOT / "docs" / "readme.png").stat().st_size < 300_000
+
+
+def test_the_density_of_the_picture() -> None:
+    X = figures_readme.attractor(20_001)
+    assert X.shape == (20_001, 2)
+    p, (x, y) = figures_readme.density(X, cells=150, h=0.05)
+    assert p.sum() * (x[1] - x[0]) * (y[1] - y[0]) == pytest.approx(1, abs=0.01)
+
+
+@pytest.fixture(scope="module")
+def spiral() -> figures_sd_kde.Spiral:
+    return figures_sd_kde.spiral(1500, cells=100)
+
+
+def test_the_picture_of_sd_kde(tmp_path: Path, spiral: figures_sd_kde.Spiral) -> None:
+    pytest.importorskip("matplotlib")
+    figures_sd_kde.draw(perf.read_record(RESULTS / "sd_kde_h200.json"), tmp_path / "small.png", spiral)
     assert (tmp_path / "small.png").stat().st_size > 10_000
-    assert "(docs/sd_kde.png)" in README
+    assert "(sd_kde.png)" in (ROOT / "docs" / "sd_kde.md").read_text(encoding="utf-8")
     assert 10_000 < (ROOT / "docs" / "sd_kde.png").stat().st_size < 300_000
 
 
-def test_the_density_of_the_picture(spiral: figures_readme.Spiral) -> None:
+def test_the_densities_of_that_picture(spiral: figures_sd_kde.Spiral) -> None:
     assert spiral.error_sd < spiral.best_error_of_kde < spiral.error_kde
     cell = (2 * 3.5 / 99) ** 2
     assert spiral.true.sum() * cell == pytest.approx(1, abs=0.01)

@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 from cukde.core.gpu import compile as core_compile
+from tests import compiled
 
 _HERE = Path(__file__).parent
 
@@ -124,21 +125,13 @@ def _fingerprint() -> bytes:
     return version + sources + " ".join((*_FLAGS, _CHECKS)).encode()
 
 
-def _cache_folder() -> Path:
-    folder = Path(tempfile.gettempdir()) / f"cukde-emulation-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise PermissionError(f"{folder} belongs to somebody else; remove it or set TMPDIR to a folder of yours")
-    return folder
-
-
 @functools.cache
 def _common() -> Path:
     """Return a folder with what all libraries share, compiled once.
 
     Those are the emulator's headers, which GCC finds precompiled and others pass over, and its runtime.
     """
-    folder = _cache_folder() / hashlib.sha256(_fingerprint()).hexdigest()[:32]
+    folder = compiled.folder() / hashlib.sha256(_fingerprint()).hexdigest()[:32]
     folder.mkdir(exist_ok=True)
     for target, options, source in (
         ("launch.hpp.gch", ("-x", "c++-header"), "launch.hpp"),
@@ -154,7 +147,7 @@ def _common() -> Path:
 
 def _built(text: str) -> Path:
     key = hashlib.sha256(_fingerprint() + text.encode()).hexdigest()[:32]
-    target = _cache_folder() / f"{key}.so"
+    target = compiled.folder() / f"{key}.so"
     if target.exists():
         return target
     # Compiled apart from linking: with -fsanitize the linker would ask for a sanitizer's library.

@@ -23,7 +23,7 @@ def loaded(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-HEAVY = {"numba", "scipy", "sklearn", "threadpoolctl", "rich", "matplotlib", "pandas"}
+HEAVY = {"numba", "scipy", "sklearn", "threadpoolctl", "matplotlib", "pandas"}
 
 
 def test_the_import_loads_nothing_heavy() -> None:

@@ -21,30 +21,31 @@ from cukde.perf import _clocks, _cold, _measure
 NUMBERS = np.random.default_rng(5).lognormal(size=25)
 
 
-@pytest.mark.parametrize("n", [24, 25])
-def test_the_interval_is_that_of_scipys_bootstrap(n: int) -> None:
-    """Within a place of the sorted sample, which is what two sets of resamples differ by."""
-    sample = NUMBERS[:n]
-    found = _measure.median_interval(sample, 0.9, np.random.default_rng(0))
-    wanted = scipy.stats.bootstrap(
-        (sample,), np.median, confidence_level=0.9, method="percentile", n_resamples=9999, rng=np.random.default_rng(0)
-    ).confidence_interval
-    apart = np.abs(np.searchsorted(np.sort(sample), found) - np.searchsorted(np.sort(sample), wanted))
-    assert (apart <= 1).all()
-
-
+@pytest.mark.parametrize("draws", [_measure._DRAWS, 100])
 @pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95])
-def test_the_interval_is_that_of_the_bootstraps_distribution(confidence: float) -> None:
+def test_the_interval_is_that_of_the_bootstraps_distribution(
+    confidence: float, draws: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of an odd sample: the median of a resample is at most the k-th number where most of it is, a binomial."""
+    monkeypatch.setattr(_measure, "_DRAWS", draws)  # of a sample that is large for it: fewer resamples, in batches
+    resamples = 9999 if draws > 100 else 499
     n = len(NUMBERS)
     at_most = scipy.stats.binom.sf(n // 2, n, np.arange(1, n + 1) / n)  # P(at least n // 2 + 1 of n are)
     found = _measure.median_interval(NUMBERS, confidence, np.random.default_rng(1))
     places = np.searchsorted(np.sort(NUMBERS), found)
-    # Five deviations of a part of 9999 resamples.
+    # Five deviations of a part of the resamples.
     for place, part in zip(places, ((1 - confidence) / 2, (1 + confidence) / 2), strict=True):
-        slack = 5 * math.sqrt(part * (1 - part) / 9999)
+        slack = 5 * math.sqrt(part * (1 - part) / resamples)
         assert at_most[place] >= part - slack
         assert place == 0 or at_most[place - 1] <= part + slack
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("runs", [1, 2, 3, 50])
+@pytest.mark.parametrize("time", [0.0, 2.5])
+def test_equal_times_are_their_own_interval(runs: int, time: float) -> None:
+    times = perf.Times.of([time] * runs)
+    assert (times.low_ms, times.median_ms, times.high_ms) == (time, time, time)
 
 
 def test_the_summary_of_runs() -> None:

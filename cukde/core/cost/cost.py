@@ -50,23 +50,24 @@ _FLOATING = ("fma", "float64", *(unit for unit in UNITS if unit.startswith(("ten
 @public_in("cukde.perf")
 @dataclass(frozen=True)
 class Part:
-    """One stage of an operation: a kernel, or several whose work is alike.
+    """One stage of an operation: a kernel, or several kernels with similar work.
 
-    ``bytes`` is the least that device memory must move: every input read once and every output written once, with what
-    one stage leaves for the next. ``work`` is the operations of each unit but memory.
+    ``bytes`` is the least traffic of device memory: every input read once and every output written once, including
+    intermediate results between stages. ``work`` has the operations of each unit except memory.
 
-    ``requested`` is the bytes that all blocks together ask of the cache, ``bytes`` or more. ``footprint`` bytes are
-    touched before a byte is asked for again: the cache serves it as far as these fit. Without a footprint the cache
-    serves it where all of ``bytes`` fit.
+    ``requested`` is the number of bytes that all blocks together request from the cache, at least ``bytes``.
+    ``footprint`` is the number of bytes that are touched before the same byte is requested again: the cache serves
+    repeated requests as far as these fit. Without a footprint the cache serves them if all of ``bytes`` fit.
 
     ``blocks`` share the work evenly, and a multiprocessor runs ``resident`` of them at a time. ``cycles`` is the time
-    of the longest chain of dependent steps of a block. ``reduction`` is the number of instructions of the work that
-    only bring partial sums together.
+    of the longest chain of dependent steps of a block. ``reduction`` is the number of instructions that only combine
+    partial sums.
 
-    ``efficiency`` is the part of all rates but those of memory and cache that the program reaches at most. It stands
-    for what no count shows, such as steps that wait for each other. It is measured, and 1 unless its formula says why.
+    ``efficiency`` is the largest fraction of the rates, except those of memory and cache, that the program reaches. It
+    accounts for effects that no count shows, such as steps that wait for each other. It is measured; where it is not 1,
+    the formula says why.
 
-    Counts are as exact as their formula; ``docs/performance.md`` has the errors of times that are made of them.
+    Counts are as accurate as their formula; ``docs/performance.md`` has the errors of times that follow from them.
 
     Examples
     --------
@@ -89,16 +90,16 @@ class Part:
 
     @property
     def flops(self) -> float:
-        """Floating-point operations, exponentials apart: multiply and add are two."""
+        """Floating-point operations without exponentials; a multiply-add counts as two."""
         return sum(count for unit, count in self.work.items() if unit in _FLOATING)
 
     @property
     def asked(self) -> float:
-        """Bytes that are asked of the cache: those of ``work``, or else ``requested``, but at least ``bytes``."""
+        """Bytes requested from the cache: those of ``work``, or else ``requested``, but at least ``bytes``."""
         return self.work.get("cache", max(self.requested, self.bytes))
 
     def times(self, runs: float) -> Part:
-        """So many runs of the stage, one after the other; the number may be a mean."""
+        """Return the stage repeated so many times, one run after the other; the number may be a mean."""
         return replace(
             self,
             bytes=self.bytes * runs,
@@ -113,7 +114,7 @@ class Part:
 @public_in("cukde.perf")
 @dataclass(frozen=True)
 class Cost:
-    """What an operation costs: see :func:`cukde.perf.cost`.
+    """The work of an operation: see :func:`cukde.perf.cost`.
 
     Attributes
     ----------
@@ -125,13 +126,13 @@ class Cost:
     source : str
         Where the formula comes from.
     pairs : float
-        Pairs that a textbook's program visits; 0 where it visits none.
+        Pairs that a textbook program visits; 0 if it visits none.
     textbook_flops, textbook_bytes : float
-        Operations and bytes as the source counts them; the report's rule takes these.
+        Operations and bytes as the source counts them, which the report's rule uses.
 
     Notes
     -----
-    :func:`cukde.perf.cost` says how exactly work is counted.
+    :func:`cukde.perf.cost` says how accurate the counts are.
 
     Examples
     --------
@@ -176,12 +177,12 @@ class Cost:
 
     @property
     def launches(self) -> int:
-        """Kernels that are launched."""
+        """Number of kernel launches."""
         return sum(part.launches for part in self.parts)
 
     @property
     def intensity(self) -> float:
-        """Floating-point operations a byte of least traffic."""
+        """Floating-point operations for each byte of the least traffic."""
         return self.flops / self.bytes if self.bytes else math.inf
 
     def work(self, unit: Unit) -> float:
@@ -192,10 +193,10 @@ class Cost:
 @public_in("cukde.perf")
 @dataclass(frozen=True)
 class Counted:
-    """The result of a formula: the fields of :class:`Cost`, without the name and the shapes.
+    """The result of a cost formula: the fields of :class:`Cost`, without the name and the shapes.
 
-    Without ``textbook_flops`` or ``textbook_bytes`` the sum over the parts stands for it. Sums over parts are exact;
-    the parts are as exact as their formula.
+    ``textbook_flops`` and ``textbook_bytes`` are sums over the parts by default. Sums over parts are exact; the parts
+    are as accurate as their formula.
 
     Examples
     --------
@@ -211,7 +212,7 @@ class Counted:
     textbook_bytes: float | None = None
 
     def cost(self, op: str, shapes: dict[str, Any]) -> Cost:
-        """Complete the cost."""
+        """Return the :class:`Cost` of an operation with these sizes."""
         flops, traffic = self.textbook_flops, self.textbook_bytes
         return Cost(
             op,

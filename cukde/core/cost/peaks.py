@@ -14,7 +14,7 @@ from cukde.core.public import public_in
 @public_in("cukde.perf")
 @dataclass(frozen=True)
 class Peaks:
-    """The highest rates of a processor.
+    """The highest rates of a processor, published or measured.
 
     Attributes
     ----------
@@ -23,9 +23,9 @@ class Peaks:
     rates : dict
         Operations or bytes a second by :data:`~cukde.perf.Unit`. ``memory`` counts bytes read and bytes written.
     launch : float
-        Seconds from one launch of a kernel to the next, for many in a row, from Python.
+        Seconds between launches of kernels from Python, many in a row.
     multiprocessors : int
-        The cores of a CPU.
+        Number of multiprocessors of a GPU, or of cores of a CPU.
     clock : float
         Cycles a second.
     cache_bytes : float
@@ -39,7 +39,7 @@ class Peaks:
 
     Notes
     -----
-    Published rates are exact as published; the quartiles of measured rates say how exactly they are known.
+    Published rates are exact as published; the quartiles of measured rates show their accuracy.
 
     Examples
     --------
@@ -62,10 +62,10 @@ class Peaks:
     def rate(self, unit: Unit) -> float:
         """Operations or bytes a second of a unit.
 
-        A unit without a rate of its own has that of its substitute. An instruction takes the place of a multiply-add.
-        An exponential of float64 takes that of 12 multiply-adds on a GPU, which has no unit for it. A library's product
-        runs on tensor cores; eight products of bits stand for one of bytes. Shared memory gives a word of each bank in
-        a cycle. A cache that was not measured counts as infinitely fast.
+        A unit without a rate of its own has the rate of a substitute. An instruction counts as a multiply-add. On a
+        GPU, which has no unit for it, a float64 exponential counts as 12 multiply-adds. Products of a library run on
+        tensor cores; eight products of bits count as one of bytes. Shared memory delivers a word from each bank in a
+        cycle. A cache that was not measured counts as infinitely fast.
         """
         if unit in self.rates:
             return self.rates[unit]

@@ -49,7 +49,7 @@ def declare(
     stages: Stages | None = None,
     observed: Observed | None = None,
 ) -> Callable[[T], T]:
-    """Declare the cost of a function, or of calls of a class's objects; the decorated object is returned as it is.
+    """Declare the cost of a function, or of calls of a class's objects; the decorated object is returned unchanged.
 
     Parameters
     ----------
@@ -57,19 +57,19 @@ def declare(
         ``formula(on, *, ...)`` returns the :class:`Counted` work on a processor of the given :class:`Peaks`, for sizes
         that are keyword arguments.
     shapes : callable
-        Takes the arguments of a call, and returns the keyword arguments of the formula. For an object that is called
-        the object is the first argument.
+        Takes the arguments of a call, and returns the keyword arguments of the formula. If an object is called, it is
+        the first argument.
     name : str, optional
         Default: that of the function.
     stages : callable, optional
-        For a call that is several others in a row: takes its arguments, and returns those calls by name, in order.
+        For a call that consists of several others: takes its arguments, and returns those calls by name, in order.
     observed : callable, optional
-        For work that depends on the data: takes a call without arguments, and whether it is a GPU's, runs it, and
-        returns sizes that only a run knows, beside those of ``shapes``.
+        For work that depends on the data: takes a call without arguments, and ``gpu``, whether it is on a GPU. It runs
+        the call and returns further sizes, which only a run knows.
 
     Notes
     -----
-    Calls take no longer. Predictions are as accurate as the formula.
+    Calls do not become slower. Predictions are as accurate as the formula.
 
     Examples
     --------

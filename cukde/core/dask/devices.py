@@ -15,11 +15,11 @@ from cukde.core.over_dask import is_dask
 
 
 def to_gpu(a: da.Array) -> da.Array:
-    """Move the blocks of a Dask array to the GPUs that a process sees, with blocks of rows distributed in turn.
+    """Copy the blocks of a Dask array to the GPUs that a process sees, distributing blocks of rows in turn.
 
-    On a cluster with one GPU for each worker, that is the worker's GPU. In one process with several GPUs, under Dask's
-    threads, the functions of :mod:`cukde` compute on the device of each block of data, so that all GPUs work, and
-    arrays are copied directly between GPUs.
+    On a cluster with one GPU for each worker, blocks go to the worker's GPU. In one process with several GPUs and
+    Dask's threads, the functions of :mod:`cukde` compute on the device of each block of data. So all GPUs work, and
+    arrays are copied directly between them.
 
     Parameters
     ----------

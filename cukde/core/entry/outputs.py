@@ -37,20 +37,20 @@ class _Restored:
 
 
 def set_output(kind: Literal["default", "array", "pandas", "polars"] = "default") -> AbstractContextManager[None]:
-    """Say what results come back as that have a number, or a row, for each row of an argument.
+    """Choose the type of results that have a number, or a row, for each row of an argument.
 
     Parameters
     ----------
     kind : {"default", "array", "pandas", "polars"}
-        "default": as the argument came. Queries in a frame or a series of pandas, polars, cuDF or Arrow give a series,
-        or a frame where there is a row for each, with their index; arrays of PyTorch, JAX and other libraries of the
-        array API standard give such arrays on the same device. "array": arrays of NumPy or CuPy. "pandas", "polars":
-        series and frames of that library on the host, for arrays too.
+        "default": the type of the argument. Queries in a frame or a series of pandas, polars, cuDF or Arrow give a
+        series, or a frame if there are several numbers for each row, with their index. Arrays of PyTorch, JAX and other
+        libraries of the array API standard give arrays of that library on the same device. "array": NumPy or CuPy
+        arrays. "pandas", "polars": series and frames of that library on the host, also for arrays.
 
     Returns
     -------
     context manager
-        In a ``with`` statement what was said before holds again after it. Otherwise it may be ignored.
+        At the end of a ``with`` statement the previous choice is restored. Without one, ignore it: the choice stays.
 
     Raises
     ------
@@ -61,9 +61,9 @@ def set_output(kind: Literal["default", "array", "pandas", "polars"] = "default"
 
     Notes
     -----
-    It holds for all threads of the process. Dask arrays are left alone, and so is :class:`KernelDensity`, whose results
-    are arrays as scikit-learn's. Numbers are exactly those of arrays (``tests/core/test_entry.py``). Cost: a copy to
-    the host, which waits for the GPU, where a series of the host is made of a GPU's array; else next to nothing.
+    The choice holds for all threads of the process. It does not affect Dask arrays or :class:`KernelDensity`, whose
+    results are arrays, like scikit-learn's. Numbers are exactly those of arrays (``tests/core/test_entry.py``). Cost:
+    if a GPU array becomes a series on the host, a copy that waits for the GPU; otherwise almost nothing.
 
     Examples
     --------

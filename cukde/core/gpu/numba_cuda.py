@@ -20,7 +20,7 @@ from cukde.core.gpu import compile as core_compile
 if numba.__version__ == "0.68.0" and np.lib.NumpyVersion(np.__version__) >= "2.5.0":
     raise ImportError(
         f"one dimension on the GPU needs Numba CUDA, and Numba 0.68.0 does not work with NumPy {np.__version__}: "
-        "install numba>=0.68.1 or numpy<2.5"
+        "install numba~=0.68.1 or numpy<2.5"
     )
 try:
     from numba import cuda as cuda

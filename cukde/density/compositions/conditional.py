@@ -48,26 +48,26 @@ def marginal(
     check_finite: bool = True,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Array:
-    r"""Density of some columns: the marginal of the estimate that :func:`cukde.kde` makes of all.
+    r"""Density of some columns: the marginal of the density of all columns that :func:`cukde.kde` estimates.
 
     .. math:: \hat p(y) = \int \hat p(y, z)\, dz
 
-    A Gaussian's marginal is the Gaussian of its block of the covariance, so this is the density of the chosen columns
-    with that block of the bandwidth, and no integral is taken.
+    The marginal of a Gaussian is the Gaussian with that block of the covariance. So the result is the density of the
+    chosen columns with that block of the bandwidth; no integral is computed.
 
     Parameters
     ----------
     X : array_like, shape (n, d) or (n,)
         Data, as for :func:`cukde.kde`; a data frame (pandas, polars, cuDF) gives its columns names.
     columns : int, str or sequence of them
-        Which columns: positions, negative ones from the end, or names of a data frame's columns. Integers are positions
-        whatever a frame's columns are called.
+        The columns: positions (negative ones count from the end), or names of a data frame's columns. Integers are
+        always positions, whatever a frame's columns are called.
     Y : array_like, shape (m, k) or (m,)
         Queries in the chosen columns, in the order of ``columns``, or by their names; (m,) only for one column.
     h : float, array_like or str
         Bandwidth of all ``d`` columns of ``X``, in any form that :func:`cukde.kde` takes.
     weights, log, precision, deterministic, check_finite, nan_policy
-        As in :func:`cukde.kde`. NaN and infinity are looked for in the chosen columns alone.
+        As in :func:`cukde.kde`. Only the chosen columns are checked for NaN and infinity.
 
     Returns
     -------
@@ -82,8 +82,8 @@ def marginal(
 
     Notes
     -----
-    Cost and accuracy are those of :func:`cukde.kde` of k columns (``tests/density/test_conditional.py``), and
-    a copy of them. Pairs are left out as there, by its default ``rtol``.
+    Accuracy and cost are those of :func:`cukde.kde` with k columns (``tests/density/test_conditional.py``), plus a copy
+    of these columns. Pairs are left out by its default ``rtol``.
 
     References
     ----------
@@ -126,12 +126,12 @@ def conditional(
     check_finite: bool = True,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Array:
-    r"""Density of the other columns given values of some: the joint estimate over its marginal.
+    r"""Conditional density of the other columns, given values of some: the joint density over its marginal.
 
     .. math:: \hat p(y \mid g) = \hat p(y, g) / \hat p(g)
 
-    Both estimates are those of :func:`cukde.kde` with the bandwidth ``h``. The quotient is a density in y: it is not
-    negative, and its integral is 1.
+    Both densities are estimated by :func:`cukde.kde` with the bandwidth ``h``. The quotient is a density in y: it is
+    not negative, and integrates to 1.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def conditional(
         From a column, by position or by name, to its value: a number, or an array of shape (m,), one for each query.
         Columns are named as in :func:`marginal`; at least one is left.
     Y : array_like, shape (m, d - k) or (m,)
-        Queries in the columns that are left, in the order of ``X``, or by their names; (m,) only for one column.
+        Queries in the remaining columns, in the order of ``X``, or by their names; (m,) only for one column.
     h : float, array_like or str
         Bandwidth of all ``d`` columns of ``X``, in any form that :func:`cukde.kde` takes; a covariance may correlate
         given columns with others.
@@ -151,8 +151,9 @@ def conditional(
     Returns
     -------
     array, shape (m,)
-        Density in units of 1/volume of the columns that are left, or its logarithm, of dtype ``result_type(X, Y)``, to
-        which given arrays count, and given numbers do not. NumPy in, NumPy out; CuPy in, CuPy out; Dask in, Dask out.
+        Density in units of 1/volume of the remaining columns, or its logarithm. The dtype is that of ``result_type(X,
+        Y)`` with the arrays of ``given``; numbers in ``given`` do not count. NumPy in, NumPy out; CuPy in, CuPy out;
+        Dask in, Dask out.
 
     Raises
     ------
@@ -162,28 +163,28 @@ def conditional(
 
     Notes
     -----
-    *One value for all queries.* About a point :math:`x_j` the kernel is the product of its marginal at g and a Gaussian
-    of the other columns, whose covariance is the Schur complement :math:`H_{rr} - H_{rg} H_{gg}^{-1} H_{gr}` and whose
-    mean is :math:`x_{j,r} + H_{rg} H_{gg}^{-1} (g - x_{j,g})`.
+    *One value for all queries.* The kernel at a point :math:`x_j` is the product of its marginal at g and a Gaussian in
+    the remaining columns r. Its covariance is the Schur complement :math:`H_{rr} - H_{rg} H_{gg}^{-1} H_{gr}`, and its
+    mean :math:`x_{j,r} + H_{rg} H_{gg}^{-1} (g - x_{j,g})`.
 
-    So if all of ``given`` are numbers this is one :func:`cukde.kde` of d - k columns, of data moved so (not at all
-    where the bandwidth does not correlate them), with weights proportional to the marginal kernel at g. Cost: n m
-    exponentials in d - k dimensions, and O(n k). Errors are those of :func:`cukde.kde`, and of the weights, in double
-    precision, 16 eps times the exponent of the rows nearest to g.
+    If all values in ``given`` are numbers, the result is therefore one :func:`cukde.kde` of d - k columns. Its data are
+    these means (the data themselves, if the bandwidth has no covariances), and its weights are proportional to the
+    marginal kernel at g. Cost: n m exponentials in d - k dimensions, and O(n k). Errors are those of :func:`cukde.kde`,
+    plus those of the weights: in double precision, 16 eps times the exponent of the rows nearest to g.
 
-    *A value for each query.* With an array among ``given`` the joint density and the marginal are two passes at all
-    queries, of d and of k columns, subtracted as logarithms in double precision: 2 n m exponentials. The error of the
-    logarithm is the sum of both: in float32 2e-5 on the CPU and 6e-5 on the GPU where a point lies within 12 bandwidths
-    of (y, g), in float64 2e-12; further out 16 eps times the exponent, for which ``precision="float64"`` is of use.
-    (Both: ``tests/density/test_conditional.py``.)
+    *A value for each query.* With an array in ``given``, the joint density and the marginal are two passes at all
+    queries, with d and with k columns, whose logarithms are subtracted in double precision. Cost: 2 n m exponentials.
+    The error of the logarithm is the sum of both errors: 2e-5 in float32 on the CPU, 6e-5 on the GPU and 2e-12 in
+    float64, if a point lies within 12 bandwidths of (y, g). Farther out it is 16 eps times the exponent; use
+    ``precision="float64"`` there. (Both: ``tests/density/test_conditional.py``.)
 
-    *Far from all data* the answer is that of the rows whose values are nearest to the given ones in bandwidths, since
-    all others have a vanishing share of :math:`\hat p(g)`: finite, never NaN, and no warning. The logarithm of
-    :func:`marginal` at g says how near data are.
+    *Far from all data* the rows whose values are nearest to the given ones, in bandwidths, determine the result, since
+    all others have a vanishing share of :math:`\hat p(g)`. It is finite, never NaN, and there is no warning. The
+    logarithm of :func:`marginal` at g tells how near the data are.
 
-    Each pass leaves out pairs by the default ``rtol`` of :func:`cukde.kde`, which these errors include.
+    Each pass leaves out pairs by the default ``rtol`` of :func:`cukde.kde`; the errors above include this.
 
-    Memory O(n d + m d). Of Dask arrays it is the quotient always.
+    Memory is O(n d + m d). With Dask arrays the quotient is always computed.
 
     References
     ----------

@@ -28,9 +28,9 @@ from cukde.density.positive.api import positive_kde
 def marginal(
     X: ArrayLike, columns: Columns, Y: ArrayLike, h: Bandwidth, *, log: bool = False, **options: Any
 ) -> da.Array:
-    """See :func:`cukde.marginal`.
+    """Compute :func:`cukde.marginal` of Dask arrays, lazily.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+    The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed.
 
     Examples
     --------
@@ -61,9 +61,9 @@ def conditional(
     precision: str | None = None,
     **options: Any,
 ) -> da.Array:
-    """See :func:`cukde.conditional`.
+    """Compute :func:`cukde.conditional` of Dask arrays, lazily.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+    The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed.
 
     Examples
     --------
@@ -109,9 +109,9 @@ def density_ratio(
     precision: str | None = None,
     **options: Any,
 ) -> da.Array:
-    """See :func:`cukde.density_ratio`.
+    """Compute :func:`cukde.density_ratio` of Dask arrays, lazily.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+    The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed.
 
     Examples
     --------
@@ -150,10 +150,10 @@ def hdr_threshold(
     check_finite: bool = True,
     leave_one_out: bool = True,
 ) -> da.Array:
-    """See :func:`cukde.hdr_threshold`.
+    """Compute :func:`cukde.hdr_threshold` of Dask arrays, lazily.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed: densities
-    at the rows block by block, and one task that takes all of them, 8 bytes a row (16 with weights).
+    The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed. Densities at the
+    rows are computed block by block; one task then takes all of them, 8 bytes a row (16 with weights).
 
     Examples
     --------

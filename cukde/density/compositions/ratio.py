@@ -41,19 +41,19 @@ def density_ratio(
 
     .. math:: r(y) = \hat p_X(y) / \hat p_Z(y)
 
-    Where it is above 1, queries are more likely among the data ``X``: how two samples differ, the importance weights of
-    one sample for the other, or the classifier of two classes.
+    Where the ratio is above 1, queries are more likely among ``X`` than among ``Z``. It shows how two samples differ,
+    gives the importance weights of one sample for the other, and classifies queries into two classes.
 
     Parameters
     ----------
     X : array_like, shape (n, d) or (n,)
         Data of the numerator, as for :func:`cukde.kde`.
     Z : array_like, shape (k, d) or (k,)
-        Data of the denominator, of as many columns, of the same names.
+        Data of the denominator, with the same columns.
     Y : array_like, shape (m, d) or (m,)
         Queries, in the units of the data.
     h : float, array_like or str
-        Bandwidth of both, in any form that :func:`cukde.kde` takes; a rule is applied to ``X``.
+        Bandwidth of both densities, in any form that :func:`cukde.kde` takes; a rule is applied to ``X``.
     denominator_bandwidth : float, array_like or str, optional
         Bandwidth of the denominator; default ``h``. A rule is applied to ``Z``.
     weights, denominator_weights : array_like, shapes (n,) and (k,), optional
@@ -67,8 +67,8 @@ def density_ratio(
     -------
     array, shape (m,)
         The ratio, without a unit, or its logarithm, of dtype ``result_type(X, Z, Y)``. NumPy in, NumPy out; CuPy in,
-        CuPy out; Dask in, Dask out. A ratio beyond the range of the dtype is infinite or 0, and never NaN: take
-        ``log=True`` there.
+        CuPy out; Dask in, Dask out. A ratio beyond the range of the dtype is infinite or 0, never NaN; use ``log=True``
+        in this case.
 
     Raises
     ------
@@ -77,15 +77,16 @@ def density_ratio(
 
     Notes
     -----
-    Cost: that of both densities, (n + k) m exponentials. Logarithms are subtracted in double precision; the error of
-    the result is the sum of both: 2e-5 in float32 on the CPU, 6e-5 on the GPU, 2e-12 in float64, where points of both
-    samples lie within 12 bandwidths of the query (``tests/density/test_ratio.py``); beyond, 8 eps times each exponent.
-    Both passes leave out pairs by the default ``rtol`` of :func:`cukde.kde`, each relative to its own density.
+    Cost: that of both densities, (n + k) m exponentials. Logarithms are subtracted in double precision. The error of
+    the logarithm is the sum of both errors: 2e-5 in float32 on the CPU, 6e-5 on the GPU and 2e-12 in float64, if points
+    of both samples lie within 12 bandwidths of the query (``tests/density/test_ratio.py``). Farther out it is 8 eps
+    times each exponent. Both passes leave out pairs by the default ``rtol`` of :func:`cukde.kde`, each relative to its
+    own density.
 
-    Far from both samples the logarithm grows with the squared distance, and says which of them has the nearest point:
-    kernels decide there, and no data. :func:`hdr_threshold` of either tells where data are. With equal bandwidths the
-    leading biases of both estimates cancel where their shapes agree: a common ``h``, made for the smaller sample, is a
-    better start than a rule for each.
+    Far from both samples the logarithm grows with the squared distance and only tells which sample has the nearest
+    point; do not rely on it there. :func:`hdr_threshold` of either sample tells where data are. With equal bandwidths
+    the leading biases of both densities cancel where their shapes agree. So a common ``h``, chosen for the smaller
+    sample, is a better start than a rule for each.
 
     References
     ----------

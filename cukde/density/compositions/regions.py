@@ -44,9 +44,9 @@ def hdr_threshold(
 
     .. math:: t = \max \{ \hat p_{-i}(x_i) : \sum_j w_j [\hat p_{-j}(x_j) \ge \hat p_{-i}(x_i)] \ge \mathrm{mass} \}
 
-    Here :math:`\hat p_{-i}` is the density without row i. The region :math:`\{y : \hat p(y) \ge t\}` is the smallest of
-    that probability, in as many pieces as the density has modes, and new points outside, ``kde(X, Y, h) < t``, are the
-    anomalies of probability 1 - ``mass``.
+    Here :math:`\hat p_{-i}` is the density without row i. The region :math:`\{y : \hat p(y) \ge t\}` is the smallest
+    with that probability; it may have several pieces. New points outside, with ``kde(X, Y, h) < t``, are anomalies:
+    they have the probability 1 - ``mass``.
 
     Parameters
     ----------
@@ -63,15 +63,15 @@ def hdr_threshold(
     log : bool
         Return the level of the log density.
     leave_one_out : bool
-        Take the density at each row from the others, as that of a new point is. With False each row's own kernel
-        counts: the level is then for these rows alone, and far too high for new ones where own kernels matter.
+        Take the density at each row from the other rows, as for a new point. With False each row's own kernel counts.
+        The level then holds for these rows only, and is far too high for new points where own kernels matter.
 
     Returns
     -------
     number or array, of the shape of ``mass``
-        Of the dtype of the density. Levels are values that ``kde(X, X, h, log=log, leave_one_out=leave_one_out)`` has,
-        so that at least ``mass`` of the rows compare as equal to them or higher. NumPy in, NumPy out; CuPy in, CuPy
-        out; Dask in, Dask out.
+        Levels in units of the density, or of its logarithm, and of its dtype. They are values of
+        ``kde(X, X, h, log=log, leave_one_out=leave_one_out)``, and at least ``mass`` of the rows have this density or a
+        higher one. NumPy in, NumPy out; CuPy in, CuPy out; Dask in, Dask out.
 
     Raises
     ------
@@ -80,26 +80,26 @@ def hdr_threshold(
 
     Notes
     -----
-    *Quantile.* The level is the (1 - ``mass``) quantile of the density at the data (Y = X), without a row's own term.
-    It is the inverse of the distribution function taken from above, without interpolation: of n rows without weights,
-    the :math:`\lceil n\, \mathrm{mass} \rceil`-th largest density. A row counts by its weight, and one of weight 0 not
-    at all.
+    *Quantile.* The level is the (1 - ``mass``) quantile of the densities at the data (Y = X), without each row's own
+    term. It is not interpolated: of n rows without weights it is the :math:`\lceil n\, \mathrm{mass} \rceil`-th largest
+    density. Rows count by their weights; rows of weight 0 do not count.
 
-    *Error.* The share of new points in a region is off by :math:`\sqrt{\mathrm{mass} (1 - \mathrm{mass}) / n}`, one
-    standard deviation, with :math:`n_\mathrm{eff} = 1 / \sum w_j^2` for n where there are weights. Of 3,000 rows of a
-    normal distribution or a mixture 4 to 6% of new points fall below the level of 0.95, in 1 to 32 dimensions
-    (``tests/density/test_regions.py``). With own terms, ``leave_one_out=False``, it is 13% in 4 dimensions and 93% in
-    8: most of the density at a row is then its own kernel.
+    *Error.* The share of new points in a region has the standard deviation
+    :math:`\sqrt{\mathrm{mass} (1 - \mathrm{mass}) / n}`; with weights, n is :math:`n_\mathrm{eff} = 1 / \sum w_j^2`.
+    With 3,000 rows of a normal distribution or a mixture, 4 to 6% of new points fall below the level of 0.95, in 1 to
+    32 dimensions (``tests/density/test_regions.py``). With ``leave_one_out=False`` it is 13% in 4 dimensions and 93% in
+    8, because most of the density at a row is then its own kernel.
 
-    ``"sd"`` leaves out the row's kernel, which has moved; others have moved by the score of all rows.
+    ``"sd"`` leaves out the row's own moved kernel; the other rows have moved by the score of all rows.
 
-    And ``"kde"`` is smoother than the data: of new data the region holds ``mass``, but under the estimate *itself*
-    less, by :math:`-\frac{h^2}{2} \int_R \Delta p`. That is 0.8% for 1,000 rows of a normal distribution by
-    Silverman's rule, as much as the standard deviation. The others have no such term of order :math:`h^2`.
+    ``"kde"`` is smoother than the density of the data. The region holds ``mass`` of new data, but less under the
+    estimate *itself*, by :math:`-\frac{h^2}{2} \int_R \Delta p`. For 1,000 rows of a normal distribution and
+    Silverman's rule this is 0.8%, as much as the standard deviation. The other methods have no such term of order
+    :math:`h^2`.
 
-    Cost: one density of self-interaction (Y = X), n^2 exponentials (in one dimension O(n)), and as many again of rows
-    whose own kernel dominates; for "sd" a score pass besides; and a sort. Pairs are left out by the default ``rtol`` of
-    :func:`cukde.kde`. In many dimensions densities under- or overflow: take ``log=True``.
+    Cost: one density with Y = X, n^2 exponentials (O(n) in one dimension), as many again for rows whose own kernel
+    dominates, and a sort; for "sd" also a pass of the score. Pairs are left out by the default ``rtol`` of
+    :func:`cukde.kde`. In many dimensions densities underflow or overflow: use ``log=True``.
 
     References
     ----------

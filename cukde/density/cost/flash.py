@@ -100,8 +100,8 @@ def flash_tile_bytes(d: int, block_m: int = _BLOCK_M, block_n: int = _BLOCK_N, *
 def flash_bytes(n: float, m: float, d: int) -> float:
     """Bytes of SD-KDE of ``n`` points at ``m`` queries, as the paper counts them.
 
-    In several dimensions these are the bytes of all tiles of the score, 1.13 n^2 at d = 16; the paper leaves out the
-    density. In one dimension they are each point, each query and each result once, 5 n where m = n / 8.
+    In several dimensions the result counts the bytes of all tiles of the score, 1.13 n^2 at d = 16; the paper leaves
+    out the density. In one dimension it counts each point, each query and each result once, 5 n for m = n / 8.
 
     Notes
     -----
@@ -125,9 +125,9 @@ def flash_pass_bytes(n: float, m: float, d: int, *, moments: bool) -> float:
 
 
 def flash_intensity(n: float, m: float, d: int) -> float:
-    """Operations a byte of SD-KDE by these models: about 72 at d = 16, 3.55 n at d = 1, where m = n / 8.
+    """Operations a byte of SD-KDE, as the paper counts them: about 72 at d = 16, 3.55 n at d = 1, for m = n / 8.
 
-    :func:`flash_flops` over :func:`flash_bytes`, exactly.
+    The result is exactly :func:`flash_flops` over :func:`flash_bytes`.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def flash_intensity(n: float, m: float, d: int) -> float:
 
 
 def flash_utilisation(seconds: float, n: float, m: float, d: int = 16, peak: float = A6000_TENSOR_PEAK) -> float:
-    """Part of a peak that a run of SD-KDE reaches: modelled operations over the time and the peak.
+    """Fraction of a peak rate that a run of SD-KDE reaches: the paper's operations over the time and the peak.
 
     Parameters
     ----------
@@ -160,8 +160,8 @@ def flash_utilisation(seconds: float, n: float, m: float, d: int = 16, peak: flo
 
     Notes
     -----
-    The result is as exact as the time. The operations are the paper's, not those of this library. Source: Flash-SD-KDE,
-    figure 2.
+    The result is as accurate as the time. The operations are the paper's, not those of this library. Source:
+    Flash-SD-KDE, figure 2.
 
     Examples
     --------

@@ -51,17 +51,17 @@ def kde(
     periods: Domain | None = None,
     leave_one_out: bool = False,
 ) -> da.Array:
-    """See :func:`cukde.kde`.
+    """Compute :func:`cukde.kde` of Dask arrays, lazily.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+    The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed.
 
     Parameters
     ----------
     boxes : BlockBoxes, or a pair of them, optional
-        Those of ``X``, or of ``X`` and ``Y``, by :func:`cukde.dask.block_boxes`; None for a plain array, whose boxes
-        are computed at once. Pairs of blocks that cannot matter then become no tasks, and blocks that no query needs
-        are not read: ``rtol`` is kept, by the same certificate over blocks, which takes a 64th of it. With a tolerance
-        of 0, with ``local_factors`` and with ``leave_one_out``, all pairs are taken.
+        Boxes of ``X``, or of ``X`` and ``Y``, by :func:`cukde.dask.block_boxes`; None for a plain array, whose boxes
+        are computed at once. Pairs of blocks that cannot matter are then left out, and blocks that no query needs are
+        not read. ``rtol`` still holds; a 64th of it is for these blocks. With a tolerance of 0, with ``local_factors``
+        and with ``leave_one_out``, all pairs are taken.
 
     Examples
     --------
@@ -106,9 +106,9 @@ def score(
     periods: Domain | None = None,
     leave_one_out: bool = False,
 ) -> da.Array:
-    """See :func:`cukde.score`.
+    """Compute :func:`cukde.score` of Dask arrays, lazily.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+    The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed.
     ``boxes`` are those of :func:`cukde.dask.kde`.
 
     Examples
@@ -154,9 +154,9 @@ def density_and_score(
     periods: Domain | None = None,
     leave_one_out: bool = False,
 ) -> tuple[da.Array, da.Array]:
-    """See :func:`cukde.density_and_score`.
+    """Compute :func:`cukde.density_and_score` of Dask arrays, lazily.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+    The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed.
     ``boxes`` are those of :func:`cukde.dask.kde`.
 
     Examples
@@ -205,10 +205,10 @@ def debias(
     bounds: Domain | None = None,
     periods: Domain | None = None,
 ) -> da.Array:
-    """See :func:`cukde.debias`.
+    """Compute :func:`cukde.debias` of Dask arrays, lazily.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64. Each unordered pair of blocks is one pass where that
-    pays: it costs n^2 exponentials at most. ``boxes`` are those of ``X``, see :func:`cukde.dask.kde`. Each of the
+    The result equals that of plain arrays, to 1e-12 in float64. Each unordered pair of blocks is one pass if that is
+    faster; the cost is at most n^2 exponentials. ``boxes`` are those of ``X``; see :func:`cukde.dask.kde`. Each of the
     ``steps`` after the first takes all pairs of blocks, and so does the first without ``own_point``.
 
     Examples
@@ -258,12 +258,11 @@ def sd_kde(
     periods: Domain | None = None,
     leave_one_out: bool = False,
 ) -> da.Array:
-    """See :func:`cukde.sd_kde`.
+    """Compute :func:`cukde.sd_kde` of Dask arrays, lazily.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what :func:`debias` does, once, and what
-    the density of the moved points does. ``boxes`` are those of :func:`cukde.dask.kde`, and a bound of the way of the
-    points widens them: only blocks that the queries need are debiased. ``steps`` of more than 1 need all of them,
-    and so does a score without ``own_point``.
+    The result equals that of plain arrays, to 1e-12 in float64. It costs :func:`debias`, once, and the density of the
+    moved points. ``boxes`` are those of :func:`cukde.dask.kde`, widened by a bound of how far points move. Only blocks
+    that the queries need are debiased; with more than one step, or without ``own_point``, all are.
 
     Examples
     --------
@@ -322,11 +321,10 @@ def laplace_kde(
     periods: Domain | None = None,
     leave_one_out: bool = False,
 ) -> da.Array:
-    """See :func:`cukde.laplace_kde`.
+    """Compute :func:`cukde.laplace_kde` of Dask arrays, lazily.
 
-    What is clipped is reported when it is computed, for each block of queries.
-    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
-    ``boxes`` are those of :func:`cukde.dask.kde`.
+    Clipped values are reported for each block of queries, when it is computed. The result equals that of plain arrays,
+    to 1e-12 in float64, and costs as much when it is computed. ``boxes`` are those of :func:`cukde.dask.kde`.
 
     Examples
     --------
@@ -368,10 +366,10 @@ def kernel_sum(
     deterministic: bool = False,
     check_finite: bool = True,
 ) -> da.Array:
-    """See :func:`cukde.kernel_sum`.
+    """Compute :func:`cukde.kernel_sum` of Dask arrays, lazily.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed. All pairs
-    of blocks are taken: values of any size may cancel.
+    The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed. All pairs of
+    blocks are taken, because values of any size may cancel.
 
     Examples
     --------

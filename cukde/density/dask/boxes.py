@@ -19,10 +19,10 @@ from cukde.density.dask.parts import BlockBoxes, Measured, measure, parts_of_blo
 
 
 def block_boxes(X: ArrayLike, *, weights: ArrayLike | None = None) -> BlockBoxes:
-    """Compute where the rows of each block lie, for calls with ``boxes``, which leave out blocks that cannot matter.
+    """Compute boxes around the rows of each block; calls with ``boxes`` then leave out blocks that cannot matter.
 
-    All blocks are read, once, by a task for each, and some hundred numbers a block are kept. Keep them with the data:
-    later calls then read only the blocks that matter (``docs/dask.md``).
+    Each block is read once, by its own task, and gives some hundred numbers. Store them with the data: later calls then
+    read only the blocks that matter (``docs/dask.md``).
 
     Parameters
     ----------
@@ -34,18 +34,18 @@ def block_boxes(X: ArrayLike, *, weights: ArrayLike | None = None) -> BlockBoxes
     Returns
     -------
     BlockBoxes
-        Of the rows in their order: an array with the same rows in other blocks may take it, too.
+        Boxes of the rows in their order; they also serve an array with the same rows in other blocks.
 
     Raises
     ------
     TypeError
         If ``X`` is not a Dask collection; boxes of plain arrays are computed where they are needed.
     ValueError
-        For NaN and infinity, negative weights, and rows of unknown number beside weights in other blocks.
+        For NaN and infinity, negative weights, and an unknown number of rows with weights in other blocks.
 
     Notes
     -----
-    Boxes are exact. The cost is a pass over the data, some ten operations a number, by Dask's scheduler.
+    Boxes are exact. The cost is a pass over the data, about ten operations a number, computed by Dask's scheduler.
 
     Examples
     --------

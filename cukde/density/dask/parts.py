@@ -20,10 +20,10 @@ _ROWS_AT_ONCE = 2**18  # of a block, in copies
 
 
 class BlockBoxes(NamedTuple):
-    """Where the rows of a Dask array lie, block by block; made by :func:`cukde.dask.block_boxes`.
+    """Boxes around the rows of each block of a Dask array; made by :func:`cukde.dask.block_boxes`.
 
-    A block is divided into up to 16 parts of near rows. All fields are arrays of NumPy, so ``np.savez(file,
-    **boxes._asdict())`` keeps them, and ``BlockBoxes(**np.load(file))`` brings them back, exactly.
+    A block is divided into up to 16 parts of rows that are near each other. All fields are NumPy arrays:
+    ``np.savez(file, **boxes._asdict())`` stores them, and ``BlockBoxes(**np.load(file))`` restores them exactly.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class BlockBoxes(NamedTuple):
     low, high : array, shape (parts, d)
         Least and largest coordinates of the rows of each part, float64.
     mean, variance : array, shape (parts, d)
-        Of the coordinates, with the weights where there are any, float64.
+        Mean and variance of the coordinates of the rows of each part, with the weights if there are any, float64.
     log_mass : array, shape (parts,)
         Logarithm of the number of rows, or of the sum of their weights.
     weighted : bool

@@ -46,11 +46,11 @@ def positive_kde(
     periods: Domain | None = None,
     leave_one_out: bool = False,
 ) -> da.Array:
-    """See :func:`cukde.positive_kde`.
+    """Compute :func:`cukde.positive_kde` of Dask arrays, lazily.
 
-    Without ``mass`` it is that of :func:`cukde.dask.positive_mass`, found when the densities are computed; one that is
-    lazy, too, may be given. With a number, results are equal to those of the same call on plain arrays, to 1e-12 in
-    float64. It costs what that does, when it is computed. ``boxes`` are those of :func:`cukde.dask.kde`.
+    Without ``mass`` it is that of :func:`cukde.dask.positive_mass`, computed with the densities; a lazy mass may be
+    given, too. With a number, the result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is
+    computed. ``boxes`` are those of :func:`cukde.dask.kde`.
 
     Examples
     --------
@@ -98,9 +98,9 @@ def positive_score(
     deterministic: bool = False,
     check_finite: bool = True,
 ) -> da.Array:
-    """See :func:`cukde.positive_score`.
+    """Compute :func:`cukde.positive_score` of Dask arrays, lazily.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+    The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed.
 
     Examples
     --------
@@ -133,11 +133,11 @@ def positive_mass(
     bounds: Domain | None = None,
     periods: Domain | None = None,
 ) -> Mass:
-    """See :func:`cukde.positive_mass`.
+    """Compute :func:`cukde.positive_mass` of Dask arrays, lazily.
 
-    The value and the error are Dask arrays without dimensions. The mass of one column is estimated, too; as many points
-    are drawn from each block, with random numbers of its own. ``axes`` are for plain arrays. It costs a pass over the
-    data at these points.
+    The value and the error are Dask arrays without dimensions. The mass is estimated from random points also for one
+    column; each block contributes equally many, with its own random numbers. ``axes`` are for plain arrays only. It
+    costs a pass over the data at these points.
 
     Examples
     --------

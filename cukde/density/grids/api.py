@@ -75,9 +75,10 @@ def evaluate_grid(
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
-    r"""Gaussian kernel density estimate of the data ``X`` on the product grid of some coordinates along each axis.
+    r"""Gaussian kernel density estimate of the data ``X`` on a product grid.
 
-    What :func:`kde` returns at all points :math:`(g_1, \dots, g_d)` with :math:`g_k` of ``axes[k]``, as an array.
+    The result is that of :func:`kde` at all points :math:`(g_1, \dots, g_d)` with :math:`g_k` in ``axes[k]``, as an
+    array of d axes.
 
     Parameters
     ----------
@@ -85,24 +86,24 @@ def evaluate_grid(
         Data; (n,) means d = 1. A GPU array computes on the GPU. A Dask array or data frame, here or for ``weights``,
         makes the call lazy.
     axes : sequence of d array_like, each of shape (g_k,), or mapping
-        Coordinates along each axis, in the units of ``X``: in any order, with any steps; or such by the names of the
-        columns. For d = 1 one array may be given. GPU arrays are copied to the host.
+        Coordinates along each axis, in the units of ``X``, in any order and with any steps; or a mapping from the names
+        of the columns. For d = 1 a single array will do. GPU arrays are copied to the host.
     h : float, array_like, mapping or str
         Bandwidth, in the forms of :func:`kde`.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
     log : bool
-        Return the log density: finite anywhere, by the passes of :func:`kde`.
+        Return the log density, which is finite everywhere; it is computed by :func:`kde`.
     algorithm : {"auto", "exact", "fft"}
-        "fft" spreads the data over the cells of a regular grid by B-splines and convolves by Fourier transforms, for
-        d <= 3; its error is relative to the largest density. "exact" sums all pairs, with small errors relative to each
-        number. "auto" is "fft" where that is quicker, for d > 1, and its error is within bounds for this very grid,
-        else "exact".
+        "fft" spreads the data over the cells of a regular grid by B-splines and convolves by Fourier transforms, for d
+        <= 3; its error is relative to the largest density. "exact" sums all pairs; its error is relative to each
+        number. "auto" is "fft" for d > 1 where it is faster and its error on this grid is within the bounds below, else
+        "exact".
     precision : {"float32", "tf32", "ieee", "float64"}, optional
-        As in :func:`kde`; all but "float64" ask a transform for the error of float32. Arithmetic is of float64 in any
-        case, but for passes over all pairs.
+        As in :func:`kde`. For a transform, all but "float64" ask for the error of float32; its arithmetic is float64 in
+        any case.
     deterministic : bool
-        Give the same bits on every run on the same machine, which transforms and exact products always do.
+        Give the same bits on every run on the same machine; transforms and exact products always do.
     check_finite : bool
         Refuse NaN and infinity. With False the data are unchecked, and a transform leaves out rows that hold them.
     bounds, periods : sequence of length d or mapping, optional
@@ -124,38 +125,40 @@ def evaluate_grid(
         As :func:`kde`, and for ``axes`` that are Dask collections.
     ValueError
         As :func:`kde`; for other than d axes, coordinates that are not finite or not in one dimension, and an unknown
-        algorithm; for "fft" beside ``log``, for more than three columns, and where it would need a grid too large, or
-        too many images of the data.
+        algorithm; for "fft" with ``log``, for more than three columns, and if it would need too large a grid or too
+        many images of the data.
 
     Notes
     -----
-    *Error of "fft".* At most 1e-6 (float32) or 1e-10 (float64) of the largest density on the grid or within 6
-    bandwidths of it, by a bound (``cukde/density/grids/plan.py``); measured, half of that for a single point and 2e-13
-    of the latter for a million (``tests/density/test_grids.py``, ``docs/grids.md``). Negative numbers are set to 0. Far
-    tails are not accurate relative to themselves.
+    *Error of "fft".* The error is at most 1e-6 (float32) or 1e-10 (float64) of the largest density on the grid or
+    within 6 bandwidths of it, by a bound (``cukde/density/grids/plan.py``). Measured errors are half of that for a
+    single point, and in float64 2e-13 for a million (``tests/density/test_grids.py``, ``docs/grids.md``). Negative
+    numbers are set to 0. Far tails are not accurate relative to themselves.
 
-    "auto" checks the result, and promises the same relative to the largest density *of the result*: a grid of a tail
-    alone is transformed again, more accurately, or summed exactly. On a GPU that waits for the result.
+    *Error of "auto".* "auto" checks the result of a transform and promises the same error relative to the largest
+    density *of the result*. If the grid covers only a tail, it is transformed again, more accurately, or summed
+    exactly. On a GPU the check waits for the result.
 
-    *Error of "exact".* 1e-12 relative where the nearest point is within 12 bandwidths, for d > 1 and a bandwidth
-    without covariances; that of :func:`kde` for the others.
+    *Error of "exact".* The relative error is 1e-12 where the nearest point is within 12 bandwidths, for d > 1 and a
+    bandwidth without covariances. In other cases it is that of :func:`kde`.
 
-    *Cost of "fft".* 4 to 8 cells a point and axis, and transforms of a grid of 3 to 14 steps a bandwidth over the axes'
-    span and 6 to 8 bandwidths at each end: 1,000,000 points on 1,024 x 1,024 take 0.09 s of processor time in float32,
-    0.13 s in float64. Memory is about 24 bytes a cell, of at most 2^25 cells or 16 for each number of the result, and
-    8 (d + 1) bytes a point.
+    *Cost of "fft".* Each point is spread over 4 to 8 cells along each axis. The transformed grid has 3 to 14 steps a
+    bandwidth, over the span of the axes and 6 to 8 bandwidths beyond each end. 1,000,000 points on 1,024 x 1,024 take
+    0.09 s of processor time in float32, 0.13 s in float64. Memory is about 24 bytes a cell, with at most 2^25 cells or
+    16 for each number of the result, and 8 (d + 1) bytes a point.
 
-    *Cost of "exact".* For scalar bandwidths or one a dimension, d > 1: two matrices of about n times the square root of
-    the grid's size exponentials, and their product, 2 n m flops for m numbers, by BLAS: it takes all pairs, each for
-    one multiply-add, which leaves little to gain. Otherwise, and with ``log``, :func:`kde` of the grid's points, which
-    leaves out pairs by its default ``rtol``; in one dimension O(n + m).
+    *Cost of "exact".* For a scalar bandwidth or one for each column, and d > 1, it computes two matrices with about n
+    times the square root of the grid's size exponentials, and their product by BLAS, 2 n m flops for m numbers. It sums
+    all pairs; as each costs one multiply-add, leaving some out would gain little. In other cases, and with ``log``,
+    :func:`kde` computes the grid's points and leaves out pairs by its default ``rtol``; in one dimension it takes O(n +
+    m).
 
-    *Domains.* Errors are the same. A transform takes the images of the data within 10 bandwidths of the grid as more
-    data, up to 16 times as many; the exact way multiplies sums over images, or over waves for bandwidths of more than
-    0.15 of a period. Other grids are those of :func:`kde` (``tests/density/test_grids_in_domains.py``).
+    *Domains.* Errors are the same. A transform takes the images of the data within 10 bandwidths of the grid as further
+    data, up to 16 times as many. The exact way multiplies sums over images, or over waves for bandwidths above 0.15 of
+    a period. Other grids are computed by :func:`kde` (``tests/density/test_grids_in_domains.py``).
 
-    *Dask arrays.* The density of each block of rows, averaged by their shares (``docs/dask.md``). The error of "fft" is
-    then relative to the largest density of each block.
+    *Dask arrays.* The result is the average of the densities of the blocks of rows, by their shares (``docs/dask.md``).
+    The error of "fft" is then relative to the largest density of each block.
 
     References
     ----------

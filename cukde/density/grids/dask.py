@@ -50,10 +50,10 @@ def evaluate_grid(
     bounds: Domain | None = None,
     periods: Domain | None = None,
 ) -> da.Array:
-    """See :func:`cukde.evaluate_grid`.
+    """Compute :func:`cukde.evaluate_grid` of Dask arrays, lazily.
 
-    The result has one chunk. "exact" is equal to the same call on plain arrays, to 1e-12 in float64; the error of "fft"
-    is relative to the largest density of each block. It costs what such calls for the blocks cost, when it is computed.
+    The result has one chunk. With "exact" it equals that of plain arrays, to 1e-12 in float64; the error of "fft" is
+    relative to the largest density of each block. It costs a call for each block, when it is computed.
 
     Examples
     --------

@@ -49,40 +49,41 @@ def modes(
     periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Modes:
-    r"""Modes of the density :func:`cukde.kde` and which of them each point climbs to: mean shift clustering.
+    r"""Find the modes of the density :func:`cukde.kde`, and the mode that each point climbs to: mean shift clustering.
 
     .. math:: y \leftarrow y + h^2 \nabla \log \hat p(y) = \frac{\sum_j w_j \phi_j(y) x_j}{\sum_j w_j \phi_j(y)},
 
-    with H for h^2 where the bandwidth is a covariance, from every row of ``X`` until it stays where it is.
+    Each row of ``X`` moves by this step until it stays where it is; if the bandwidth is a covariance H, it replaces
+    h^2.
 
     Parameters
     ----------
     X : array_like, shape (n, d) or (n,)
-        Data, as for :func:`cukde.kde`. Of Dask arrays and data frames, here or for ``weights``, each pass is one over
-        the blocks, computed at once; they need ``seeds`` in memory.
+        Data, as for :func:`cukde.kde`. With Dask arrays and data frames, here or for ``weights``, each pass over the
+        blocks is computed at once; they need ``seeds`` in memory.
     h : float, array_like or str
         Bandwidth, in the forms of :func:`kde`.
     weights : array_like, shape (n,), optional
-        Non-negative weights of the data. A row of weight 0 is in no density, and has a label all the same.
+        Non-negative weights of the data. A row of weight 0 does not count in the density, and still gets a label.
     seeds : array_like, shape (m, d) or (m,), optional
-        Points to start from; default ``X``. Modes that none of them climbs to are not found.
+        Points to start from; default ``X``. Modes that no seed climbs to are not found.
     tolerance : float
-        How far from a maximum a mode may be, in bandwidths; 1e-9 or more.
+        Largest distance of a mode from its maximum, in bandwidths; 1e-9 or more.
     max_iterations : int
-        The most steps that a point may take; never more than 512 of mean shift, and then 1,000 of Newton's method.
+        Largest number of steps of a point; never more than 512 of mean shift and then 1,000 of Newton's method.
     merge_distance : float, optional
-        Of modes that are no further apart, in bandwidths, the highest stands for all. Default 0.1: the saddle between
-        two such modes lies below the lower one by about 5e-7 of its density, which no sample tells from one mode. It is
-        1e-6 at least.
+        Modes that are at most this far apart, in bandwidths, are merged into the highest. At least 1e-6; default 0.1.
+        The saddle between two such modes lies below the lower one by about 5e-7 of its density, a difference that no
+        sample can show.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
-        Arithmetic of the passes by which points climb, as for :func:`cukde.kde`. Modes are found in float64 all the
-        same.
+        Arithmetic of the passes in which points climb, as for :func:`cukde.kde`. Modes are found in float64 in any
+        case.
     deterministic, check_finite, nan_policy
-        As for :func:`cukde.kde`. With ``check_finite=False`` the label of a seed that is lost to NaN or infinity is -1,
-        and so is that of a row that is left out.
+        As for :func:`cukde.kde`. The label of a row that is left out is -1, and with ``check_finite=False`` also that
+        of a seed with NaN or infinity.
     bounds, periods : sequence of length d or mapping, optional
-        As for :func:`cukde.kde`: modes of the density on that domain, beside a number or deviations for ``h``. Modes at
-        a bound are among them, those of a periodic column lie from 0 to its period.
+        As for :func:`cukde.kde`; ``h`` is then a number or standard deviations. The modes are those of the density on
+        that domain, including modes at a bound; in a periodic column they lie from 0 to its period.
 
     Returns
     -------
@@ -95,8 +96,9 @@ def modes(
         * ``labels``, (n,) or (m,) int64: the number of the mode that each seed climbs to.
         * ``iterations``, int: steps of the longest climb, mean shift and Newton's method together.
 
-        Points and log densities are of dtype ``result_type(X, seeds)``. NumPy in, NumPy out; CuPy in, CuPy out. Of a
-        frame ``points`` are a frame, whose rows have the numbers of the modes, and ``labels`` a series with its index.
+        Points and log densities are of dtype ``result_type(X, seeds)``. NumPy in, NumPy out; CuPy in, CuPy out. For a
+        frame, ``points`` is a frame whose rows have the numbers of the modes, and ``labels`` a series with the index of
+        the seeds.
 
     Raises
     ------
@@ -104,60 +106,60 @@ def modes(
         As :func:`cukde.kde`, and for Dask collections without seeds in memory.
     ValueError
         As :func:`cukde.kde`; for no seeds, seeds outside their bounds, a tolerance or a merge distance that is not
-        positive, a tolerance of more than the merge distance, and a covariance beside bounds or periods.
+        positive, a tolerance of more than the merge distance, and a covariance with bounds or periods.
 
     Warns
     -----
     ConvergenceWarning
-        Where seeds have not reached a maximum after ``max_iterations``. They are labelled by the points where they are,
-        which are then among the modes.
+        If seeds have not reached a maximum after ``max_iterations``. They are labelled by the points that they have
+        reached, which are then among the modes.
 
     Notes
     -----
     *Method.* A step of mean shift never lowers the density (``tests/density/test_modes.py``). It converges linearly,
-    slowly where a mode is flat, so points are released early. A point that comes within 1/64 of a bandwidth to where
-    another has been, which is higher by now, goes on as that one.
+    and slowly where a mode is flat, so points are released early. A point that comes within 1/64 of a bandwidth of a
+    place where another point has been, which is higher by now, follows that point.
 
-    A few points go ahead to maxima by Newton's method. Points are done that are on the hill of one of those maxima:
-    within a bandwidth of it, with a Newton step by the curvature of the maximum that ends within a quarter of the
-    distance. Points that settle elsewhere are taken to their maximum by Newton's method.
+    A few points go ahead to maxima by Newton's method. Other points stop when they are on the hill of one of these
+    maxima: within a bandwidth of it, and such that a Newton step with the curvature at the maximum ends within a
+    quarter of the distance. Points that settle elsewhere are taken to their maximum by Newton's method.
 
-    Newton's method is in float64, with steps only where the density does not fall and second derivatives by differences
-    of the gradient. A point is a mode if no curvature is upward there by more than 1e-4/h^2. A seed on a saddle (of a
-    symmetric sample, say) is moved by 0.05 bandwidths along the steepest way up, to the side where the largest
-    coordinate of that direction is positive.
+    Newton's method runs in float64, takes only steps that do not lower the density, and gets second derivatives from
+    differences of the gradient. A point is a mode if no curvature there is upward by more than 1e-4/h^2. A seed on a
+    saddle, for example of a symmetric sample, is moved by 0.05 bandwidths in the direction of steepest ascent, to the
+    side where the largest coordinate of that direction is positive.
 
-    *Accuracy.* Labels are those of plain mean shift in float64, a step at a time, except for points at the border
-    between two clusters: of 8,000 rows of six overlapping groups, with 16 modes in 2 columns and 18 in 3, none differs,
-    in float32 or float64 on the CPU, and of 2,000 none in 1 to 4 columns (``benchmarks/density/bench_modes.py`` holds
-    2,000 against it before it measures). In float64 modes are within 1e-7 bandwidths of where the gradient vanishes
-    (``tests/density/test_modes.py`` holds them to 1e-6), in float32 rounded to that.
+    *Accuracy.* Labels are those of plain mean shift in float64, except for points at the border between two clusters.
+    Of 8,000 rows of six overlapping groups, with 16 modes in 2 columns and 18 in 3, no label differs, in float32 or
+    float64 on the CPU; nor does one of 2,000 rows in 1 to 4 columns (``benchmarks/density/bench_modes.py`` compares
+    2,000 before it measures). In float64 modes are within 1e-7 bandwidths of the zero of the gradient
+    (``tests/density/test_modes.py`` requires 1e-6); in float32 they are rounded.
 
-    Points far from all others are modes of their own, as the kernel says: there are as many modes as there are bumps,
-    and only a larger bandwidth, or the labels' counts, tell bumps from noise. Equal points are one. On a plateau, where
-    the gradient all but vanishes, points end where it does.
+    Points far from all others are modes of their own. Only a larger bandwidth, or the counts of the labels, tell real
+    modes from noise. Equal points are one mode. On a plateau, where the gradient almost vanishes, points stop where it
+    does.
 
-    *Domains.* Steps are those of the domain's density, which goes on mirrored at a bound and around a period: none
-    leads over a bound, and points that pass the end of a period go on at its beginning. The density has no slope at a
-    bound, and a mode there is one if it bends down. Modes within ``tolerance`` of a bound are reported on it. Modes on
-    both sides of a period's end are as far apart as around it.
+    *Domains.* The density of a domain continues as a mirror image at a bound, and around a period. So no step leads
+    over a bound, and points that pass the end of a period go on at its beginning. The density has no slope at a bound;
+    a point there is a mode if the density curves downward. Modes within ``tolerance`` of a bound are reported on it.
+    Distances between modes are measured around a period.
 
-    *Beside scikit-learn.* ``sklearn.cluster.MeanShift`` has a flat kernel: the mean of the points within its bandwidth,
-    all alike, which corresponds to the density of an Epanechnikov kernel. A ball of radius b has the variance b^2/(d+2)
-    a column, so a bandwidth b there compares with h = b/sqrt(d + 2) here. Its seeds stop where nothing in their ball
-    changes, and it merges what is closer than b, so that it finds fewer modes. Of well separated groups both make the
-    same clusters (``tests/density/test_modes.py``).
+    *Comparison with scikit-learn.* ``sklearn.cluster.MeanShift`` has a flat kernel: it takes the mean of the points
+    within its bandwidth, which corresponds to the density of an Epanechnikov kernel. A ball of radius b has the
+    variance b^2/(d+2) in each column, so its bandwidth b compares with h = b/sqrt(d + 2) here. Its seeds stop where the
+    points in their ball no longer change, and it merges modes that are closer than b, so it finds fewer modes. For well
+    separated groups both give the same clusters (``tests/density/test_modes.py``).
 
-    *Cost.* Passes of the points that still climb over the data, n exponentials a point; the first, of self-interaction
-    (Y = X), takes each pair once on the GPU where :func:`cukde.debias` does. Together they come to 6 passes of all rows
-    for 10,000 rows of six groups in two columns at Silverman's bandwidth, 4 in four columns, and 17 to 19 at half of
-    that bandwidth, where plain mean shift takes a hundred to several hundred. In one column a pass is a fast transform.
-    Passes leave out pairs by the default ``rtol`` of :func:`cukde.kde`, those of Newton's method by that of float64.
+    *Cost.* Each pass takes n exponentials for each point that still climbs. The first pass (Y = X) takes each pair once
+    on the GPU where :func:`cukde.debias` does. Together they amount to 6 passes over all rows for 10,000 rows of six
+    groups in two columns with Silverman's bandwidth, to 4 in four columns, and to 17 to 19 with half of that bandwidth;
+    plain mean shift takes a hundred to several hundred. In one column a pass is a fast transform. Passes leave out
+    pairs by the default ``rtol`` of :func:`cukde.kde`, those of Newton's method by that of float64.
 
-    Newton's method takes d + 1 points in float64 a step for each of the few that it moves. Every four passes the host
-    checks which points have settled and waits for the device four times, once a pass on average; Newton's method waits
-    once a step. Modes are merged on the host. Memory is O((n + m) d), and 16 bytes a pass for each point that still
-    climbs.
+    A step of Newton's method evaluates d + 1 points in float64 for each of the few points that it moves. The host
+    checks every four passes which points have settled, and waits for the device four times, once a pass on average;
+    Newton's method waits once a step. Modes are merged on the host. Memory is O((n + m) d), and 16 bytes a pass for
+    each point that still climbs.
 
     References
     ----------

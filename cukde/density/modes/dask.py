@@ -34,11 +34,10 @@ def modes(
     bounds: Domain | None = None,
     periods: Domain | None = None,
 ) -> Modes:
-    """See :func:`cukde.modes`.
+    """Compute :func:`cukde.modes` of Dask arrays, at once.
 
-    Computed at once. It costs what the same call on plain arrays does, and is equal to it to the tolerance. Each pass
-    reads all blocks, so keep them by ``X.persist()``. The points that climb, ``seeds``, are in memory, and results are
-    where they are.
+    The result equals that of plain arrays, within the tolerance, at the same cost. Each pass reads all blocks, so keep
+    them in memory by ``X.persist()``. ``seeds``, the points that climb, are in memory, and results are where they are.
 
     Examples
     --------

@@ -23,7 +23,7 @@ _MOST_STEPS = 1000
 
 @public_in("cukde")
 class Modes(NamedTuple):
-    """What :func:`cukde.modes` found: see there."""
+    """The result of :func:`cukde.modes`: see there."""
 
     points: Array
     log_density: Array

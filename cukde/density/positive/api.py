@@ -58,8 +58,8 @@ def positive_kde(
         \hat p_+(y) = \frac1M \hat p(y) \left(t + \sqrt{1 + t^2}\right), \qquad
         t = -\frac{h^2}{2} \frac{\Delta \hat p(y)}{\hat p(y)}
 
-    :math:`\hat p` is :func:`kde`, and :math:`\hat p (1 + t)` is :func:`laplace_kde`. The factor agrees with 1 + t where
-    t is small, but is never negative; M is the integral that makes the result a density.
+    Here :math:`\hat p` is :func:`kde`, and :math:`\hat p (1 + t)` is :func:`laplace_kde`. The factor in parentheses is
+    close to 1 + t where t is small, but never negative. M is the integral that normalises the result.
 
     Parameters
     ----------
@@ -68,36 +68,36 @@ def positive_kde(
     bounds, periods, leave_one_out, nan_policy, out
         As in :func:`kde`.
     mass : float or Mass, optional
-        M, of at least 1, such as :func:`positive_mass` returns, which a call for further queries need not find again;
-        1 for a result that is not normalised. Default: ``positive_mass`` with its defaults, which checks the data
-        whatever ``check_finite`` is.
+        M, at least 1, as :func:`positive_mass` returns it. Give it in later calls with the same data to save its cost;
+        1 leaves the result unnormalised. Default: the result of ``positive_mass`` with its defaults, which checks the
+        data whatever ``check_finite`` is.
 
     Returns
     -------
     array, shape (m,)
-        Above 0, but for underflow, and 0 outside the bounds. With ``log`` finite for any finite query.
+        Density in units of 1/volume: positive, except for underflow, and 0 outside the bounds. With ``log`` it is
+        finite for any finite query.
 
     Raises
     ------
     TypeError, ValueError
-        As :func:`kde`; for a mass that is not a number of at least 1; for stacks, which have to be taken one by one.
+        As :func:`kde`; for a mass that is not a number of at least 1; for stacks, whose members need a call each.
 
     Notes
     -----
-    *Bias.* Of order :math:`h^4`, as that of :func:`sd_kde` and :func:`laplace_kde`:
+    *Bias.* The bias is of order :math:`h^4`, like that of :func:`sd_kde` and :func:`laplace_kde`:
 
     .. math:: \frac{h^4}{8} \left[\frac{(\Delta f)^2}{f} - \Delta^2 f - f \int \frac{(\Delta f)^2}{f}\right]
 
     for data of density f; ``docs/positive.md`` derives it, and simulations confirm the order.
 
-    *Error.* That of :func:`laplace_kde` for t, that of :func:`kde` for the rest: relative to the density, about that of
-    :func:`kde` times :math:`1 + d/2` (``tests/density/test_positive.py``). Beside it stands the error of M, a factor
-    that is the same for all queries.
+    *Error.* The error relative to the density is about that of :func:`kde` times :math:`1 + d/2`
+    (``tests/density/test_positive.py``). The error of M comes on top, as a factor that is the same for all queries.
 
-    *Leave-one-out.* Sums leave out the row, and M does not.
+    *Leave-one-out.* The sums leave out the row, but M does not.
 
-    *Cost.* The pass of :func:`laplace_kde`, and for ``mass=None`` that of :func:`positive_mass`: 8,192 queries more, or
-    in one dimension some hundred for each bandwidth of the range.
+    *Cost.* The pass of :func:`laplace_kde`, and for ``mass=None`` that of :func:`positive_mass`: 8,192 more queries, or
+    in one dimension about a hundred for each bandwidth of the range.
 
     References
     ----------
@@ -140,18 +140,24 @@ def positive_score(
 ) -> Array:
     r"""Gradient of the logarithm of :func:`positive_kde`.
 
-    Parameters are those of :func:`positive_kde`; the mass does not matter, and domains have no such gradient.
+    Parameters are those of :func:`positive_kde`, without the mass, which does not matter, and without bounds and
+    periods, which are not supported.
 
     Returns
     -------
     array or frame, shape of ``Y``
         In units of 1/length; finite for any finite query.
 
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`positive_kde`.
+
     Notes
     -----
-    Cost: the passes of :func:`score` and :func:`laplace_kde`, and one of differences for the gradient of the Laplacian,
-    3 d n m flops for the exponents and as many for the moments. Its error is about that of :func:`score` times
-    :math:`1 + d/2` (``tests/density/test_positive.py``).
+    Cost: the passes of :func:`score` and :func:`laplace_kde`, and a pass of squared differences for the gradient of the
+    Laplacian, 3 d n m flops for the exponents and as many for the moments. The error is about that of :func:`score`
+    times :math:`1 + d/2` (``tests/density/test_positive.py``).
 
     Examples
     --------
@@ -186,7 +192,7 @@ def positive_mass(
     periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Mass:
-    r"""Integral of the corrected estimate before it is normalised: what :func:`positive_kde` divides by.
+    r"""Integral of the corrected estimate before it is normalised; :func:`positive_kde` divides by it.
 
     .. math:: M = \int \hat p \left(t + \sqrt{1 + t^2}\right) = 1 + \int \hat p \left(\sqrt{1 + t^2} - 1\right)
 
@@ -195,17 +201,17 @@ def positive_mass(
     X, h, weights, local_factors, rtol, precision, deterministic, check_finite, bounds, periods, nan_policy
         As in :func:`positive_kde`.
     axes : sequence of d array_like, each of shape (g_k,), or mapping, optional
-        Rising coordinates along each axis, an odd number of at least 3: integrate over their product grid, as
-        :func:`evaluate_grid` takes it.
+        Increasing coordinates along each axis, an odd number of at least 3. The integral is then taken over their
+        product grid, in the forms of :func:`evaluate_grid`.
     samples : int
-        At least 2: how many points estimate the mass of more than one column, without ``axes``.
+        Number of points that estimate the mass in more than one column, without ``axes``; at least 2.
     random_state : int, numpy.random.RandomState, numpy.random.Generator or None
-        Of these points; the default gives the same mass on every call and every device, but for rounding.
+        Random state of these points. The default gives the same mass on every call and every device, up to rounding.
 
     Returns
     -------
     Mass
-        ``value`` and ``error``.
+        A named tuple of ``value``, the mass, and ``error``, an estimate of its error.
 
     Raises
     ------
@@ -214,16 +220,16 @@ def positive_mass(
 
     Notes
     -----
-    *One column.* The trapezoidal rule with six nodes a bandwidth wherever data are within nine bandwidths, in double
-    precision: its error is below 1e-12, and ``error``, by every second node, about 1e-8
+    *One column.* The trapezoidal rule in double precision, with six nodes a bandwidth within nine bandwidths of the
+    data. The true error is below 1e-12. ``error`` compares with every second node, and is about 1e-8
     (``tests/density/test_positive.py``).
 
-    *Grids.* The same rule on the nodes given, with the same ``error``. Steps of half a bandwidth leave 1e-7 at most;
-    what lies beyond the grid is missed.
+    *Grids.* The same rule on the given nodes, with the same ``error``. Steps of half a bandwidth give errors of at most
+    1e-7; the mass beyond the grid is missed.
 
-    *Otherwise*, and with local factors, an estimate by points of the density :math:`\hat p` itself, with its standard
-    error. The second form of M has less variance, because t integrates to 0. By 8,192 points the relative error is
-    0.07% in 2 dimensions and 0.6% in 16, for 2,000 normal rows and the reference rule.
+    *Otherwise*, and with local factors, M is estimated from points drawn from the density :math:`\hat p` itself, and
+    ``error`` is the standard error. The second form of M has less variance, because t integrates to 0. With 8,192
+    points the relative error is 0.07% in 2 dimensions and 0.6% in 16, for 2,000 normal rows and the reference rule.
 
     *Cost.* The pass of :func:`laplace_kde` over these nodes or points.
 

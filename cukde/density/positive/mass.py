@@ -22,14 +22,14 @@ _QUERIES = 2**20  # of a pass, which bounds memory
 
 @public_in("cukde")
 class Mass(NamedTuple):
-    """What :func:`cukde.positive_mass` finds.
+    """The result of :func:`cukde.positive_mass`.
 
     Attributes
     ----------
     value : float
-        The integral, at least 1 but for its error.
+        The integral, at least 1 up to its error.
     error : float
-        Its standard error, where it was estimated; a bound by a coarser rule, where it was integrated.
+        Standard error of an estimated mass; for an integrated mass, a bound by a coarser rule.
     """
 
     value: float
