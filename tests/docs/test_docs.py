@@ -158,6 +158,15 @@ def test_no_paragraph_of_a_docstring_is_long() -> None:
     assert {name: long for name, one in documented() if (long := long_paragraphs(inspect.getdoc(one) or ""))} == {}
 
 
+def test_references_are_lists() -> None:
+    """An item begins with a dash; griffe and Markdown would run lines together otherwise."""
+    texts = {name: inspect.getdoc(one) or "" for name, one in documented()}
+    sections = {name: re.search(r"^References\n-+\n((?:.+\n?)+)", text, re.MULTILINE) for name, text in texts.items()}
+    lists = {name: found[1].splitlines() for name, found in sections.items() if found}
+    assert len(lists) > 20
+    assert [name for name, lines in lists.items() if any(not line.startswith(("- ", "  ")) for line in lines)] == []
+
+
 def test_a_long_paragraph_is_found() -> None:
     some, many = "word " * WORDS, "word " * (WORDS + 1)
     kept = [
