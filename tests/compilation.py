@@ -103,9 +103,9 @@ def _resources(report: str) -> Resources:
 @functools.cache
 def _pool() -> ProcessPoolExecutor:
     # NVRTC takes one program at a time in a process. The tests are one process and take longest, so that others wait.
-    return ProcessPoolExecutor(
-        os.cpu_count(), mp_context=multiprocessing.get_context("spawn"), initializer=os.nice, initargs=(10,)
-    )
+    nice = getattr(os, "nice", None)  # not on Windows
+    spawn = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(os.cpu_count(), mp_context=spawn, initializer=nice, initargs=(10,))
 
 
 @functools.cache
