@@ -1,5 +1,6 @@
 """An installed wheel finds its kernel sources without the checkout; the source distribution has all that is tracked."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+
+import cukde
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBE = """
@@ -76,6 +79,19 @@ def test_wheel_holds_package_and_kernels(wheel: Path) -> None:
     assert tables <= names
     assert {"cukde/__init__.py", "cukde/py.typed"} <= names
     assert not any(name.startswith(("tests", "benchmarks", "kernels_cu")) for name in names)
+
+
+def test_links_of_the_readme_lead_somewhere_from_everywhere(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        text = archive.read(name).decode().partition("\n\n")[2]
+    links = re.findall(r"""(?:\]\(|src(?:set)?=")([^)\s"]+)""", text)
+    assert all(link.startswith(("https://", "#")) for link in links)
+    ours = re.compile(rf"https://github\.com/cukde/cukde/(raw|blob)/v{re.escape(cukde.__version__)}/([^#]+)")
+    found = [match.groups() for match in map(ours.match, links) if match]
+    assert {kind for kind, _ in found} == {"raw", "blob"}
+    assert [path for _, path in found if not (ROOT / path).exists()] == []
+    assert all((kind == "raw") == path.endswith((".png", ".svg")) for kind, path in found)
 
 
 def test_wheel_has_nothing_of_the_study(wheel: Path) -> None:
