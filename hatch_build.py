@@ -10,7 +10,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 _RELATIVE = r"(?![a-z]+:|#)"
 _PICTURE = re.compile(rf'(!\[[^\]]*\]\(|\bsrc(?:set)?="){_RELATIVE}')
-_LINK = re.compile(rf"(\]\(){_RELATIVE}")
+_LINK = re.compile(rf'(\]\(|\bhref="){_RELATIVE}')
 
 
 class ReadmeHook(MetadataHookInterface):
