@@ -131,9 +131,9 @@ def _resources(report: str) -> Resources:
 @functools.cache
 def _pool() -> ProcessPoolExecutor:
     # NVRTC takes one program at a time in a process. The tests, in processes beside, come first.
-    return ProcessPoolExecutor(
-        os.cpu_count(), mp_context=multiprocessing.get_context("spawn"), initializer=os.nice, initargs=(10,)
-    )
+    nice = getattr(os, "nice", None)  # not on Windows
+    spawn = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(os.cpu_count(), mp_context=spawn, initializer=nice, initargs=(10,))
 
 
 @functools.cache

@@ -24,6 +24,7 @@ from hypothesis.extra.numpy import (
     unicode_string_dtypes,
 )
 
+from tests import extended
 from tests.array_api import Tensor
 from tests.public_calls import CALLS, Call, Draw, only_documented_warnings
 
@@ -90,7 +91,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     "an array of integers as objects": lambda: np.array([1, 10**30], object),
     "bytes in an array": lambda: np.array([b"a", b"bc"]),
     "void": lambda: np.zeros(2, "V8"),
-    "long doubles": lambda: np.ones(3, np.longdouble),
+    **({} if extended.IS_DOUBLE else {"long doubles": lambda: np.ones(3, np.longdouble)}),
     "float16": lambda: np.linspace(0, 6e4, 6, dtype=np.float16).reshape(3, 2),
     "numbers of the other byte order": lambda: np.arange(6.0).astype(">f8").reshape(3, 2),
     "unsigned integers": lambda: np.arange(6, dtype=np.uint64).reshape(3, 2) + 2**63,
@@ -181,7 +182,7 @@ DAMAGE: dict[str, Callable[[np.ndarray], Any]] = {
     "integers": lambda a: np.round(4 * a).astype(np.int8),
     "booleans": lambda a: a > 0,
     "float16": lambda a: a.astype(np.float16),
-    "long doubles": lambda a: a.astype(np.longdouble),
+    **({} if extended.IS_DOUBLE else {"long doubles": lambda a: a.astype(np.longdouble)}),
     "the other byte order": lambda a: a.astype(a.dtype.newbyteorder()),
     "dates": lambda a: np.round(a).astype("datetime64[s]"),
     "structured": _structured,

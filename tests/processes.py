@@ -40,5 +40,6 @@ def unwritable(folder: Path) -> dict[str, Path]:
     """Return an environment in which no folder for caches can be made, not even by root: all are below a file."""
     taken = folder / "taken"
     taken.touch()
-    names = ("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "CUPY_CACHE_DIR", "CUKDE_PEAKS")
+    homes = ("HOME", "XDG_CACHE_HOME", "USERPROFILE", "LOCALAPPDATA")
+    names = (*homes, "NUMBA_CACHE_DIR", "CUPY_CACHE_DIR", "CUKDE_PEAKS")
     return {name: taken / name.lower() for name in names}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.piecewise import study_cost
 from benchmarks.piecewise.study_cost import power_of_two
 from cukde.core.gpu import compile as core_compile
-from cukde.core.gpu.launch import Specialisation
 from cukde.perf import declare
+
+if TYPE_CHECKING:
+    from cukde.core.gpu.launch import Specialisation
 
 STEM, NAME = "study/piecewise_variants", "piecewise_variant"
 _THREADS = 256
@@ -52,6 +54,8 @@ def kernel(variant: Variant, dtype: Any, pieces: int, degree: int) -> Specialisa
         UNROLL=power_of_two(pieces, 16 // variant.elements),
         CHUNK=chunk,
     )
+    from cukde.core.gpu.launch import Specialisation  # with CuPy, which the names of the variants do not need
+
     shared = chunk * pieces * np.dtype(dtype).itemsize if variant.kind == "SHARED" else 0
     return Specialisation(STEM, NAME, defines, "4P q 2i", shared)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
-import resource
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -100,7 +100,11 @@ class Tally:
 
 
 def _resident_mb() -> float:
-    """Most memory that this process has had, in MB of 2^20 bytes."""
+    """Most memory that this process has had, in MB of 2^20 bytes; NaN on Windows, where Python does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return math.nan
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most / 2**20 if sys.platform == "darwin" else most / 2**10
 

@@ -258,9 +258,12 @@ def _give_back(gpu: bool) -> None:
 
 
 def _resident_mb() -> float:
-    """Resident memory of this process now, MB of 2^20 bytes."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * 4096 / 2**20
+    """Resident memory of this process now, MB of 2^20 bytes; 0 where the system does not tell, as on macOS."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * 4096 / 2**20
+    except FileNotFoundError:
+        return 0.0
 
 
 def _device_mb(gpu: bool) -> float:

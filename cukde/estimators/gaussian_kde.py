@@ -616,7 +616,7 @@ class gaussian_kde:
         backend = self._backend(points=points)
         with backend.device_of(self.dataset):
             at = check.points(points, self.d, backend)
-            extended = np.longdouble in (at.dtype, self.covariance.dtype)
+            extended = check.extended(at.dtype) or check.extended(self.covariance.dtype)
             Y = backend.xp.ascontiguousarray(at.T, dtype=np.float64)
             problem = self._problem("density").at(Y, "points")
             with problem.device:

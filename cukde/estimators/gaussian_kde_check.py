@@ -12,12 +12,18 @@ from cukde.core import check, dispatch
 from cukde.density import check as density_check
 
 _EXTENDED = np.dtype(np.longdouble)
+_IS_DOUBLE = _EXTENDED.itemsize == 8  # as on Windows: the two dtypes are equal
 _LEAST = 1e-150  # of a factor, whose square is a number of float64
+
+
+def extended(dtype: Any) -> bool:
+    """Whether a dtype is one of more than double precision."""
+    return not _IS_DOUBLE and bool(dtype == _EXTENDED)
 
 
 def numbers_of(name: str, a: Any, backend: ModuleType) -> Any:
     """Return ``a`` as an array of the backend of a real numeric dtype, extended precision among them."""
-    if isinstance(a, np.ndarray | np.generic) and a.dtype == _EXTENDED:
+    if isinstance(a, np.ndarray | np.generic) and extended(a.dtype):
         return np.asarray(a)
     return check.array(name, a, backend)
 

@@ -168,4 +168,3 @@ __device__ inline Real limit(const RowOf& row_of, int rows, Real t) {
     }
     return value;
 }
-

@@ -64,8 +64,8 @@ def _git(*command: str) -> str:
 
 
 def test_records_are_of_commits_of_the_history(history: list[str]) -> None:
-    runs = {str(path.relative_to(RESULTS)): perf.read_record(path) for path in RESULTS.rglob("*.json")}
-    texts = {str(path.relative_to(RESULTS)): path.read_text("utf-8") for path in RESULTS.rglob("*.txt")}
+    runs = {path.relative_to(RESULTS).as_posix(): perf.read_record(path) for path in RESULTS.rglob("*.json")}
+    texts = {path.relative_to(RESULTS).as_posix(): path.read_text("utf-8") for path in RESULTS.rglob("*.txt")}
     checked = {name: why_not(run, history) for name, run in runs.items()}
     checked |= {name: why_not_text(text, history) for name, text in texts.items()}
     found = {name: why for name, why in checked.items() if why}

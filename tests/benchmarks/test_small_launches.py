@@ -7,8 +7,6 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from benchmarks.perf import launched
-
 
 @pytest.fixture
 def small(emulated_device: None) -> ModuleType:
@@ -87,6 +85,8 @@ def test_some_passes(small: ModuleType, capsys: pytest.CaptureFixture[str]) -> N
     ],
 )
 def test_what_is_launched_is_right(small: ModuleType, passes: str) -> None:
+    from benchmarks.perf import launched
+
     with launched.noted() as found:
         getattr(small, passes)(small.Launches(found))
     assert found

@@ -776,7 +776,7 @@ def test_commands_write_only_where_they_are_told(capsys, tmp_path, monkeypatch, 
 
     def contents() -> dict[str, bytes]:
         files = [path for path in tmp_path.rglob("*") if path.is_file() and "matplotlib" not in path.parts]  # its fonts
-        return {str(path.relative_to(tmp_path)): path.read_bytes() for path in files}
+        return {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in files}
 
     before = contents()
     main([str(argument) for argument in arguments])

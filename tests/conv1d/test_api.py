@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 import cukde
 from cukde.conv1d import activations, api as conv1d_api
-from tests import reference, tolerances
+from tests import extended, reference, tolerances
 from tests.conftest import Backend
 
 DTYPES = ("float16", "float32", "float64")
@@ -429,6 +429,7 @@ def test_taps_in_the_shape_of_pytorch(backend: Backend) -> None:
 
 
 class TestActivationGrad:
+    @extended.needed
     @pytest.mark.parametrize("dtype", DTYPES)
     @pytest.mark.parametrize("name", ["silu", "gelu"])
     def test_values(self, backend: Backend, name: str, dtype: str) -> None:
@@ -455,6 +456,7 @@ class TestActivationGrad:
             backend.asnumpy(cukde.activation_grad(name, z)), np.array([0, 0, 0.5, 1, 1, np.nan], dtype)
         )
 
+    @extended.needed
     @pytest.mark.parametrize("dtype", DTYPES)
     @pytest.mark.parametrize("name", ["tanh", "sigmoid", "erf", "softplus", "exp", "log"])
     def test_values_of_other_functions(self, backend: Backend, name: str, dtype: str) -> None:

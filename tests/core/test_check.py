@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 import cukde
+from tests import extended
 
 X = np.arange(12.0).reshape(6, 2) / 7
 Y = np.array([[0.5, 0.25], [1.0, 0.75]])
@@ -103,7 +104,7 @@ class TestDtypes:
         "wrong",
         [
             X.astype(complex),
-            X.astype(np.longdouble),
+            pytest.param(X.astype(np.longdouble), marks=extended.needed, id="longdouble"),
             X.astype(str),
             X.astype(object),
             X.astype("datetime64[s]"),
@@ -266,7 +267,10 @@ class TestBandwidth:
     @every_function
     @pytest.mark.parametrize(
         "h",
-        [None, True, [True, True], 1j, ["1", "2"], [None, 1.0], np.longdouble(1), 10**400, object()],
+        [
+            *(None, True, [True, True], 1j, ["1", "2"], [None, 1.0], 10**400, object()),
+            pytest.param(np.longdouble(1), marks=extended.needed),
+        ],
         ids=lambda h: type(h).__name__,
     )
     def test_a_bandwidth_that_is_no_real_number(self, function: Callable[..., Any], h: Any) -> None:

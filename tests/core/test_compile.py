@@ -115,7 +115,7 @@ def test_every_source_is_listed() -> None:
     """By some launcher; sources of the study are launched from benchmarks alone."""
     catalogue = pytest.importorskip("cukde.catalogue", exc_type=ImportError)
     root = core_compile.folder()
-    sources = {str(path.relative_to(root).with_suffix("")) for path in root.rglob("*.cu")}
+    sources = {path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.cu")}
     listed = {stem for stem, _, _ in catalogue.kernels()}
     assert listed == {stem for stem in sources if not stem.startswith("study/")}
 

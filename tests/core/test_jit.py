@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import inspect
 import io
@@ -14,7 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numba
@@ -315,6 +316,28 @@ def test_a_folder_that_is_full_or_gone_is_one_warning(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert total(_SINGLE) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("platform", "refusals", "content"), [("win32", 3, b"new"), ("win32", 99, b"old"), ("linux", 1, b"old")]
+)
+def test_a_file_that_somebody_reads_on_windows_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str, refusals: int, content: bytes
+) -> None:
+    file, moved, left = tmp_path / "file", os.replace, [PermissionError("it is open")] * refusals
+    file.write_bytes(b"old")
+
+    def refusing(source: Path, target: Path) -> None:
+        if left:
+            raise left.pop()
+        moved(source, target)
+
+    monkeypatch.setattr(core_files, "sys", SimpleNamespace(platform=platform))
+    monkeypatch.setattr(core_files, "_PAUSE", 0)
+    monkeypatch.setattr(core_files.os, "replace", refusing)
+    with contextlib.nullcontext() if content == b"new" else pytest.raises(PermissionError, match="it is open"):
+        core_files.replace(file, b"new")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("file", content)]
 
 
 def test_a_file_is_the_old_one_or_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from cukde.density import backends
 from cukde.density.arguments import prepare
 from cukde.density.options import Options
 from cukde.density.pairs.cpu import few
-from tests import processes, reference, tolerances
+from tests import extended, processes, reference, tolerances
 
 
 class Case(NamedTuple):
@@ -58,6 +58,7 @@ def _drawn(case: Case, dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarray |
     return X, Y, w
 
 
+@extended.needed
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_sums_match_the_oracle(case: Case, dtype: str) -> None:

@@ -108,7 +108,7 @@ def unfounded(page: str, assumed: list[str]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_times_are_recorded(page: Path) -> None:
     assert unfounded(page.read_text(encoding="utf-8"), ASSUMED.get(page.name, [])) == []
 

@@ -19,7 +19,7 @@ from tests.docs.code_blocks import Block
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCKS = {page: list(code_blocks.blocks(page.read_text(encoding="utf-8"))) for page in PAGES}
-WITH_CODE = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES if BLOCKS[page]]
+WITH_CODE = [pytest.param(page, id=page.relative_to(ROOT).as_posix()) for page in PAGES if BLOCKS[page]]
 
 
 @pytest.fixture

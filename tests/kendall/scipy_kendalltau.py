@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import scipy.stats
+from scipy._lib import _array_api
 
 import cukde
 
@@ -32,6 +33,10 @@ def kendalltau(*args: Any, _no_deco: bool = False, **options: Any) -> Any:
 
 # Before anything is collected: the tests' tables hold the function itself.
 scipy.stats.kendalltau = scipy.stats._stats_py.kendalltau = kendalltau
+# From 1.18 on they look up which libraries' arrays a function takes.
+_taken = getattr(_array_api, "xp_capabilities_table", {})
+if _scipy in _taken:
+    _taken[kendalltau] = _taken[_scipy]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -19,7 +19,7 @@ import cukde
 from cukde.kendall import api as kendall_api, statistics
 from cukde.kendall.counts import PairCounts, Ties
 from cukde.kendall.statistics import Null
-from tests import reference
+from tests import extended, reference
 from tests.conftest import Backend
 
 STATISTIC = 1e-12
@@ -198,7 +198,6 @@ class TestAgainstScipy:
     @pytest.mark.parametrize(
         ("x", "y"),
         [
-            (["b", "a", "d", "c"], ["x", "x", "z", "y"]),
             (np.array([1, 5, 3, 4], object), [1, 2, 3, 4]),
             (np.longdouble([1, 5, 3, 4]), [1, 2, 3, 4]),
             (np.array([3, 1, 2, 2], "M8[s]"), np.array([1, 2, 3, 4], "M8[s]")),
@@ -218,6 +217,11 @@ class TestAgainstScipy:
     def test_other_containers(self, x: Any, y: Any, nan_policy: Any) -> None:
         expected = scipy.stats.kendalltau(x, y, nan_policy=nan_policy)
         np.testing.assert_allclose(cukde.kendalltau(x, y, nan_policy=nan_policy), expected, rtol=P_VALUE)
+
+    def test_text_is_in_order_of_the_alphabet(self) -> None:
+        """As in SciPy before 1.18, which refuses text."""
+        found = cukde.kendalltau(["b", "a", "d", "c"], ["x", "x", "z", "y"])
+        np.testing.assert_allclose(found, scipy.stats.kendalltau([2, 1, 4, 3], [1, 1, 3, 2]), rtol=P_VALUE)
 
     def test_objects_with_nan(self) -> None:
         x = np.array([1, 5, np.nan, 3, 4], object)  # SciPy fails on these
@@ -487,7 +491,9 @@ class TestMatrix:
             (np.ones((3, 2, 1)), None, ValueError, "A must have shape (rows, columns)"),
             (np.ones((3, 2)), np.ones((4, 2)), ValueError, "B must have 3 rows like A; got shape (4, 2)"),
             (np.ones((3, 2), complex), None, ValueError, "A must hold real numbers"),
-            (np.ones((3, 2), np.longdouble), None, ValueError, "A must hold real numbers"),
+            pytest.param(
+                np.ones((3, 2), np.longdouble), None, ValueError, "A must hold real numbers", marks=extended.needed
+            ),
             ([["a"], ["b"]], None, ValueError, "A must hold real numbers"),
             (pd.DataFrame({"a": ["x", "y"]}), None, TypeError, "its column 'a' has dtype"),
             (np.ones((2, 2)), [[1, 2], [3]], ValueError, "B must be a rectangular array of numbers"),

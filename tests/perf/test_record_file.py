@@ -22,6 +22,8 @@ from cukde.perf import _record, _source
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
+SOMEONE = f"{Path(__file__).anchor}home/of/someone"  # absolute on every system
+
 
 @pytest.mark.parametrize(
     ("module", "start"),
@@ -35,13 +37,13 @@ def test_the_command_is_one_to_type(monkeypatch: pytest.MonkeyPatch, module: str
     program = ModuleType("__main__")
     program.__spec__ = module and ModuleSpec(module, None)
     monkeypatch.setitem(sys.modules, "__main__", program)
-    monkeypatch.setattr(sys, "argv", ["/home/of/someone/study.py", "--record", "/home/of/someone/a.json", "b/c.json"])
+    monkeypatch.setattr(sys, "argv", [f"{SOMEONE}/study.py", "--record", f"{SOMEONE}/a.json", "b/c.json"])
     assert _record._command() == f"python {start} --record a.json b/c.json"
 
 
 @pytest.mark.parametrize(
     ("argv", "command"),
-    [(["/usr/local/bin/cukde", "roofline", "--only", "kde"], "cukde roofline --only kde"), ([""], "python")],
+    [([f"{SOMEONE}/bin/cukde", "roofline", "--only", "kde"], "cukde roofline --only kde"), ([""], "python")],
 )
 def test_the_command_of_what_was_not_started_by_m(
     monkeypatch: pytest.MonkeyPatch, argv: list[str], command: str

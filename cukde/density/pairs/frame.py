@@ -55,7 +55,7 @@ def frame(points: np.ndarray) -> Frame:
         directions = _principal(np.clip(about, low, high))
     k = min(d, _ORDER_AXES)
     along = np.sort(about if d <= 3 else product(directions[:k].astype(about.dtype), about), axis=1)
-    edges = along[:, np.linspace(0, count - 1, INTERVALS + 1).astype(int)]
+    edges = along[:, np.linspace(0, count - 1, INTERVALS + 1).astype(np.intp)]
     squares = np.einsum("ij,ij->j", about, about)
     most = int(0.98 * (count - 1))
     square = float(np.partition(squares, most)[most])

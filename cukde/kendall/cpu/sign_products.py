@@ -62,7 +62,7 @@ def count(
     sides = [(x, columns_x)] if y is x else [(x, columns_x), (y, columns_y)]
     planes = 2 if tied else 1
     width = (n + 63) // 64  # of a row
-    starts = _offset(np.arange(n + 1), width)
+    starts = _offset(np.arange(n + 1, dtype=np.int64), width)
     share = _ROOM // (planes * sum(len(columns) for _, columns in sides))
     room = min(max(width, share), starts[n])
     bits = [np.empty((len(columns), planes, room), np.uint64) for _, columns in sides]

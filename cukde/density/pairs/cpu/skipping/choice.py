@@ -72,7 +72,7 @@ def posed(
             return None
     frame = kept(options.kept, "frame", X, None, lambda: pairs_frame.frame(data))
     whole = passes.pose(X, Y, h, output, options, frame, tolerance, values=values)
-    tried = np.linspace(0, m - 1, max(4, min(_QUERIES, m // _ONE_IN))).astype(int)
+    tried = np.linspace(0, m - 1, max(4, min(_QUERIES, m // _ONE_IN))).astype(np.intp)
     taken = passes.tried(whole, tried)
     pairs = n * len(tried)
     return whole if time(taken.screened / pairs, taken.summed / pairs, ordered=True) < _GAIN * dense else None

@@ -53,7 +53,7 @@ def posed(
     if order > in_vain or order + pair * (2 * share + 0.1 + _BOXES) > _HOPE:
         return None
     whole = exponential.pose(X, Y, h, log_weights, rtol=rtol, atol=atol)
-    tried = np.linspace(0, m - 1, _TRIED).astype(int)
+    tried = np.linspace(0, m - 1, _TRIED).astype(np.intp)
     taken = exponential.tried(whole, tried)
     screening = (d + 1) / (d + 10)  # of the time of a pair: its squared distance
     summed, screened = (count / (n * len(tried)) for count in (taken.summed, taken.screened))
