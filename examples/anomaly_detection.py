@@ -49,7 +49,8 @@ def auroc(scores: np.ndarray, positive: np.ndarray) -> float:
     """Share of pairs of a positive and another row in which the positive has the higher score; ties count half."""
     from scipy.stats import rankdata
 
-    ranks, others = rankdata(scores)[positive], len(scores) - positive.sum()
+    # In double precision: SciPy 1.18 gives the ranks the type of the scores.
+    ranks, others = rankdata(np.asarray(scores, np.float64))[positive], len(scores) - positive.sum()
     return float((ranks.mean() - (len(ranks) + 1) / 2) / others)  # their ranks among themselves are 1, 2, ...
 
 
