@@ -51,7 +51,8 @@ def auroc(scores: np.ndarray, positive: np.ndarray) -> float:
     """Return the share of pairs of a positive and another row in which the positive scores higher; ties count half."""
     from scipy.stats import rankdata
 
-    ranks, others = rankdata(scores)[positive], len(scores) - positive.sum()
+    # In double precision: SciPy 1.18 gives the ranks the type of the scores.
+    ranks, others = rankdata(np.asarray(scores, np.float64))[positive], len(scores) - positive.sum()
     return float((ranks.mean() - (len(ranks) + 1) / 2) / others)  # their ranks among themselves are 1, 2, ...
 
 
