@@ -23,8 +23,8 @@ from cukde.conv1d.cost_gpu import CACHE_LATENCY, MEMORY_LATENCY
 from cukde.core import check as core_check
 from cukde.perf import Counted, Part, Peaks, Unit
 
-VARIANTS = ("naive", "coalesced", "blocked", "warp-tiled")
-"""In the order of the source, each made of the one before."""
+VARIANTS = ("naive", "naive-by-row", "coalesced", "blocked", "warp-tiled")
+"""In the order of the source, each made of the one before; of its naive kernel two readings, by channel and by row."""
 
 PATHS = ("forward", "input_grad", "weight_grad")
 

@@ -22,7 +22,7 @@ from tests.benchmarks import untimed
 from tests.compilation import ARCHITECTURES, LIKE_80, compile_for
 
 PATHS = ("forward", "input_grad", "weight_grad")
-VARIANTS = ("naive", "coalesced", "blocked", "warp-tiled")
+VARIANTS = ("naive", "naive-by-row", "coalesced", "blocked", "warp-tiled")
 ROUNDING = 2.0**-24
 
 
