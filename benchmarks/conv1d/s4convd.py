@@ -147,9 +147,8 @@ def factor(
     rows: Sequence[Mapping[str, Any]], gpu: str, naive: str, assumption: str = AS_COUNTED, taps: int = TAPS
 ) -> float:
     """How many times as fast the last stage is as a naive one, by the model."""
-    times = (milliseconds(rows, gpu, variant, assumption, taps) for variant in (naive, VARIANTS[-1]))
-    naive_time, last = times
-    return naive_time / last
+    last = milliseconds(rows, gpu, VARIANTS[-1], assumption, taps)
+    return milliseconds(rows, gpu, naive, assumption, taps) / last
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
