@@ -21,8 +21,8 @@ import pytest
 
 import cukde
 from benchmarks import record
-from benchmarks.conv1d import exact as conv1d_exact
-from benchmarks.conv1d.study_cost import SOURCE_SPEEDUP, SOURCE_STEP_SPEEDUP
+from benchmarks.conv1d import exact as conv1d_exact, s4convd
+from benchmarks.conv1d.study_cost import SOURCE_SPEEDUP, SOURCE_STEP_SPEEDUP, VARIANTS
 from benchmarks.peers import Peer, fft_conv1d
 from cukde import perf
 from cukde.perf._measure import Rotating
@@ -36,8 +36,9 @@ if why_no_gpu() is None:
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(why_no_gpu() is not None, reason=str(why_no_gpu()))]
 
-SHORT, LONG, SMALL = (64, 256, 2048), (16, 128, 4096), (2, 8, 64)  # B, C, L
+SHORT, LONG, SMALL = s4convd.OTHER, (16, 128, 4096), (2, 8, 64)  # B, C, L
 LONG_TAPS = 512
+S4CONVD = s4convd.SHAPE
 BATCH, CHANNELS = 1024, 64  # of a step of training
 CALLS = 6  # in a row
 _BYTES = 4e8  # at least, of the buffers together
@@ -249,13 +250,23 @@ def _bench(
 @pytest.mark.parametrize("taps", [4, 31])
 def bench_study(compare: Callable[..., None], taps: int, path: str) -> None:
     """The last of the source's kernels beside those before it and ours, on each path and on all three in turn."""
-    of = _data(SHORT, taps, "float32", "BCL")
+    _bench_study(compare, SHORT, taps, path)
+
+
+@pytest.mark.parametrize("path", [*_PATHS, "all"])
+def bench_study_s4convd(compare: Callable[..., None], path: str) -> None:
+    """The same at the sizes of the model that the source trains."""
+    _bench_study(compare, S4CONVD, s4convd.TAPS, path)
+
+
+def _bench_study(compare: Callable[..., None], shape: Shape, taps: int, path: str) -> None:
+    of = _data(shape, taps, "float32", "BCL")
     paths = _PATHS if path == "all" else (path,)
     calls = {variant: _in_turn(paths, of, functools.partial(_of_study, variant)) for variant in study.VARIANTS}
     calls["cukde"] = _in_turn(paths, of, _ours)
     last, error = calls.pop(study.VARIANTS[-1])
     bound = _bound(of)
-    row = _row(f"study, {path}", SHORT, taps, "float32", error, _TOLERANCE["float32"], layout="BCL") | bound
+    row = _row(f"study, {path}", shape, taps, "float32", error, _TOLERANCE["float32"], layout="BCL") | bound
     row |= {"variant": study.VARIANTS[-1], "bound_ms": len(paths) * bound["bound_ms"]}
     compare(last, row | ({"source_speedup": SOURCE_SPEEDUP} if path == "all" else {}), calls, calls=3)
 
@@ -269,7 +280,7 @@ def _in_turn(paths: tuple[str, ...], of: Data, made: Callable[[str, Data], Call]
     return lambda: [call() for call in rotating], max(errors)
 
 
-@pytest.mark.parametrize("convolution", ["naive", "coalesced", "blocked", "warp-tiled", "cukde"])
+@pytest.mark.parametrize("convolution", [*VARIANTS, "cukde"])
 def bench_training_step(compare: Callable[..., None], convolution: str) -> None:
     """A step of the example's training, and what its convolutions take of it by themselves: times of the device.
 

@@ -44,6 +44,8 @@ def weight_grad(variant: str, x: Any, dy: Any, taps: int) -> Any:
     block: tuple[int, ...] = (_THREADS,)
     if variant == "naive":
         grid, block = (_parts(C, _ACROSS), _parts(taps, _ALONG)), (_ACROSS, _ALONG)
+    elif variant == "naive-by-row":
+        grid = (_parts(C * taps, _THREADS),)
     elif variant == "coalesced":
         grid, block = (taps, C), (_ACROSS, _ALONG)
     elif variant == "blocked":
@@ -67,6 +69,8 @@ def _convolve(path: str, variant: str, sequences: Any, w: Any) -> Any:
     floats = 0  # of shared memory
     if variant == "naive":
         grid = (_parts(C, _ACROSS), _parts(L, _ALONG), B)
+    elif variant == "naive-by-row":
+        grid, block = (_parts(B * C * L, _THREADS),), (_THREADS,)
     elif variant == "coalesced":
         grid = (_parts(L, _ACROSS), _parts(C, _ALONG), B)
     elif variant == "blocked":

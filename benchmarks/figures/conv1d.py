@@ -15,6 +15,7 @@ BASE = "naive"
 _STUDY, _STEP = "study, ", "training step"  # how the names of rows begin
 _COLOURS = {
     BASE: "tab:gray",
+    "naive-by-row": "tab:brown",
     "coalesced": "tab:olive",
     "blocked": "tab:orange",
     "warp-tiled": "tab:purple",
@@ -54,6 +55,8 @@ def draw(run: dict[str, Any], to: Path) -> None:
     figure = Figure(figsize=(3.2 * columns, 3.2 * (len(found) + bool(steps))), layout="constrained")
     parts = figure.subfigures(len(found) + bool(steps), 1, squeeze=False)[:, 0]
     for part, (taps, of_taps) in zip(parts, found.items(), strict=False):
+        sizes = next(r["shape"] for r in run["rows"] if r["op"].startswith(_STUDY) and r["shape"]["K"] == taps)
+        part.suptitle(", ".join(f"{name} = {sizes[name]:,}" for name in "BCL"), fontsize=9)
         panels = part.subplots(1, columns, squeeze=False, sharey=True)[0]
         for axes in panels[len(of_taps) :]:
             axes.set_axis_off()
@@ -70,9 +73,7 @@ def draw(run: dict[str, Any], to: Path) -> None:
         panels[0].set_ylabel(f"speedup over {BASE}")
     if steps:
         _draw_steps(parts[-1].subplots(), steps)
-    sizes = next(row["shape"] for row in run["rows"] if row["op"].startswith(_STUDY))
-    about = ", ".join(f"{name} = {sizes[name]:,}" for name in "BCL")
-    figure.suptitle(f"{about}, float32, {run['machine'].get('gpu', 'no GPU')}", fontsize=10)
+    figure.suptitle(f"float32, {run['machine'].get('gpu', 'no GPU')}", fontsize=10)
     to.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(to, dpi=130)
 

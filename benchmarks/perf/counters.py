@@ -1,8 +1,9 @@
-"""Hardware counters beside the model, for three kernels: the bytes and instructions that Nsight Compute counted.
+"""Hardware counters beside the model: the bytes, instructions and waits for banks that Nsight Compute counted.
 
 python -m benchmarks.perf.counters --record benchmarks/results/NAME.json
 
-Needs ``ncu`` and the right to read counters; the library never does.
+Of three kernels of the library, and of every stage and path of the study of depthwise convolution at the sizes of
+S4ConvD (``--only study`` for these alone). Needs ``ncu`` and the right to read counters; the library never does.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ import argparse
 import csv
 import functools
 import io
+import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from benchmarks.conv1d import s4convd
+from benchmarks.conv1d.study_cost import PATHS, VARIANTS
 from benchmarks.record import target
 from cukde import perf
 from cukde.core.cost.registry import called, counted
@@ -25,6 +29,9 @@ METRICS = {
     "dram__bytes_read": "device memory, read",
     "dram__bytes_write": "device memory, written",
     "lts__t_sectors_srcunit_tex": "sectors of 32 bytes between L1 and L2",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld": "sectors that loads asked of L1",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit": "of them found there",
+    "l1tex__data_pipe_lsu_wavefronts": "cycles of L1 and shared memory",
     "smsp__thread_inst_executed": "instructions of threads",
     "smsp__inst_executed": "instructions of warps",
     "smsp__inst_executed_pipe_xu": "of them on the unit of exponentials and conversions",
@@ -34,6 +41,7 @@ METRICS = {
 }
 _SECTOR = 32
 _WARP = 32
+_WAVEFRONT = 128  # bytes of a cycle of L1 and shared memory, in the model
 
 
 class Case(NamedTuple):
@@ -73,10 +81,26 @@ def _kendall() -> Callable[[], Any]:
     return functools.partial(cukde.kendall_matrix, cp.random.default_rng(0).standard_normal((1000, 1000)))
 
 
+def _study(path: str, variant: str) -> Callable[[], Any]:
+    import cupy as cp
+
+    from benchmarks.conv1d import study
+
+    rng, (batch, channels, length) = cp.random.default_rng(0), s4convd.SHAPE
+    x, dy = (rng.standard_normal((batch, channels, length), "f4") for _ in range(2))
+    w = rng.standard_normal((channels, s4convd.TAPS), "f4")
+    arguments = {"forward": (x, w), "input_grad": (dy, w), "weight_grad": (x, dy, s4convd.TAPS)}[path]
+    return functools.partial(getattr(study, path), variant, *arguments)
+
+
 CASES = {
     "kde": Case(_kde, "kde_f16x2", "pass", ("tensor_f16", 2 * 16 * 8 * 16)),
     "depthwise_conv1d": Case(_convolution, "conv1d", "rows"),
     "kendall_matrix": Case(_kendall, "sign_products", "products", ("tensor_b1", 2 * 16 * 8 * 256)),
+    **{
+        f"study, {path}, {variant}": Case(functools.partial(_study, path, variant), f"conv1d_{path}", variant)
+        for variant, path in itertools.product(VARIANTS, PATHS)
+    },
 }
 
 
@@ -129,12 +153,13 @@ def row(name: str, counters: dict[str, float], on: perf.Peaks, call: Callable[[]
         "between L1 and L2, bytes": _SECTOR * counters["lts__t_sectors_srcunit_tex"],
         "instruction, operations": counters["smsp__thread_inst_executed"],
         "exponential, operations": _WARP * counters["smsp__inst_executed_pipe_xu"],
+        "shared, operations": _WAVEFRONT * counters["l1tex__data_pipe_lsu_wavefronts"],
     }
     if CASES[name].tensor is not None:
         unit, operations = CASES[name].tensor
         seen[f"{unit}, operations"] = operations * counters["sm__inst_executed_pipe_tensor"]
     return {
-        "op": name,
+        "op": operation.name,
         "backend": "gpu",
         "shape": {key: value for key, value in sizes.items() if key not in ("dtype", "precision")},
         "dtype": str(sizes.get("dtype")),
@@ -142,6 +167,8 @@ def row(name: str, counters: dict[str, float], on: perf.Peaks, call: Callable[[]
         "part": part.name,
         "model": model,
         "counters": seen,
+        "L1 hit rate": counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit"]
+        / max(1.0, counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld"]),
         "ncu": counters,
     }
 
@@ -153,7 +180,7 @@ def line(r: dict[str, Any]) -> str:
         for what, count in r["counters"].items()
         if r["model"].get(what)
     ]
-    return f"{r['op']}, {r['part']}: " + "; ".join(both)
+    return f"{r['op']}, {r['part']}: " + "; ".join([*both, f"{r['L1 hit rate']:.0%} of its loads found in L1"])
 
 
 def _output(command: Sequence[str]) -> str:
@@ -166,14 +193,17 @@ def _output(command: Sequence[str]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.perf.counters", description=__doc__)
     parser.add_argument("--record", type=target, help="write the rows to this JSON file")
+    parser.add_argument("--only", default="", help="cases whose names begin so; default: all")
     parser.add_argument("--launch", choices=CASES, help="only make the calls of a case")
     wanted = parser.parse_args(arguments)
     if wanted.launch:
         launch(wanted.launch)
         return
-    rows = [row(name, counted_by_ncu(name), perf.peaks("H200"), case.make()) for name, case in CASES.items()]
-    for r in rows:
-        print(line(r))
+    rows, on = [], perf.peaks()
+    for name, case in CASES.items():
+        if name.startswith(wanted.only):
+            rows.append(row(name, counted_by_ncu(name), on, case.make()))
+            print(line(rows[-1]), flush=True)
     if wanted.record:
         perf.write_record(wanted.record, rows)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.conv1d.study_cost import SOURCE_SPEEDUP, SOURCE_STEP_SPEEDUP
+from benchmarks.sources import claims_s4convd
 from benchmarks.sources.claim import Claim, digits, error, ms, percent, power, record, rows, unmeasured, verdict
 
 KERNELS, KENDALL, PIECEWISE = "sources_h200/section-8", "kendall_h200", "piecewise_h200"
@@ -220,6 +221,7 @@ def convolution() -> list[Claim]:
             ),
             (KERNELS,),
         ),
+        claims_s4convd.at_its_own_sizes(),
         Claim(
             "a step of training is faster",
             f"{SOURCE_STEP_SPEEDUP}×",

@@ -170,6 +170,7 @@ def _on_gpu(kept: Kept, sizes: Sizes) -> Outcome:
     """The benchmarks of the stages, of the library beside PyTorch, and of steps of training."""
     bench = importlib.import_module("benchmarks.conv1d.bench_conv1d_gpu")
     study = [row for taps in sizes.taps for path in (*PATHS, "all") for row in kept.of(bench.bench_study, taps, path)]
+    s4convd = [row for path in (*PATHS, "all") for row in kept.of(bench.bench_study_s4convd, path)]
     library = []
     for dtype in sizes.torch_dtypes:
         for path in PATHS:
@@ -179,11 +180,11 @@ def _on_gpu(kept: Kept, sizes: Sizes) -> Outcome:
     convolutions = (*VARIANTS, _OURS) if sizes.every else ()
     steps = [row for convolution in convolutions for row in kept.of(bench.bench_training_step, convolution)]
     on = perf.peaks()
-    figures = [_speedups(of, taps) for taps, of in conv1d.speedups(study).items()]
+    figures = [_speedups(of, taps) for taps, of in conv1d.speedups([*study, *s4convd]).items()]
     return Outcome(
-        tables=[_stages(study), _library(library), *([_steps(steps)] if steps else [])],
+        tables=[_stages(study), _stages(s4convd), _library(library), *([_steps(steps)] if steps else [])],
         figures=[*figures, _roofline(_points(study, on, sizes), on)],
-        findings=[*_of_stages(study), *_of_steps(steps)],
+        findings=[*_of_stages(study), *_of_stages(s4convd), *_of_steps(steps)],
     )
 
 
@@ -210,7 +211,8 @@ def _stages(study: list[dict[str, Any]]) -> Table:
             [taps, _WORDS.get(path, path), *(of.get(name) for name in names)]
             for (taps, path), of in _by_path(study).items()
         ],
-        "all: the three paths in turn. copy: reads and writes as many bytes as the path must.",
+        "all: the three paths in turn. naive: neighbouring threads have neighbouring channels; naive-by-row: outputs "
+        "that are neighbours in memory. copy: reads and writes as many bytes as the path must.",
     )
 
 

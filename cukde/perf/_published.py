@@ -99,6 +99,10 @@ _GPUS = (
         f"{_PAPER}; {_GA102}",
     ),
     _Gpu("P100", (6, 0), 56, 1480, 10.6, 732, 4, (16,), "sxm2", {}, _PASCAL),
+    _Gpu(
+        *("P100 PCIe", (6, 0), 56, 1303, 9.3, 732, 4, (16,), "", {}),
+        _WHITEPAPERS + "content/tesla/pdf/nvidia-tesla-p100-PCIe-datasheet.pdf",
+    ),
     _Gpu("V100", (7, 0), 80, 1530, 15.7, 900, 6, (16, 32), "sxm2", {"tensor_f16": 125}, _VOLTA),
     _Gpu("A100", (8, 0), 108, 1410, 19.5, 2039, 40, (80,), "sxm4?", _OF_A100, _AMPERE),
     _Gpu("A100 40GB", (8, 0), 108, 1410, 19.5, 1555, 40, (40,), "sxm4?|pcie", _OF_A100, _AMPERE),

@@ -1,5 +1,6 @@
 // Study, not for use: depthwise convolution of sequences and its two gradients, in the four stages of the source,
-// rewritten. cukde.depthwise_conv1d and its gradients are measured against them; no public function reaches them.
+// rewritten, the first of them in two readings. cukde.depthwise_conv1d and its gradients are measured against them; no
+// public function reaches them.
 //
 //   conv1d_forward      y_i  = sum_k w_k x_(i + k - (K - 1))
 //   conv1d_input_grad   dx_j = sum_k w_k dy_(j - k + (K - 1))
@@ -14,8 +15,10 @@
 // Macro VARIANT; blocks have 256 threads.
 //   NAIVE       A thread owns an output, and the next thread one of the next channel: a warp loads from 32 sequences at
 //               once. Grids (C / 32, L / 8, B), and (C / 32, K / 8) for the weights.
-//   COALESCED   The next thread owns the next output of the sequence: a warp loads contiguous numbers. Grid
-//               (L / 32, C / 8, B). For the weights, block (k, c) owns dw_k of a channel: its threads share the sum.
+//   NAIVE_BY_ROW  A thread owns an output, and the next thread the next one in memory, of the same row as long as it
+//               lasts: a warp loads numbers side by side. Grids (B C L / 256), and (C K / 256) for the weights.
+//   COALESCED   Blocks of 32 outputs of 8 sequences: a warp loads contiguous numbers of one. Grid (L / 32, C / 8, B).
+//               For the weights, block (k, c) owns dw_k of a channel: its threads share the sum.
 //   BLOCKED     A block owns as many outputs of a sequence as it has threads and stages the inputs that they meet, and the
 //               taps, in shared memory. Grid (L / threads, C, B). Of the weights, block (g, c) owns `taps` of a channel.
 //   WARP_TILED  A warp owns 128 outputs of a sequence and stages what they meet for itself, without a block's barrier; a
@@ -27,12 +30,14 @@
 // threads; of the warp around staging (WARP_TILED). All threads of a block, and of a warp, pass all of theirs. Sums are
 // in one order: the bits are the same on every run.
 //
-// The source (arXiv 2604.25422) describes the stages and prints no kernel; their names and their order are those of the
-// matrix product of S. Boehm that it cites, and NAIVE and COALESCED differ as there by which index is the fastest.
+// The source (arXiv 2604.25422) names the stages and prints no kernel in the text at hand. It does not say how its naive
+// kernel maps threads: NAIVE and COALESCED differ by which index is the fastest, as in the matrix product of S. Boehm
+// that it cites; NAIVE_BY_ROW is the plain reading of "naive", by which the stages that follow gain from reuse alone.
 #define NAIVE 0
-#define COALESCED 1
-#define BLOCKED 2
-#define WARP_TILED 3
+#define NAIVE_BY_ROW 1
+#define COALESCED 2
+#define BLOCKED 3
+#define WARP_TILED 4
 
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
@@ -50,15 +55,21 @@ __device__ inline int before(int K) { return reversed ? 0 : K - 1; }
 template <bool reversed>
 __device__ inline float tap(const float* w, int p, int K) { return reversed ? w[K - 1 - p] : w[p]; }
 
-#if VARIANT == NAIVE || VARIANT == COALESCED
+#if VARIANT == NAIVE || VARIANT == NAIVE_BY_ROW || VARIANT == COALESCED
 
 template <bool reversed>
 __device__ inline void convolve(const float* __restrict__ in, const float* __restrict__ w, float* __restrict__ out,
-                                int C, int L, int K) {
+                                int B, int C, int L, int K) {
+#if VARIANT == NAIVE_BY_ROW
+    const long long output = (long long)blockIdx.x * threads + threadIdx.x, row = output / L, sequence = row * L;
+    if (row >= (long long)B * C) return;
+    const int c = int(row % C), i = int(output - sequence);
+#else
     const int fast = blockIdx.x * blockDim.x + threadIdx.x, slow = blockIdx.y * blockDim.y + threadIdx.y;
     const int c = VARIANT == NAIVE ? fast : slow, i = VARIANT == NAIVE ? slow : fast;
     if (c >= C || i >= L) return;
     const long long sequence = sequence_of(blockIdx.z, c, C, L);
+#endif
     float sum = 0.0f;
     for (int p = 0; p < K; p++)
         sum = fmaf(tap<reversed>(w + c * K, p, K), at(in + sequence, i - before<reversed>(K) + p, L), sum);
@@ -69,7 +80,7 @@ __device__ inline void convolve(const float* __restrict__ in, const float* __res
 
 template <bool reversed>
 __device__ inline void convolve(const float* __restrict__ in, const float* __restrict__ w, float* __restrict__ out,
-                                int C, int L, int K) {
+                                int, int C, int L, int K) {
     extern __shared__ float staged[];
     const int tile = blockDim.x, start = blockIdx.x * tile, c = blockIdx.y;
     float* const taps = staged + tile + K - 1;
@@ -130,25 +141,19 @@ __device__ inline void convolve(const float* __restrict__ in, const float* __res
 
 #endif
 
-#if VARIANT == WARP_TILED
-#define SIZES B, C, L, K
-#else
-#define SIZES C, L, K  // B is in the grid
-#endif
-
 extern "C" __global__ void __launch_bounds__(threads)
 conv1d_forward(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int B, int C, int L,
                int K) {
-    convolve<false>(x, w, y, SIZES);
+    convolve<false>(x, w, y, B, C, L, K);
 }
 
 extern "C" __global__ void __launch_bounds__(threads)
 conv1d_input_grad(const float* __restrict__ dy, const float* __restrict__ w, float* __restrict__ dx, int B, int C, int L,
                   int K) {
-    convolve<true>(dy, w, dx, SIZES);
+    convolve<true>(dy, w, dx, B, C, L, K);
 }
 
-#if VARIANT != NAIVE
+#if VARIANT > NAIVE_BY_ROW
 // Of the sums of a block's threads, those of threads as far apart as a multiple of `apart`, a power of two: threads
 // 0, ..., apart - 1 get them.
 __device__ inline float added(float sum, int apart) {
@@ -166,8 +171,12 @@ __device__ inline float added(float sum, int apart) {
 extern "C" __global__ void __launch_bounds__(threads)
 conv1d_weight_grad(const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ dw, int B, int C,
                    int L, int K) {
+#if VARIANT == NAIVE || VARIANT == NAIVE_BY_ROW
 #if VARIANT == NAIVE
     const int c = blockIdx.x * blockDim.x + threadIdx.x, k = blockIdx.y * blockDim.y + threadIdx.y;
+#else
+    const int c = (blockIdx.x * threads + threadIdx.x) / K, k = (blockIdx.x * threads + threadIdx.x) % K;
+#endif
     if (c >= C || k >= K) return;
     float sum = 0.0f;
     for (int b = 0; b < B; b++) {

@@ -123,12 +123,18 @@ def _beside_cupy(compare: list[dict[str, Any]], pieces: int, degree: int, knots:
     ]
 
 
-def _study(compare: list[dict[str, Any]], taps: int, path: str) -> None:
+def _study(compare: list[dict[str, Any]], taps: int, path: str, length: int = 40) -> None:
     """Rows of bench_conv1d_gpu.bench_study."""
-    row = {"op": f"study, {path}", "backend": "gpu", "shape": {"B": 2, "C": 3, "L": 40, "K": taps}, "dtype": "float32"}
+    shape = {"B": 2, "C": 3, "L": length, "K": taps}
+    row = {"op": f"study, {path}", "backend": "gpu", "shape": shape, "dtype": "float32"}
     row |= {"variant": VARIANTS[-1], "median_ms": 6.0 if path == "weight_grad" else 2.0, "bound_ms": 0.5}
-    times = dict(zip((*VARIANTS[:-1], "cukde"), (8.0, 4.0, 3.0, 1.0), strict=True))
+    times = dict(zip((*VARIANTS[:-1], "cukde"), (8.0, 5.0, 4.0, 3.0, 1.0), strict=True))
     compare.extend(row | {"peer": {"name": name, "median_ms": ms}} for name, ms in times.items())
+
+
+def _s4convd(compare: list[dict[str, Any]], path: str) -> None:
+    """Rows of bench_conv1d_gpu.bench_study_s4convd."""
+    _study(compare, 48, path, 48)
 
 
 def _library(compare: list[dict[str, Any]], dtype: str, *of: Any) -> None:
@@ -159,7 +165,13 @@ def test_on_a_gpu(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_kernel, "cp", np)
     monkeypatch.setattr(bench_piecewise_gpu, "bench_uniform", _uniform)
     monkeypatch.setattr(bench_piecewise_gpu, "bench_float64", _beside_cupy)
-    made_up = {"bench_study": _study, "bench_short": _library, "bench_long": _library, "bench_training_step": _step}
+    made_up = {
+        "bench_study": _study,
+        "bench_study_s4convd": _s4convd,
+        "bench_short": _library,
+        "bench_long": _library,
+        "bench_training_step": _step,
+    }
     for name, value in (made_up | {"cp": np, "_BYTES": 1}).items():
         monkeypatch.setattr(bench_conv1d_gpu, name, value, raising=False)
     explained = operations_conv1d._explained  # arrays are NumPy's: explained with the peaks of a CPU
@@ -179,7 +191,8 @@ def test_on_a_gpu(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
     (beside,) = tables["Piecewise polynomials in float64 on a GPU, beside CuPy's"]
     assert beside == [16, 2, "uniform", 2.0, "no cuBLAS", 1.0]
     stages = tables["The source's stages on a GPU: 2 x 3 x 40, float32"]
-    assert stages[2] == [4, "weight gradient", 8.0, 4.0, 3.0, 6.0, 1.0, 0.5]
+    assert stages[2] == [4, "weight gradient", 8.0, 5.0, 4.0, 3.0, 6.0, 1.0, 0.5]
+    assert len(tables["The source's stages on a GPU: 2 x 3 x 48, float32"]) == 4
     assert len(tables["Causal depthwise convolution on a GPU beside PyTorch"]) == 2 * len(PATHS)
 
     figures = {figure.title: figure for figure in found.figures}

@@ -22,7 +22,7 @@ from tests.benchmarks import untimed
 from tests.compilation import ARCHITECTURES, LIKE_80, compile_for
 
 PATHS = ("forward", "input_grad", "weight_grad")
-VARIANTS = ("naive", "coalesced", "blocked", "warp-tiled")
+VARIANTS = ("naive", "naive-by-row", "coalesced", "blocked", "warp-tiled")
 ROUNDING = 2.0**-24
 
 
@@ -116,7 +116,14 @@ def _as_the_library(function: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.fixture
 def bench(emulated: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The benchmark, small, with emulated kernels of the study, exact ones of the library, and made-up times."""
-    sizes = {"SHORT": (2, 5, 40), "LONG": (1, 4, 30), "LONG_TAPS": 12, "SMALL": (1, 2, 9), "_BYTES": 1}
+    sizes = {
+        "SHORT": (2, 5, 40),
+        "S4CONVD": (3, 4, 48),
+        "LONG": (1, 4, 30),
+        "LONG_TAPS": 12,
+        "SMALL": (1, 2, 9),
+        "_BYTES": 1,
+    }
     for name, value in (sizes | {"BATCH": 6, "CHANNELS": 4, "cp": np, "study": emulated}).items():
         monkeypatch.setattr(bench_conv1d_gpu, name, value, raising=False)
     for path, name in zip(PATHS, ("", "_input_grad", "_weight_grad"), strict=True):
@@ -186,6 +193,14 @@ def test_benchmark_of_the_source(bench: ModuleType) -> None:
     assert rows[-1]["source_speedup"] == 3.26
 
 
+def test_benchmark_at_the_sizes_of_the_source(bench: ModuleType) -> None:
+    rows = untimed.Rows()
+    bench.bench_study_s4convd(rows, "all")
+    assert [row["peer"]["name"] for row in rows] == [*VARIANTS[:-1], "cukde"]
+    assert {tuple(row["shape"][name] for name in "BCLK") for row in rows} == {(3, 4, 48, 48)}
+    assert bench_conv1d_gpu.s4convd.SHAPE == (8192, 128, 48)
+
+
 def test_benchmark_of_a_step_of_training(bench: ModuleType) -> None:
     rows = untimed.Rows()
     for convolution in (*VARIANTS, "cukde"):
@@ -202,7 +217,7 @@ def _record() -> dict[str, Any]:
             shape = {"B": 2, "C": 3, "L": 40, "K": taps}
             row = {"op": f"study, {path}", "shape": shape, "variant": "warp-tiled", "median_ms": 5.0, "bound_ms": 0.5}
             row |= {"source_speedup": 3.26} if path == "all" else {}
-            peers = {"naive": 4.0 * taps, "coalesced": 10.0, "blocked": 8.0, "cukde": 1.0}
+            peers = {"naive": 4.0 * taps, "naive-by-row": 20.0, "coalesced": 10.0, "blocked": 8.0, "cukde": 1.0}
             rows += [row | {"peer": {"name": name, "median_ms": ms}} for name, ms in peers.items()]
     for i, name in enumerate((*VARIANTS, "cukde")):
         shape = {"B": 6, "convolution": name}
@@ -214,7 +229,15 @@ def test_speedups_of_a_record() -> None:
     found = figures_conv1d.speedups(_record()["rows"])
     assert list(found) == [4, 31]
     assert list(found[4]) == [*PATHS, "all"]
-    wanted = {"naive": 1, "coalesced": 1.6, "blocked": 2, "warp-tiled": 3.2, "cukde": 16, "copy": 32}
+    wanted = {
+        "naive": 1,
+        "naive-by-row": 0.8,
+        "coalesced": 1.6,
+        "blocked": 2,
+        "warp-tiled": 3.2,
+        "cukde": 16,
+        "copy": 32,
+    }
     assert found[4]["all"] == pytest.approx(wanted)
     assert list(found[31]["forward"]) == list(wanted)
     assert found[31]["forward"]["warp-tiled"] == pytest.approx(24.8)
@@ -262,7 +285,7 @@ def test_analysis_of_given_times() -> None:
 
     text = study_analysis.table(rows)
     assert "naive, 4 taps: weight_grad takes the most, 60%; modelled so in 14 of 14 perturbed cases" in text
-    assert sum(line.startswith(PATHS) for line in text.splitlines()) == 12
+    assert sum(line.startswith(PATHS) for line in text.splitlines()) == 15
 
 
 def test_analysis_of_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -272,7 +295,7 @@ def test_analysis_of_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     study_analysis.main(["--times", str(given), "--peaks", "H200", "--record", str(to)])
     assert "warp-tiled, 31 taps" in capsys.readouterr().out
     rows = json.loads(to.read_text())["rows"]
-    assert len(rows) == 24
+    assert len(rows) == 30
     naive = next(row for row in rows if row["shape"] == {"B": 2, "C": 3, "L": 40, "K": 31, "variant": "naive"})
     assert naive["median_ms"] == 4 * 31
     given.write_text(json.dumps(about | {"machine": {}, "rows": []}))

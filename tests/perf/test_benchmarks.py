@@ -90,12 +90,14 @@ _TABLE = """some words of the program
 
 def _printed() -> str:
     names = [f"{metric}.sum" for metric in counters.METRICS]
-    of = [",".join(f'"{cell}"' for cell in cells) for cells in (names, ["unit"] * 9, [9] * 9, ["1,000.5", *range(8)])]
+    of = [
+        ",".join(f'"{cell}"' for cell in cells) for cells in (names, ["unit"] * 12, [9] * 12, ["1,000.5", *range(11)])
+    ]
     return _TABLE.format(names=of[0], units=of[1], first=of[2], second=of[3])
 
 
 def test_counters_of_the_second_call_are_read() -> None:
-    assert len(counters.METRICS) == 9
+    assert len(counters.METRICS) == 12
     found = counters.parsed(_printed())
     assert found["launches"] == 1
     assert list(found.values())[1:4] == [1000.5, 0.0, 1.0]
@@ -111,6 +113,26 @@ def test_counters_are_put_beside_the_model() -> None:
     assert row["counters"]["between L1 and L2, bytes"] == 3200
     assert row["model"]["device memory, bytes"] == 4 * (2 * x.size + w.size)
     assert "device memory, bytes: model 9.868e+04, counted 200 (0.00)" in counters.line(row)
+    assert counters.line(row).endswith("; 100% of its loads found in L1")
+
+
+def test_counters_of_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every stage and path has its kernel's name and its part of the cost."""
+    pytest.importorskip("cupy", reason="the study's launchers need CuPy: install the test extra")
+    from benchmarks.conv1d import study
+
+    x, w = np.zeros((2, 3, 48), np.float32), np.zeros((3, 5), np.float32)
+    seen = dict.fromkeys(counters.METRICS, 100.0)
+    cases = {name: case for name, case in counters.CASES.items() if name.startswith("study, ")}
+    assert len(cases) == len(study.PATHS) * len(study.VARIANTS)
+    for name, case in cases.items():
+        _, path, variant = name.split(", ")
+        assert case.kernel == study.kernel(path, variant).name
+        arguments = (x, x, 5) if path == "weight_grad" else (x, w)
+        row = counters.row(name, seen, H200, functools.partial(getattr(study, path), variant, *arguments))
+        assert (row["op"], row["shape"]["variant"]) == (f"study.conv1d_{path}", variant)
+        assert row["model"]["shared, operations"] > 0
+        assert row["counters"]["shared, operations"] == 12_800
 
 
 def test_model_holds_on_recorded_times() -> None:

@@ -93,6 +93,7 @@ def test_rates_are_units_times_clock(name: str) -> None:
         ("GeForce GTX TITAN X", "TITAN X"),
         ("Tesla V100-SXM2-32GB", "V100"),
         ("Tesla P100-SXM2-16GB", "P100"),
+        ("Tesla P100-PCIE-16GB", "P100 PCIe"),
     ],
 )
 def test_names_of_devices_are_found(name: str, wanted: str) -> None:
