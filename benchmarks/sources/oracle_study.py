@@ -10,8 +10,8 @@ SD-KDE and for Laplace-corrected KDE, n^-0.79 for KDE: five samples leave a stan
 slopes, and 0.01 in their difference. The exact slopes over these sizes are -0.868 for Laplace-corrected KDE and -0.787
 for KDE, on their way to -8/9 and -4/5.
 At the rules the order turns round: they smooth a mixture 2 to 2.5 times too much, which costs fourth-order estimators,
-with a squared bias like h^8, far more than KDE. There SD-KDE has 2.4 times KDE's MISE at n = 1,000 and 11 times at
-10,000,000, and a slope of -0.57 where KDE has -0.74. With two modes in the data, take less than the rule.
+with a squared bias like h^8, far more than KDE. There SD-KDE has 3.0 times KDE's MISE at n = 1,000 and 11 times at
+10,000,000, and a slope of -0.59 where KDE has -0.74. With two modes in the data, take less than the rule.
 """
 
 from __future__ import annotations

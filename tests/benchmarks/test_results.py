@@ -21,7 +21,6 @@ OTHERS = {
     "conv1d_h200_tests.txt": "its commit is not in the history",
     "functions_cpu.json": "its code was changed",
     "modes_cpu.json": "its code was changed",
-    "oracle_study.json": "its commit is not in the history",
     "piecewise_h200.json": "its commit is not in the history",
     "piecewise_h200_tests.txt": "its commit is not in the history",
 }
