@@ -153,6 +153,18 @@ def test_runtime_with_a_gpu(played: Setting) -> None:
     assert any("matrix takes" in row.get("peer", {}).get("reason", "") for row in found.rows)
 
 
+def test_utilisation_is_of_the_measured_and_of_the_published_peak() -> None:
+    measured_on = perf.Peaks("NVIDIA H200", "gpu", {"tensor_tf32": 3e14, "fma": 6e13}, 0, 1, 1, 1, (9, 0), "here")
+    assert utilisation.published_peak(measured_on, 16) == 494.7e12
+    row = {"shape": {"n": 32768, "m": 4096, "d": 16}}
+    rate, of_measured, of_published = utilisation._parts_of_peaks(1.0, row, measured_on, 16)
+    assert rate == pytest.approx(perf.flash_flops(32768, 4096, 16) / 1e-3 / 1e12)
+    assert of_measured == pytest.approx(100 * rate / 300)
+    assert of_published == pytest.approx(100 * rate / 494.7)
+    unknown = dataclasses.replace(measured_on, name="another GPU")
+    assert utilisation._parts_of_peaks(1.0, row, unknown, 16)[2] is None
+
+
 @pytest.mark.parametrize(
     ("op", "section"), [("sd_kde", runtime), ("sd_kde", utilisation), ("sd_kde", line), ("kde", batches)]
 )
