@@ -11,6 +11,7 @@ from latex2mathml.converter import convert
 
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 _SIZE = re.compile(r"\\[bB]igg?[lr]?(?![a-zA-Z])")
+_APART = re.compile(r"\\qquad(?![a-zA-Z])")
 _LONG = 60
 _log = logging.getLogger("mkdocs.hooks.formulas")
 
@@ -30,7 +31,9 @@ def on_page_content(content: str, /, page: Any, **_: Any) -> str:
     def replaced(match: re.Match[str]) -> str:
         block = match[1] == "div"
         try:
-            found = mathml(html.unescape(match[2]), block=block)
+            tex = html.unescape(match[2])
+            parts = _APART.split(tex) if block else [tex]  # each on a line of its own where the page is narrow
+            found = "".join(mathml(part, block=block) for part in parts if part.strip())
             if block or len(match[2]) > _LONG:  # which scrolls where the page is narrow
                 found = f'<{match[1]} class="formula">{found}</{match[1]}>'
             return found
