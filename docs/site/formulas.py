@@ -12,6 +12,7 @@ from latex2mathml.converter import convert
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 _SIZE = re.compile(r"\\[bB]igg?[lr]?(?![a-zA-Z])")
 _APART = re.compile(r"\\qquad(?![a-zA-Z])")
+_BARS = re.compile(r"(?<!left)\\l([vV])ert(.*?)(?<!right)\\r\1ert|(?<!\\)(?<!left)(?<!right)\|([^|]*)\|")
 _LONG = 60
 _log = logging.getLogger("mkdocs.hooks.formulas")
 
@@ -19,10 +20,18 @@ _log = logging.getLogger("mkdocs.hooks.formulas")
 def mathml(tex: str, *, block: bool) -> str:
     """Return a formula as MathML; a ValueError where a command is not known, which would be shown as it is written."""
     tex = _SIZE.sub("", " ".join(tex.split())).replace(r"\arg\min", r"\argmin")  # MathML stretches brackets by itself
+    tex = _BARS.sub(_stretched, tex)
     found = convert(tex, display="block" if block else "inline")
     if "\\" in found:
         raise ValueError(f"formula {tex!r} has a command that latex2mathml does not know: {found}")
     return found
+
+
+def _stretched(bars: re.Match[str]) -> str:
+    """Make both bars of a norm as high as what is between them, which MathML does only within one group."""
+    if bars[1]:
+        return rf"\left\l{bars[1]}ert{bars[2]}\right\r{bars[1]}ert"
+    return rf"\left|{bars[3]}\right|"
 
 
 def on_page_content(content: str, /, page: Any, **_: Any) -> str:

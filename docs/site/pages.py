@@ -14,7 +14,7 @@ _LEFT = re.compile(
     r":[a-z]+:(?:<code>|`)|\.\. [a-z]+::|^=+ +=+|class=\"arithmatex\"|<blockquote>\s*<blockquote>", re.MULTILINE
 )
 _NOTHING_SAID = re.compile(r'\s*–\s*<div class="doc-md-description">\s*</div>')
-_LONG_NAME = re.compile(r"(?<=<code>)[\w./-]{20,}(?=</code>)")
+_LONG_NAME = re.compile(r"(?<=<code>)(?:[\w./-]{20,}|[\w./-]+/[\w./-]+|[\w.-]{9,}\.(?:json|py|txt))(?=</code>)")
 _LONG_CODE = re.compile(r"<code>(?=[^<]{28,}</code>)")
 _PICTURE = re.compile(r'<p>(<img [^>]*src="([^"]+)"[^>]*>)</p>')
 _TAG_OR_CODE = re.compile(r"(<pre.*?</pre>|<math.*?</math>|<[^>]*>)", re.DOTALL)

@@ -148,6 +148,15 @@ def test_formulas_side_by_side_may_stand_below_each_other() -> None:
     assert html.endswith("</math></div>")
 
 
+@pytest.mark.parametrize(
+    "tex", [r"\lVert x \rVert^2", r"\lvert x \rvert^2", "|x|^2 |y|", r"\left\lVert x \right\rVert", r"\left|x\right|"]
+)
+def test_both_bars_of_a_norm_are_of_one_height(tex: str) -> None:
+    mathml = formulas.mathml(tex, block=False)
+    assert mathml.count('form="prefix"') == mathml.count('form="postfix"') == 1 + mathml.count("<mi>y</mi>")
+    assert mathml.count("&#x02016;") + mathml.count("&#x0007C;") == mathml.count("form=")
+
+
 def test_the_lowest_argument_is_a_word() -> None:
     assert ">arg&#x02009;min<" in formulas.mathml(r"\arg\min_h f(h)", block=True)
 
