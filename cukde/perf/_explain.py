@@ -273,8 +273,8 @@ def explain(
 
     See Also
     --------
-    sensitivity : How the verdict depends on the model's assumptions. roofline : Compare several calls with the peaks of
-    the processor.
+    sensitivity : How the verdict depends on the model's assumptions.
+    roofline : Compare several calls with the peaks of the processor.
 
     Notes
     -----
