@@ -113,6 +113,19 @@ def _row(
     }
 
 
+def least(rows: Sequence[dict[str, Any]], d: int, metric: str) -> str:
+    """Say which estimate has the least error at which sizes."""
+    of: dict[int, dict[str, float]] = {}
+    for row in rows:
+        if row["shape"]["d"] == d:
+            of.setdefault(row["shape"]["n"], {})[row["op"]] = row[metric]
+    winners: dict[str, list[str]] = {}
+    for n, errors in of.items():
+        winners.setdefault(min(errors, key=errors.__getitem__), []).append(f"{n:,}")
+    said = "; ".join(f"{op} at n = {', '.join(sizes)}" for op, sizes in winners.items())
+    return f"{d}-D, one bandwidth for all: the least {metric.upper()} has {said}."
+
+
 def line(row: dict[str, Any]) -> str:
     """A row for people."""
     named = {name: row[name] for name in ("mise", "miae", "mise_by_oracle", "miae_by_oracle") if name in row}

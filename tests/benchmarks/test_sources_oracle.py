@@ -214,7 +214,9 @@ def near_the_rule(estimator: Any, samples: Any, low: float, high: float) -> tupl
 def test_a_small_oracle_study(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oracle_study, "minimising", near_the_rule)  # the search has a test of its own
     found = small(monkeypatch, oracle, _QUICK_16D=(200, 800), _QUICK_1D=(100, 400), _TEST_POINTS=(400, 400))
-    sixteen, one = found.tables
+    sixteen, one, shared = found.tables
+    assert {row[0] for row in shared.rows} == {1, 16}
+    assert len({(row[0], row[1], row[3]) for row in shared.rows}) == len(shared.rows) / 3, "one bandwidth for all"
     measured = [row for row in sixteen.rows if isinstance(row[3], float)]
     assert [row[1] for row in measured[::2]] == 2 * list(oracle_findings.NAMES)
     for row in measured:
@@ -237,5 +239,6 @@ def test_a_small_oracle_study(monkeypatch: pytest.MonkeyPatch) -> None:
         "of 17 columns, take 1.00 times",
         "slopes",
         "1 / p",
+        "one bandwidth for all: the least MISE has laplace_kde at n = 200, 800",
     ):
         assert part.lower() in text.lower()
