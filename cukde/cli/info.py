@@ -17,7 +17,7 @@ from typing import Any
 import cukde
 from cukde.cli import peaks
 from cukde.core import extras
-from cukde.core.gpu import kernel_cache
+from cukde.core.gpu import compile, kernel_cache
 
 _CPU_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
 _CUPY_PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
@@ -139,13 +139,12 @@ def _device(runtime: Any, index: int) -> str:
 
 
 def kernel_sources() -> str:
-    """Return where the ``.cu`` files are: in an installed package, or beside it in a checkout."""
-    package = Path(cukde.__file__).parent
-    for folder in (package / "kernels_cu", package.parent / "kernels_cu"):
-        names = sorted(path.name for path in folder.glob("*.cu"))
-        if names:
-            return f"{folder} ({', '.join(names)})"
-    return f"not found in {package}: reinstall cukde"
+    """Return where the ``.cu`` files are, and how many."""
+    try:
+        folder = compile.folder()
+    except FileNotFoundError as error:
+        return str(error)
+    return f"{len(list(folder.rglob('*.cu')))} files in {folder}"
 
 
 def nvrtc_version() -> str:
