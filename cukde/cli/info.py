@@ -17,7 +17,7 @@ from typing import Any
 import cukde
 from cukde.cli import peaks
 from cukde.core import extras
-from cukde.core.gpu import compile, kernel_cache
+from cukde.core.gpu import compile as core_compile, kernel_cache
 
 _CPU_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
 _CUPY_PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
@@ -141,7 +141,7 @@ def _device(runtime: Any, index: int) -> str:
 def kernel_sources() -> str:
     """Return where the ``.cu`` files are, and how many."""
     try:
-        folder = compile.folder()
+        folder = core_compile.folder()
     except FileNotFoundError as error:
         return str(error)
     return f"{len(list(folder.rglob('*.cu')))} files in {folder}"
