@@ -29,13 +29,14 @@ def add_parser(commands: Any) -> None:
     """Add this command to the ``cukde`` parser."""
     parser = commands.add_parser(
         "info",
-        help="versions, backends and devices",
-        description="Show versions, backends and devices, and why a backend is not available.",
+        help="show versions, backends and devices",
+        description="Show versions, backends and devices. If a backend is not available, show why.",
     )
     parser.add_argument(
         "--peaks",
         action="store_true",
-        help="measure what the GPU, where one works, and the CPU do at most (some seconds), and keep it for cukde.perf",
+        help="measure how fast the CPU computes at most, and the GPU if one works, and keep that for cukde.perf; takes "
+        "some seconds",
     )
     parser.set_defaults(run=run)
 
