@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import cukde
 from benchmarks.perf import modelled
-from benchmarks.sources import line, measured, oracle_study, runtime
+from benchmarks.sources import line, measured, runtime
 from benchmarks.sources.rivals import Patience, on_gpu
 from benchmarks.sources.section import Cell, Figure, Outcome, Section, Series, Setting, Table
 from benchmarks.sources.summary import program
@@ -58,12 +58,6 @@ def sizes(setting: Setting) -> Sizes:
     return Sizes(tuple(2048 << k for k in range(8)), tuple(4096 << 2 * k for k in range(5)), 0.15)
 
 
-def line_of(n: int, m: int, seed: int = 0) -> Task:
-    """The mixture of the oracle study, with the bandwidth that Flash-SD-KDE chooses in one dimension."""
-    X, Y = oracle_study.sample(n, 2 * seed).astype("f4"), oracle_study.sample(m, 2 * seed + 1).astype("f4")
-    return Task(X, Y, float(0.4 * X.std() * n ** (-1 / 9)))
-
-
 def run(setting: Setting) -> Outcome:
     """Measure, and hold the times against both counts."""
     of = sizes(setting)
@@ -72,7 +66,7 @@ def run(setting: Setting) -> Outcome:
     on = {backend: perf.measure_peaks(backend) for backend in backends}
     patience = Patience(1.0 if setting.quick else 3.0)
     rows: list[dict[str, Any]] = []
-    for task in [runtime.drawn(n, n // 8, 0) for n in of.n] + [line_of(n, n // 8) for n in of.n_1d]:
+    for task in [runtime.drawn(n, n // 8, 0) for n in of.n] + [line.drawn(n, n // 8, 0) for n in of.n_1d]:
         rows += _rows(task, on, setting, of.seconds, patience)
     return outcome(rows, on, setting)
 

@@ -20,36 +20,38 @@ if TYPE_CHECKING:
     from cukde.perf import Comparison
 
 _DESCRIPTION = """\
---suite measures the tables and figures of the papers that this library follows, on the hardware that is there, and
-writes a report: DIR/report.html, which needs nothing beside it, and DIR/report.md. Each section leaves
-DIR/section-N.json when it is done, and the same command goes on with those that are not there. The suite is in the
-checkout of cukde's sources, not in the package: run it there.
+--suite measures, on this machine, the tables and figures of the papers that this library follows. It writes a report:
+DIR/report.html, a single file, and DIR/report.md. Each section writes DIR/section-N.json when it is done. If the
+command is run again, it measures only the sections that are missing. The suite is in a checkout of cukde's sources,
+not in the package: run it there.
 
---compare reads two records of runs, or two folders of them, whose files are compared by name. Times are divided by what
-calibrations measured around each run: a slower machine is no regression. What is slower by more than the threshold and
-by more than both runs spread, or whose error is more than twice the old one, makes the exit code 1."""
+--compare reads two records of runs, or two folders of records, whose files are matched by name. Times are divided by
+the calibrations around each run, so that a slower machine is not a regression. The exit code is 1 if a time is longer
+by more than the threshold and by more than the spread of both runs, or if an error is more than twice the old one."""
 
 
 def add_parser(commands: Any) -> None:
     """Add this command to the ``cukde`` parser."""
     parser = commands.add_parser(
         "bench",
-        help="measure the sources' tables and figures, and compare recorded runs",
+        help="measure the tables and figures of the papers, or compare recorded runs",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_mutually_exclusive_group(required=True)
     actions.add_argument("--suite", choices=("sources",), help="run the sections of this suite")
     options = parser.add_argument_group("options of --suite")
-    options.add_argument("--out", metavar="DIR", type=Path, help="the folder of the sections and the report")
+    options.add_argument("--out", metavar="DIR", type=Path, help="the folder for the sections and the report")
     options.add_argument(
         "--section",
         metavar="N",
         type=int,
         nargs="+",
-        help="run these sections, whether or not they are there; default: all",
+        help="run these sections, even if they are done; default: all that are missing",
     )
-    options.add_argument("--quick", action="store_true", help="small sizes: less than 90 seconds on two cores")
+    options.add_argument(
+        "--quick", action="store_true", help="use small sizes, which takes less than 90 seconds on two cores"
+    )
     actions.add_argument(
         "--compare", nargs=2, metavar=("OLD", "NEW"), type=Path, help="two records, or two folders of records"
     )
@@ -59,7 +61,7 @@ def add_parser(commands: Any) -> None:
         metavar="PERCENT",
         type=number("a percentage from 0", lambda value: value >= 0),
         default=10.0,
-        help="what is slower by no more is no regression; default: 10",
+        help="a time longer by no more than this is not a regression; default: 10",
     )
     parser.set_defaults(run=run)
 

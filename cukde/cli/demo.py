@@ -11,24 +11,29 @@ from cukde.cli.errors import CommandError
 _NAME = "cukde-demo.png"
 
 _DESCRIPTION = """\
-Estimate a density of handwritten digits by scikit-learn's KernelDensity and by cukde's: time and largest difference.
-Then compare the methods of cukde by their log density of held-out digits. Takes about 20 seconds the first time, which
-compiles, and 10 later."""
+Estimate a density of handwritten digits with scikit-learn's KernelDensity and with cukde's, and show the times and the
+largest difference. Then compare the methods of cukde by the log density of held-out digits. This takes about 20
+seconds the first time, which compiles, and 10 seconds later."""
 
 
 def add_parser(commands: Any) -> None:
     """Add this command to the ``cukde`` parser."""
     parser = commands.add_parser(
         "demo",
-        help="speed and equality with scikit-learn on real data, with a picture",
+        help="compare speed and results with scikit-learn's on real data, with a picture",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     output.add_picture_option(parser, _NAME)
     parser.add_argument(
-        "--random-state", "--seed", metavar="N", type=_seed, default=0, help="of the rows held out; default: 0"
+        "--random-state",
+        "--seed",
+        metavar="N",
+        type=_seed,
+        default=0,
+        help="seed that chooses held-out rows; default: 0",
     )
-    parser.add_argument("--gpu", action="store_true", help="measure the GPU, too; ends with an error where none works")
+    parser.add_argument("--gpu", action="store_true", help="measure the GPU as well; an error if none works")
     parser.set_defaults(run=run)
 
 

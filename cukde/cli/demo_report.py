@@ -22,8 +22,8 @@ def show_map(measured: Map) -> None:
     """Print the times of scikit-learn and cukde, and how far their results are apart."""
     n, m = len(measured.X), len(measured.Y)
     print(
-        f"Log density of {n:,} handwritten digits on 2 principal axes at {m:,} points:\n"
-        f"KernelDensity(bandwidth={measured.h:.2f}).fit(X).score_samples(Y), {len(measured.peer.seconds)} calls each\n"
+        f"Log density of {n:,} handwritten digits on 2 principal axes, at {m:,} points:\n"
+        f"KernelDensity(bandwidth={measured.h:.2f}).fit(X).score_samples(Y), {len(measured.peer.seconds)} times each\n"
     )
     rows: list[tuple[str, ...]] = [("", "median seconds", "lowest", "highest", "times as fast")]
     for each in (measured.peer, *measured.ours):
@@ -48,9 +48,9 @@ def equality(measured: Map) -> str:
     peer, ours = measured.errors(worst)
     return (
         f"Same answer: where the density is above {EMPTY:.0e} of its peak ({filled.mean():.0%} of the points), the log "
-        f"densities differ by at most {within:.0e}, so {digits} digits of the density agree. Elsewhere they differ by "
-        f"up to {differences.max():.0e}; at the {len(worst)} worst points a plain float64 sum is up to {peer:.0e} from "
-        f"scikit-learn's log density and {ours:.0e} from cukde's."
+        f"densities differ by at most {within:.0e}, so {digits} digits of the density agree. At the other points they "
+        f"differ by up to {differences.max():.0e}. A plain float64 sum at the {len(worst)} points with the largest "
+        f"differences shows the errors: up to {peer:.0e} for scikit-learn and {ours:.0e} for cukde."
     )
 
 
@@ -80,12 +80,16 @@ def verdicts(comparisons: Sequence[Comparison]) -> Iterator[str]:
         standings: dict[str, list[str]] = {"ahead": [], "level": [], "behind": []}
         for method in METHODS[1:]:
             standings[each.verdict(method)].append(method)
-        clauses = [f"{' and '.join(methods)} {word}" for word, methods in standings.items() if methods]
-        yield f"On {each.dimensions} axes against kde: {'; '.join(clauses)}."
+        clauses = [
+            f"{' and '.join(methods)} {'is' if len(methods) == 1 else 'are'} {word}"
+            for word, methods in standings.items()
+            if methods
+        ]
+        yield f"On {each.dimensions} axes, compared with kde: {'; '.join(clauses)}."
     yield (
-        "A lead of 0.01 means densities 1% higher at new digits. Level: within two standard errors (±). "
-        f"Bandwidths: {FOLDS}-fold cross-validation of the other digits, for laplace among those that leave no density "
-        "negative."
+        "A lead of 0.01 means that densities at new digits are 1% higher. A lead within two standard errors (±) is "
+        f"level. Bandwidths are chosen by {FOLDS}-fold cross-validation of the other digits; for laplace, only from "
+        "those with which no density is negative."
     )
 
 
@@ -96,4 +100,4 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def _print_text(text: str) -> None:
-    print(textwrap.fill(text, min(shutil.get_terminal_size().columns, _WIDEST)))
+    print(textwrap.fill(text, min(shutil.get_terminal_size().columns, _WIDEST), break_on_hyphens=False))

@@ -29,11 +29,11 @@ _PAIRS_AT_ONCE = 2**31
 _LEAST_QUERIES_AT_ONCE = {True: 2**20, False: 2**10}  # whether there is one dimension
 
 _DESCRIPTION = """\
-Estimate the density of the rows of TRAIN at the rows of QUERY, or at TRAIN's own rows.
+Estimate the density of the rows of TRAIN at the rows of QUERY, or at the rows of TRAIN itself.
 
-Files are .npy (np.save), .parquet, or text (.csv, .tsv, .txt) with commas, semicolons or tabs, whose first row
-is a header unless it holds numbers where the second row does. QUERY's columns are found by name where both
-files have a header; otherwise QUERY is laid out like TRAIN or holds the chosen columns alone."""
+A file is .npy (np.save), .parquet, or text (.csv, .tsv, .txt) with commas, semicolons or tabs. The first row of
+a text file is a header, unless it has numbers where the second row has them. If both files have a header, the
+columns of QUERY are found by name. Otherwise QUERY has all columns of TRAIN, or only the chosen ones, in order."""
 
 _EXAMPLES = """\
 examples:
@@ -47,43 +47,51 @@ def add_parser(commands: Any) -> None:
     """Add this command to the ``cukde`` parser."""
     parser = commands.add_parser(
         "density",
-        help="density of the rows of a CSV, Parquet or NPY file",
+        help="estimate the density of the rows of a CSV, Parquet or NPY file",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("train", metavar="TRAIN", type=Path, help="the data")
-    parser.add_argument("query", metavar="QUERY", type=Path, nargs="?", help="where to take the density")
-    parser.add_argument("--method", choices=_RULE_OF_METHOD, default="kde", help="default: kde")
+    parser.add_argument(
+        "query",
+        metavar="QUERY",
+        type=Path,
+        nargs="?",
+        help="where to estimate the density; default: at the rows of TRAIN",
+    )
+    parser.add_argument("--method", choices=_RULE_OF_METHOD, default="kde", help="the estimate; default: kde")
     parser.add_argument(
         "--bandwidth",
         metavar="H",
-        help="a number, numbers for the columns (0.5,2), or a rule of cukde.bandwidth: scott, silverman, sd, laplace, "
-        "positive, scott_covariance, silverman_covariance, isj (one column), cross_validate (by leaving each row out: "
-        "all pairs of rows); default: silverman for kde, and the method's own rule for the others",
+        help="a number, one number for each column (0.5,2), or a rule of cukde.bandwidth: scott, silverman, sd, "
+        "laplace, positive, scott_covariance, silverman_covariance, isj (one column), cross_validate (leave-one-out "
+        "over all pairs of rows); default: silverman for kde, and the method's own rule for the others",
     )
-    parser.add_argument("--columns", metavar="A,B", help="columns by name, or by index from 0 without a header")
-    parser.add_argument("--weights", metavar="COLUMN", help="column of TRAIN that holds the rows' weights")
-    parser.add_argument("--log", action="store_true", help="give the logarithm of the density")
+    parser.add_argument("--columns", metavar="A,B", help="names of columns, or numbers from 0 if there is no header")
+    parser.add_argument("--weights", metavar="COLUMN", help="column of TRAIN with the weights of the rows")
+    parser.add_argument("--log", action="store_true", help="write the logarithm of the density")
     parser.add_argument(
         "--leave-one-out",
         action="store_true",
-        help="leave out of each row's density the row's own kernel; without QUERY",
+        help="leave each row's own kernel out of the density at that row; only without QUERY",
     )
-    parser.add_argument("--precision", choices=PRECISIONS, help="arithmetic; default: that of the data")
+    parser.add_argument(
+        "--precision", choices=PRECISIONS, help="precision of the arithmetic; default: that of the data"
+    )
     device.add_option(parser)
     parser.add_argument(
         "--plot",
         metavar="FILE.png",
         type=Path,
-        help="draw the density of TRAIN: one column as a curve, two as contours, more by pairs",
+        help="draw the density of TRAIN: a curve for one column, contours for two, a pair plot for more",
     )
     parser.add_argument(
         "--out",
         metavar="FILE",
         type=Path,
-        help=".npy an array; .csv, .tsv or .parquet the query rows with one more column; .txt numbers; "
-        "default: numbers on the terminal",
+        help="write the result. A .npy file has an array; .csv, .tsv and .parquet have the query rows with one more "
+        "column; .txt has numbers. Default: numbers on the terminal",
     )
     parser.set_defaults(run=run)
 

@@ -10,7 +10,7 @@ from cukde.cli.errors import CommandError
 
 def add_option(parser: Any) -> None:
     """Add ``--gpu`` to a command."""
-    parser.add_argument("--gpu", action="store_true", help="compute on the GPU; ends with an error where none works")
+    parser.add_argument("--gpu", action="store_true", help="compute on the GPU; an error if none works")
 
 
 def asarray(gpu: bool) -> Callable[[Any], Any]:

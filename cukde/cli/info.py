@@ -17,7 +17,7 @@ from typing import Any
 import cukde
 from cukde.cli import peaks
 from cukde.core import extras
-from cukde.core.gpu import kernel_cache
+from cukde.core.gpu import compile as core_compile, kernel_cache
 
 _CPU_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
 _CUPY_PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
@@ -29,13 +29,14 @@ def add_parser(commands: Any) -> None:
     """Add this command to the ``cukde`` parser."""
     parser = commands.add_parser(
         "info",
-        help="versions, backends and devices",
-        description="Show versions, backends and devices, and why a backend is not available.",
+        help="show versions, backends and devices",
+        description="Show versions, backends and devices. If a backend is not available, show why.",
     )
     parser.add_argument(
         "--peaks",
         action="store_true",
-        help="measure what the GPU, where one works, and the CPU do at most (some seconds), and keep it for cukde.perf",
+        help="measure how fast the CPU computes at most, and the GPU if one works, and keep that for cukde.perf; takes "
+        "some seconds",
     )
     parser.set_defaults(run=run)
 
@@ -139,13 +140,12 @@ def _device(runtime: Any, index: int) -> str:
 
 
 def kernel_sources() -> str:
-    """Return where the ``.cu`` files are: in an installed package, or beside it in a checkout."""
-    package = Path(cukde.__file__).parent
-    for folder in (package / "kernels_cu", package.parent / "kernels_cu"):
-        names = sorted(path.name for path in folder.glob("*.cu"))
-        if names:
-            return f"{folder} ({', '.join(names)})"
-    return f"not found in {package}: reinstall cukde"
+    """Return where the ``.cu`` files are, and how many."""
+    try:
+        folder = core_compile.folder()
+    except FileNotFoundError as error:
+        return str(error)
+    return f"{len(list(folder.rglob('*.cu')))} files in {folder}"
 
 
 def nvrtc_version() -> str:

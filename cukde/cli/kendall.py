@@ -23,10 +23,10 @@ _SUFFIXES = (".npy", ".csv", ".tsv")
 _COMPARISONS_AT_ONCE = 2**28
 
 _DESCRIPTION = """\
-Kendall's tau of all pairs of columns, and two-sided p-values.
+Compute Kendall's tau of all pairs of columns, and two-sided p-values.
 
 FILE is .npy, .parquet or text (.csv, .tsv, .txt), as for `cukde density`. Empty cells, nulls and nan are missing
-values; infinities are values like others."""
+values. Infinities are ordinary values."""
 
 _EXAMPLES = """\
 examples:
@@ -38,28 +38,33 @@ def add_parser(commands: Any) -> None:
     """Add this command to the ``cukde`` parser."""
     parser = commands.add_parser(
         "kendall",
-        help="Kendall's tau of all pairs of columns of a file",
+        help="compute Kendall's tau of all pairs of columns of a file",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="the data")
-    parser.add_argument("--columns", metavar="A,B", help="columns by name, or by index from 0 without a header")
-    parser.add_argument("--variant", choices=("a", "b", "c"), default="b", help="how ties count; default: b")
+    parser.add_argument("--columns", metavar="A,B", help="names of columns, or numbers from 0 if there is no header")
+    parser.add_argument(
+        "--variant",
+        choices=("a", "b", "c"),
+        default="b",
+        help="tau-a, tau-b or tau-c, which differ in how ties count; default: b",
+    )
     parser.add_argument(
         "--nan-policy",
         choices=("propagate", "omit", "raise"),
         default="propagate",
-        help="what missing values do: make the tau of their column nan (the default), leave the row out of the pairs "
-        "of columns that it misses one of, or end with an error",
+        help="propagate (default): a missing value makes the tau of its column nan; omit: it leaves its row out of the "
+        "pairs with its column; raise: it is an error",
     )
     device.add_option(parser)
     parser.add_argument(
         "--out",
         metavar="FILE",
         type=Path,
-        help=".csv or .tsv a row for each pair of columns; .npy an array, (2, columns, columns), of tau and p-values; "
-        "default: two tables on the terminal",
+        help="write the result. A .csv or .tsv file has a row for each pair of columns; .npy has an array of shape (2, "
+        "columns, columns), tau and then p-values. Default: two tables on the terminal",
     )
     parser.set_defaults(run=run)
 

@@ -13,10 +13,10 @@ from cukde.cli import bench, completion, demo, density, info, kendall, roofline
 from cukde.cli.errors import CommandError
 
 _DESCRIPTION = """\
-Kernel density estimation, its bias-reduced forms and the score, exact and fast.
+Estimate densities and rank correlations of files, and show how fast this machine computes them.
 
-exit codes: 0 done, 1 unexpected failure or a benchmark that failed, 2 wrong arguments or data,
-130 interrupted, 141 the reader of the output went away."""
+exit codes: 0 done, 1 an unexpected failure, a benchmark that failed or a regression, 2 wrong arguments or data,
+130 interrupted, 141 the reader of the output has ended."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
         "--print-completion",
         action=completion.PrintCompletion,
         choices=completion.SHELLS,
-        help="print what completes this command in a shell, to be sourced by it",
+        help="print a script that completes this command in a shell",
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in (demo, density, kendall, info, roofline, bench):

@@ -18,27 +18,34 @@ _NAME = "cukde-roofline.png"
 _CALLS = {"cpu": 1, "gpu": 10}
 
 _DESCRIPTION = """\
-Run the public operations at moderate sizes, and show what binds each of them and how near it comes: by its time, the
-model of its cost, and the peaks of the device, without counters, a profiler or root. Takes about half a minute. Peaks
-are those that `cukde info --peaks` measured, or else published ones."""
+Run the public operations at moderate sizes. Show which unit of the device limits each of them ("binds"), and how near
+the operation comes to that limit. This follows from its time, a model of its cost, and the peaks of the device. It
+needs no hardware counters, no profiler and no root rights, and takes about half a minute.
+
+Peaks are those that `cukde info --peaks` measured. Without them, a CPU is measured first, and a GPU has published
+peaks."""
 
 
 def add_parser(commands: Any) -> None:
     """Add this command to the ``cukde`` parser."""
     parser = commands.add_parser(
         "roofline",
-        help="what binds each operation on this machine, with a table and a picture",
+        help="show what limits each operation on this machine, in a table and a picture",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--backend", choices=("cpu", "gpu"), help="default: the GPU where one works")
-    parser.add_argument("--only", metavar="OP", nargs="+", help="these operations, as kde or functions.gelu")
+    parser.add_argument("--backend", choices=("cpu", "gpu"), help="default: the GPU if one works")
+    parser.add_argument(
+        "--only", metavar="OP", nargs="+", help="run only these operations, such as kde or functions.gelu"
+    )
     output.add_picture_option(parser, _NAME)
-    parser.add_argument("--no-plot", action="store_true", help="no picture")
+    parser.add_argument("--no-plot", action="store_true", help="draw no picture")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write a record of the run")
-    parser.add_argument("--explain", action="store_true", help="print the whole explanation of each operation")
+    parser.add_argument("--explain", action="store_true", help="print the full explanation of each operation")
     seconds = number("a positive number of seconds", lambda value: value > 0)
-    parser.add_argument("--seconds", metavar="S", type=seconds, default=0.3, help="for each operation; default: 0.3")
+    parser.add_argument(
+        "--seconds", metavar="S", type=seconds, default=0.3, help="time for each operation; default: 0.3"
+    )
     parser.set_defaults(run=run)
 
 

@@ -203,7 +203,7 @@ class TestTruth:
         assert of.error(op, np.r_[exact[:3], 1.5 * exact[3:]]) == pytest.approx(0.5)
         assert of.error(op, exact[:3]) < 1e-10  # of some queries those count
 
-    @pytest.mark.parametrize("task", [task, utilisation.line_of(300, 40)], ids=["16-D", "1-D"])
+    @pytest.mark.parametrize("task", [task, line.drawn(300, 40, 0)], ids=["16-D", "1-D"])
     @pytest.mark.parametrize("op", ["kde", "sd_kde", "laplace_kde"])
     def test_oracle_of_a_gpu(self, op: str, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
         gpu = pytest.importorskip("cukde.core.gpu.arrays", reason="it needs CuPy: install the test extra")

@@ -23,6 +23,7 @@ from cukde import perf
 from cukde.cli import info
 from cukde.cli.main import main
 from cukde.perf import _record
+from tests import processes
 
 ROOT = Path(__file__).resolve().parents[2]
 NO_GPU = "no driver for <a GPU> & its friends"
@@ -303,6 +304,16 @@ def test_every_module_with_a_section_is_in_the_suite():
     folder = Path(suite.__file__).parent
     sections = {file.stem for file in folder.glob("*.py") if re.search(r"^SECTION = ", file.read_text(), re.MULTILINE)}
     assert sections == set(suite.MODULES.values())
+
+
+def test_any_section_may_be_imported_first():
+    """None closes a circle of imports, which would fail if the section is run by itself or before another."""
+    code = f"""import importlib, sys
+for name in {list(suite.MODULES.values())}:
+    for loaded in [module for module in sys.modules if module.startswith("benchmarks.sources")]:
+        del sys.modules[loaded]
+    importlib.import_module(f"benchmarks.sources.{{name}}")"""
+    processes.finished(processes.start("-c", code))
 
 
 # --- refusals --------------------------------------------------------------------------------------------

@@ -571,7 +571,7 @@ def test_info(capsys):
         assert f"  {name}" in out
     assert "  CPU                  available: " in out
     assert "  GPU                  " in out
-    assert "  CUDA kernel sources  " in out
+    assert f"files in {ROOT / 'kernels_cu'}" in out
 
 
 def test_info_without_cupy(monkeypatch):

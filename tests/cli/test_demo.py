@@ -80,8 +80,8 @@ def apart() -> demo_map.Map:
 def test_equality_names_both_differences_and_who_is_right(apart):
     text = demo_report.equality(apart)
     assert "(67% of the points), the log densities differ by at most 2e-09, so 8 digits" in text
-    assert "differ by up to 1e-03; at the 3 worst points" in text
-    assert "1e-03 from scikit-learn's log density and 0e+00 from cukde's" in text
+    assert "differ by up to 1e-03. A plain float64 sum at the 3 points with the largest differences" in text
+    assert "up to 1e-03 for scikit-learn and 0e+00 for cukde" in text
 
 
 def test_speed_is_the_ratio_of_medians(apart):
@@ -142,7 +142,7 @@ def test_verdicts_name_who_is_ahead_level_and_behind():
     assert lead == pytest.approx(1)
     assert error == pytest.approx(noise.std(ddof=1) / 20)
     sentence, *_ = demo_report.verdicts([found])
-    assert sentence == "On 2 axes against kde: sd ahead; positive level; laplace behind."
+    assert sentence == "On 2 axes, compared with kde: sd is ahead; positive is level; laplace is behind."
 
 
 # --- the command -----------------------------------------------------------------------------------------

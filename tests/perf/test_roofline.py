@@ -281,6 +281,12 @@ def test_a_workload_is_a_call_of_the_function_it_is_named_after(name):
     assert {array.dtype for array in call.args if isinstance(array, np.ndarray)} == {np.dtype(np.float32)}
 
 
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_the_cost_formula_of_a_workload_takes_its_sizes(name):
+    operation, sizes = registry.called(WORKLOADS[name].call("cpu"), (), {})
+    assert registry.counted(operation, CPU, sizes).parts
+
+
 def test_every_public_operation_has_a_workload():
     calls = (workload.call("cpu") for workload in WORKLOADS.values())
     found = [registry.found(call, (), {}) for call in calls]

@@ -91,7 +91,7 @@ def laplace_kde(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(task, on, parts, flops=2 * task.pairs)
 
 
-@sized(f"{OF_QUERIES} rtol share")
+@sized(f"{OF_QUERIES} rtol share samples")
 def positive_kde(on: Peaks, sizes: Sizes, samples: int = 0) -> Counted:
     """Count a positive density: a pass as of a Laplace-corrected one, and one at ``samples`` points for the mass."""
     task = _pass("laplace", sizes)
@@ -114,7 +114,7 @@ def positive_score(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(first, on, [*parts, after], flops=2 * first.pairs)
 
 
-@sized(f"{OF_DATA} rtol share")
+@sized(f"{OF_DATA} rtol share samples")
 def positive_mass(on: Peaks, sizes: Sizes, samples: int = SAMPLES) -> Counted:
     """Count the mass that normalises a positive density: a pass at ``samples`` points."""
     task = _pass("laplace", dataclasses.replace(sizes, m=0))
