@@ -14,13 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 
 OTHERS = {
-    "conv1d_cpu.json": "its commit is not in the history",
     "conv1d_h200.json": "its commit is not in the history",
-    "density_1d_cpu.json": "its code was changed",
-    "density_1d_growth.json": "its code was changed",
     "conv1d_h200_tests.txt": "its commit is not in the history",
-    "functions_cpu.json": "its code was changed",
-    "modes_cpu.json": "its code was changed",
     "piecewise_h200.json": "its commit is not in the history",
     "piecewise_h200_tests.txt": "its commit is not in the history",
 }
