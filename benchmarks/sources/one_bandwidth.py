@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import argparse
 import functools
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from benchmarks.bandwidth import normal_mixtures
 from benchmarks.record import target
 from benchmarks.sources import importance
 from benchmarks.sources.estimates import FUSED, KDE, SD, Estimate, Method, checked, where
@@ -37,8 +37,10 @@ SIZES_16D = (3_000, 10_000, 30_000)
 SIZES_16D_GPU = (*SIZES_16D, 100_000, 300_000, 500_000, 1_000_000)
 TEST_POINTS = 10_000
 
-SHARES, MEANS, DEVIATIONS = np.array([0.3, 0.4, 0.3]), np.array([-2.0, 0.0, 2.0]), np.array([0.4, 0.7, 0.3])
-GRID = np.linspace(-6, 6, 2048)
+NORMALS = normal_mixtures.Mixture(
+    "three normals", np.array([0.3, 0.4, 0.3]), np.array([[-2.0], [0.0], [2.0]]), np.array([[0.4], [0.7], [0.3]])
+)
+GRID = np.linspace(-6, 6, 2048)[:, None]
 
 
 def bandwidth(X: Any) -> float:
@@ -49,29 +51,21 @@ def bandwidth(X: Any) -> float:
     return float(0.9 * np.minimum(x.std(axis=0), (high - low) / 1.34).mean() * n ** (-1 / (d + 4)))
 
 
-def density(x: np.ndarray) -> np.ndarray:
-    """The density of the study in one dimension."""
-    z = (x[:, None] - MEANS) / DEVIATIONS
-    return np.exp(-0.5 * z * z) @ (SHARES / (DEVIATIONS * math.sqrt(2 * math.pi)))
-
-
 def sample(n: int, seed: int) -> np.ndarray:
-    """The first n points of a sample of it."""
-    rng = np.random.default_rng(seed)
-    component = rng.choice(len(SHARES), SIZES_1D[-1], p=SHARES)
-    return (MEANS[component] + DEVIATIONS[component] * rng.standard_normal(len(component)))[:n]
+    """The first n points of a sample of the three normals, (n, 1)."""
+    return NORMALS.sample(SIZES_1D[-1], np.random.default_rng(seed))[:n]
 
 
 def study_1d(sizes: Sequence[int] = SIZES_1D, seeds: int = SEEDS) -> Iterator[dict[str, Any]]:
     """Rows of the record in one dimension."""
-    p = density(GRID)
+    p, x = NORMALS.density(GRID), GRID[:, 0]
     for n in sizes:
-        samples = [sample(n, seed)[:, None] for seed in range(seeds)]
+        samples = [sample(n, seed) for seed in range(seeds)]
         for method in METHODS:
             bandwidths = [bandwidth(X) for X in samples]
-            off = [method.estimate(X, GRID[:, None], h) - p for X, h in zip(samples, bandwidths, strict=True)]
-            ise, iae = ([float(np.trapezoid(values, GRID)) for values in of] for of in (np.square(off), np.abs(off)))
-            some = GRID[len(GRID) // 4 :: len(GRID) // 64, None]  # where relative errors can be asked for
+            off = [method.estimate(X, GRID, h) - p for X, h in zip(samples, bandwidths, strict=True)]
+            ise, iae = ([float(np.trapezoid(values, x)) for values in of] for of in (np.square(off), np.abs(off)))
+            some = GRID[len(GRID) // 4 :: len(GRID) // 64]  # where relative errors can be asked for
             yield _row(method, "cpu", n, len(GRID), 1, bandwidths, checked(method, samples[0], some, bandwidths[0])) | {
                 "mise": float(np.mean(ise)),
                 "miae": float(np.mean(iae)),

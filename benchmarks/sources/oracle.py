@@ -14,6 +14,7 @@ from benchmarks.sources.section import Cell, Figure, Outcome, Section, Series, S
 _QUICK_16D, _CPU_16D, _GPU_16D = (1_000, 3_000), (3_000, 10_000, 30_000), (100_000, 300_000, 1_000_000)
 _QUICK_1D, _FULL_1D = (1_000, 10_000), (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 _TEST_POINTS = 2_000, 10_000  # quick and full
+_NAME_OF = dict(zip(("kde", "sd_kde", "laplace_kde"), NAMES, strict=False))
 _TOO_LONG = "not on a CPU: at this size the pairs of the study take it minutes"
 
 
@@ -93,7 +94,6 @@ def _one(setting: Setting) -> Outcome:
 
     seeds = 3
     studied = list(oracle_study.study(_QUICK_1D if setting.quick else _FULL_1D, seeds))
-    names = {"kde": "KDE", "sd_kde": "SD-KDE", "laplace_kde": "Laplace, fused"}
     points = []
     grid = oracle_study.GRID[:, None]
     for row in studied:
@@ -101,7 +101,7 @@ def _one(setting: Setting) -> Outcome:
         of_each = np.array([row["ise"], row["iae"], row["negative"]]).T
         found = dict(zip(METRICS, bands([each[None, None] for each in of_each]), strict=True))
         expected = row.get("mise_expected")
-        points.append(Point(names[row["op"]], row["bandwidth"], n, row["h"], found, expected))
+        points.append(Point(_NAME_OF[row["op"]], row["bandwidth"], n, row["h"], found, expected))
         if row["op"] == "laplace_kde":
             errors = []
             for X in (oracle_study.sample(n, seed) for seed in range(seeds)):
@@ -126,10 +126,9 @@ def _shared(setting: Setting) -> Outcome:
     if setting.quick:
         sizes, sizes_1d = _QUICK_16D, sizes_1d[::3]
     rows = [*one_bandwidth.study_16d(sizes, m, setting.no_gpu), *one_bandwidth.study_1d(sizes_1d)]
-    names = {"kde": "KDE", "sd_kde": "SD-KDE", "laplace_kde": "Laplace, fused"}
     metrics = ("mise", "miae", "mise_by_oracle", "miae_by_oracle")
     cells: list[list[Cell]] = [
-        [row["shape"]["d"], row["shape"]["n"], names[row["op"]], row["h"], *(row.get(name) for name in metrics)]
+        [row["shape"]["d"], row["shape"]["n"], _NAME_OF[row["op"]], row["h"], *(row.get(name) for name in metrics)]
         for row in rows
     ]
     columns = ["d", "n", "estimator", "h", "MISE", "MIAE", "MISE by points of p", "MIAE by points of p"]

@@ -19,8 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from cukde.density.sums import PartialSums
+from cukde.density.sums import Output, PartialSums
 from cukde.density.whitening import Whitening
+
+OF_SCORE: tuple[Output, ...] = ("moments", "laplace", "laplace_moments")
+"""Outputs whose sums :func:`score` takes, in its order."""
 
 
 def relative(sums: PartialSums) -> Any:

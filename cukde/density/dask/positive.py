@@ -24,7 +24,7 @@ from cukde.density.dask.blocks import Block, HostBlock, Layout
 from cukde.density.mass_sizes import SAMPLES
 from cukde.density.positive import check, mass as positive_masses
 from cukde.density.positive.mass import Mass, Part
-from cukde.density.sums import Output, PartialSums
+from cukde.density.sums import PartialSums
 from cukde.density.whitening import Whitening
 
 
@@ -111,8 +111,7 @@ def positive_score(
     array([-3.1094])
     """
     inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
-    outputs: tuple[Output, ...] = ("moments", "laplace", "laplace_moments")
-    layers = [density_dask.sums_of(inputs, output)[1] for output in outputs]
+    layers = [density_dask.sums_of(inputs, output)[1] for output in correction.OF_SCORE]
     scores = each("score", _score, *layers, **density_dask.shape_of(inputs))
     return density_dask.of_queries(inputs, scores)
 

@@ -22,11 +22,8 @@ from cukde.density.mass_sizes import SAMPLES
 from cukde.density.positive import check, mass as positive_masses, quadrature
 from cukde.density.positive.mass import Mass
 from cukde.density.problem import Problem
-from cukde.density.sums import Output
 
 _over_dask = over_dask("cukde.density.dask.positive")
-
-_OF_SCORE: tuple[Output, ...] = ("moments", "laplace", "laplace_moments")
 
 
 @declare(cost_formulas.positive_kde, cost_calls.of_positive, observed=cost_calls.taken("laplace"))
@@ -270,7 +267,7 @@ def density(problem: Problem, mass: float, *, log: bool) -> Any:
 
 def score(problem: Problem) -> Any:
     """The gradient of the log density at the queries of a problem, in their own shape."""
-    plain, corrected, curved = (problem.sums(output) for output in _OF_SCORE)
+    plain, corrected, curved = (problem.sums(output) for output in correction.OF_SCORE)
     gradient = correction.score(plain, corrected, curved, problem.whitening, problem.xp)
     return results.cast(gradient, problem.dtype).reshape(problem.query_shape)
 
