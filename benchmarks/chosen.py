@@ -16,25 +16,39 @@ class Chosen(NamedTuple):
     size: str  # filled in by the row's shape
     timing: str | None = None
     apart: tuple[str, ...] = ()  # rivals that the record did not call as their authors do
+    also: tuple[str, str] | None = None  # another mode of the best rival: its name in the record, and on the page
     in_readme: bool = False
+    backend: str | None = None  # of records with both
 
 
 _POINTS = "{n:,} points, {m:,} queries, {d} columns"
 _LINE = "{n:,} points, {m:,} queries, 1 column"
 _MIXTURE = {"d": 16}
+_RUNTIME, _KERNELS = (f"sources_h200/section-{number}" for number in (1, 8))
 
 GPU = (
     Chosen(
         "`sd_kde`",
-        "sd_kde_h200",
+        _RUNTIME,
         "sd_kde",
         _MIXTURE | {"n": 2**20, "m": 2**17},
         "float32",
         _POINTS,
         in_readme=True,
+        also=("Flash-SD-KDE, fp32_ieee", "in `fp32_ieee`"),
+        backend="gpu",
     ),
-    Chosen("`sd_kde`", "sd_kde_h200", "sd_kde", _MIXTURE | {"n": 2**20, "m": 2**17}, "tf32", _POINTS),
-    Chosen("`sd_kde`", "sd_kde_h200", "sd_kde", _MIXTURE | {"n": 2**15, "m": 2**12}, "float32", _POINTS),
+    Chosen("`sd_kde`", _RUNTIME, "sd_kde", _MIXTURE | {"n": 2**20, "m": 2**17}, "tf32", _POINTS, backend="gpu"),
+    Chosen(
+        "`sd_kde`",
+        _RUNTIME,
+        "sd_kde",
+        _MIXTURE | {"n": 2**15, "m": 2**12},
+        "float32",
+        _POINTS,
+        also=("Flash-SD-KDE, fp32_ieee", "in `fp32_ieee`"),
+        backend="gpu",
+    ),
     Chosen("`sd_kde`", "engine_h200", "sd_kde", _MIXTURE | {"n": 2**15, "m": 2**12}, "float64", _POINTS),
     Chosen("`sd_kde`", "small_calls_h100", "sd_kde", _MIXTURE | {"n": 2**11}, "float32", _POINTS),
     Chosen(
@@ -47,16 +61,27 @@ GPU = (
         timing="graph",
     ),
     Chosen("`sd_kde`", "dimensions_h200", "sd_kde", {"n": 2**16, "d": 32}, "float32", _POINTS),
+    Chosen("`sd_kde`", "density_1d_h200", "sd_kde", {"n": 2**20, "d": 1}, "float32", _LINE),
     Chosen(
-        "`sd_kde`",
-        "density_1d_h200",
-        "sd_kde",
-        {"n": 2**20, "d": 1},
+        "`kde`",
+        _RUNTIME,
+        "kde",
+        _MIXTURE | {"n": 2**20, "m": 2**17},
         "float32",
-        _LINE,
-        apart=("Flash-SD-KDE",),  # with tiles that are not its own
+        _POINTS,
+        also=("Flash-SD-KDE, fp32_ieee", "in `fp32_ieee`"),
+        backend="gpu",
     ),
-    Chosen("`kde`", "sd_kde_h200", "kde", _MIXTURE | {"n": 2**20, "m": 2**17}, "float32", _POINTS),
+    Chosen(
+        "`laplace_kde`",
+        _RUNTIME,
+        "laplace_kde",
+        _MIXTURE | {"n": 2**20, "m": 2**17},
+        "float32",
+        _POINTS,
+        also=("Flash-SD-KDE, fp32_ieee", "in `fp32_ieee`"),
+        backend="gpu",
+    ),
     Chosen("`kde`", "small_calls_h100", "kde", _MIXTURE | {"n": 2**11}, "float32", _POINTS),
     Chosen("`laplace_kde`", "small_calls_h100", "laplace_kde", _MIXTURE | {"n": 2**11}, "float32", _POINTS),
     Chosen(
@@ -78,7 +103,7 @@ GPU = (
     Chosen("`kendalltau`", "kendall_h200", "kendalltau", {"n": 10**6}, "float64", "{n:,} samples"),
     Chosen(
         "`PiecewisePolynomial`",
-        "piecewise_h200",
+        _KERNELS,
         "piecewise",
         {"P": 256, "D": 3, "knots": "uniform", "x": "random"},
         "float32",
@@ -107,6 +132,14 @@ GPU = (
         "`depthwise_conv1d`",
         "conv1d_h200",
         "forward",
+        {"L": 64, "K": 4},
+        "float32",
+        "{B} x {C} rows of {L:,}, {K} taps",
+    ),
+    Chosen(
+        "`depthwise_conv1d_input_grad`",
+        "conv1d_h200",
+        "input_grad",
         {"L": 64, "K": 4},
         "float32",
         "{B} x {C} rows of {L:,}, {K} taps",

@@ -37,6 +37,7 @@ class Row(NamedTuple):
     ours: dict[str, Any]
     rival: dict[str, Any] | None
     run: dict[str, Any]  # the record
+    mode: str = ""  # what another mode of the rival takes
 
     @property
     def times_faster(self) -> float:
@@ -58,10 +59,11 @@ def row(chosen: Chosen, results: Path = RESULTS) -> Row:
         raise LookupError(f"{file.name} has no row of {wanted}; choose another in benchmarks/chosen.py, or record it")
     # Those of another layout of data, such as ties, are rows of their own.
     ours = min(found, key=lambda r: len(r["shape"]))
-    rivals = [r["peer"] for r in found if r["shape"] == ours["shape"] and "median_ms" in r.get("peer", {})]
+    same = [r for r in found if r["shape"] == ours["shape"] and r.get("seed") == ours.get("seed")]
+    rivals = [r["peer"] for r in same if "median_ms" in r.get("peer", {})]
     rivals = [rival for rival in rivals if rival["name"] not in chosen.apart]
     best = min(rivals, key=lambda rival: (not _right(rival), rival["median_ms"]), default=None)
-    return Row(chosen, chosen.size.format(**ours["shape"]), ours, best, run)
+    return Row(chosen, chosen.size.format(**ours["shape"]), ours, best, run, _mode(chosen, rivals))
 
 
 def short_table(results: Path = RESULTS) -> str:
@@ -115,14 +117,24 @@ def _compared(found: Row) -> Sequence[str]:
     """Time and error of ours and of the rival, and how many times faster ours is."""
     if found.rival is None:
         return [*_measured(found.ours), *[""] * 4]
-    name = _name(found.rival["name"], found.ours["backend"])
+    name = "; ".join(filter(None, [_name(found.rival["name"], found.ours["backend"]), found.mode]))
     return [*_measured(found.ours), name, *_measured(found.rival), _ratio(found.times_faster)]
+
+
+def _mode(chosen: Chosen, rivals: Sequence[dict[str, Any]]) -> str:
+    """Time and error of another mode of the best rival."""
+    if chosen.also is None:
+        return ""
+    name, said = chosen.also
+    least = min((rival for rival in rivals if rival["name"] == name), key=lambda rival: rival["median_ms"])
+    return f"{said} {' with '.join(_measured(least))}"
 
 
 def _is(r: dict[str, Any], chosen: Chosen) -> bool:
     """Whether a row is measured, with its error, and has the values asked for."""
     return (
         "median_ms" in r
+        and chosen.backend in (None, r["backend"])
         and r.get("timing") == chosen.timing
         and (r["op"], r["precision"]) == (chosen.op, chosen.precision)
         and r.get("rel_err_max") is not None
@@ -160,7 +172,7 @@ def _ratio(of: float) -> str:
 
 
 def _name(rival: str, backend: str) -> str:
-    if rival == "Flash-SD-KDE":
+    if rival in ("Flash-SD-KDE", "Flash-SD-KDE, TF32"):
         return "Flash-SD-KDE, default mode (TF32)"
     if rival == "source kernel":
         return "gpuKendall's kernel"

@@ -29,7 +29,7 @@ LOSSES = "losses"
 
 def made() -> dict[str, str]:
     """What stands between each pair of marks."""
-    lines = f"{claims_flash.losses()}\n{claims_kernels.kendall_losses()}"
+    lines = f"{claims_flash.losses()}\n{claims_kernels.other_losses()}"
     return {name: table(claims()) for name, claims in TABLES.items()} | {LOSSES: lines}
 
 

@@ -14,10 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 
 OTHERS = {
-    "conv1d_h200.json": "its commit is not in the history",
-    "conv1d_h200_tests.txt": "its commit is not in the history",
     "piecewise_h200.json": "its commit is not in the history",
-    "piecewise_h200_tests.txt": "its commit is not in the history",
 }
 """Records of other code, each to be measured again: take it out then, and put none in."""
 

@@ -355,11 +355,14 @@ def test_study_is_declared() -> None:
 
 
 def ratios() -> dict[str, float]:
-    """Modelled over measured time of the record's rows above 50 us, the library's and the study's."""
+    """Modelled over measured time of the records' rows above 50 us, the library's and the study's."""
     found = {}
-    for row in json.loads((RESULTS / "conv1d_h200.json").read_text())["rows"]:
+    library, study_rows = (
+        json.loads((RESULTS / f"{name}.json").read_text())["rows"] for name in ("conv1d_h200", "sources_h200/section-8")
+    )
+    for row in library + [row for row in study_rows if row["op"].startswith("study, ")]:
         shape, path = row["shape"], row["op"].removeprefix("study, ")
-        if path not in OPERATIONS:
+        if path not in OPERATIONS or "median_ms" not in row:
             continue
         of = dict(zip(("batch", "channels", "length", "taps"), (shape[name] for name in "BCLK"), strict=True))
         if path == row["op"]:
@@ -377,11 +380,14 @@ def ratios() -> dict[str, float]:
 
 
 def test_modelled_times_are_those_of_the_record() -> None:
+    """Kernels that came later, and their sizes, are not among those that the model was compared with."""
     found = ratios()
-    assert len(found) == 23 + 24
-    errors = {name: abs(math.log(ratio)) for name, ratio in found.items()}
-    assert math.exp(np.mean(list(errors.values()))) < 1.15
-    assert max(errors.values()) < math.log(1.3), sorted(found.items(), key=lambda item: item[1])
+    later = {name: of for name, of in found.items() if "naive-by-row" in name or name.split()[1] == "48"}
+    assert (len(found) - len(later), len(later)) == (23 + 24, 21)
+    for of, each in ((found.keys() - later.keys(), 1.3), (later.keys(), 1.45)):
+        errors = {name: abs(math.log(found[name])) for name in of}
+        assert math.exp(np.mean(list(errors.values()))) < (1.15 if each < 1.4 else 1.25), each
+        assert max(errors.values()) < math.log(each), sorted(found.items(), key=lambda item: item[1])
 
 
 # --------------------------------------------------------------------------- what the model's core has for it

@@ -49,7 +49,7 @@ def test_the_tables_are_those_of_the_records() -> None:
 
 
 def test_each_operation_is_chosen_on_both() -> None:
-    assert {chosen.file.endswith(("_h200", "_h100")) for chosen in GPU} == {True}
+    assert {chosen.file.partition("/")[0].endswith(("_h200", "_h100")) for chosen in GPU} == {True}
     assert {chosen.file.endswith("_cpu") for chosen in CPU} == {True}
     assert len(GPU) + len(CPU) == readme.long_tables().count(".json` |")
 
@@ -93,7 +93,9 @@ def changed(folder: Path, change: Any) -> None:
         run = json.loads((RESULTS / f"{name}.json").read_text())
         if name == "kendall_cpu":
             change(run["rows"])
-        (folder / f"{name}.json").write_text(json.dumps(run))
+        file = folder / f"{name}.json"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(run))
 
 
 def test_another_time_is_another_table(tmp_path: Path) -> None:
@@ -120,6 +122,22 @@ def test_the_best_rival_is_the_fastest_with_numbers(tmp_path: Path) -> None:
     source = "NVIDIA H200, 2026-01-02, `run.json`"
     assert cells[:5] == ["`kde`", "1,000 points", "float32", "2.00 ms", "4e-7"]
     assert cells[5:] == ["SciPy, on the CPU", "5.00 ms", "not recorded", "2.5", source]
+
+
+def test_another_mode_of_the_best_rival_is_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "CHOSEN", CHOSEN._replace(also=("slow mode", "exactly")))
+    cells = line(tmp_path, [OURS | {"peer": peer("fast", 3.0, 1e-1)}, OURS | {"peer": peer("slow mode", 5.0)}])
+    assert cells[5:9] == ["fast; exactly 5.00 ms with 1e-6", "3.00 ms", "1e-1", "1.5"]
+
+
+def test_rivals_are_those_of_the_same_backend_and_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "CHOSEN", CHOSEN._replace(backend="gpu"))
+    rows = [
+        OURS | {"backend": "cpu", "median_ms": 9.0, "seed": 0},
+        OURS | {"peer": peer("CuPy", 4.0), "seed": 0},
+        OURS | {"peer": peer("CuPy", 3.0), "seed": 1},
+    ]
+    assert line(tmp_path, rows)[3:7] == ["2.00 ms", "4e-7", "CuPy", "4.00 ms"]
 
 
 def test_a_rival_that_was_not_called_as_it_should_be_is_left_out(
