@@ -16,7 +16,7 @@ from cukde.core.entry.given import Given
 from cukde.core.entry.public_call import public_call
 from cukde.core.frames.columns import labels_of
 from cukde.core.over_dask import over_dask
-from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
+from cukde.core.types import Array, ArrayLike, Bandwidth, Devices, Domain
 from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import check, results, rules_by_name
 from cukde.density.arguments import prepare
@@ -24,7 +24,7 @@ from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.problem import score_problem
 from cukde.density.stacks.over_stacks import over_stacks
 
-_over_dask = over_dask("cukde.density.dask.api")
+_over_dask = over_dask("cukde.density.dask.api", before=check.no_devices)
 
 
 def _sums_with_names(given: Given, result: Any) -> Any:
@@ -51,6 +51,7 @@ def kde(
     bounds: Domain | None = None,
     periods: Domain | None = None,
     leave_one_out: bool = False,
+    devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
@@ -275,9 +276,8 @@ def kde(
     """
     log = core_check.flag("log", log)
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(
-        X, Y, h, *options, local_factors=local_factors, rtol=rtol, may_be_unchecked=True, leave_one_out=leave_one_out
-    )
+    more: dict[str, Any] = {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, **more)
     with problem.device:
         return problem.density(log=log)
 
@@ -300,6 +300,7 @@ def score(
     bounds: Domain | None = None,
     periods: Domain | None = None,
     leave_one_out: bool = False,
+    devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
@@ -341,9 +342,8 @@ def score(
     array([-0.5])
     """
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(
-        X, Y, h, *options, local_factors=local_factors, rtol=rtol, may_be_unchecked=True, leave_one_out=leave_one_out
-    )
+    more: dict[str, Any] = {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, **more)
     with problem.device:
         return problem.score()
 
@@ -366,6 +366,7 @@ def density_and_score(
     bounds: Domain | None = None,
     periods: Domain | None = None,
     leave_one_out: bool = False,
+    devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> tuple[Array, Array]:
     """Log density and its gradient, in a single pass, which costs as much as :func:`score`.
@@ -387,9 +388,8 @@ def density_and_score(
     (array([-0.9189, -1.4189]), array([ 0., -1.]))
     """
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(
-        X, Y, h, *options, local_factors=local_factors, rtol=rtol, may_be_unchecked=True, leave_one_out=leave_one_out
-    )
+    more: dict[str, Any] = {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, **more)
     with problem.device:
         return problem.log_density_and_score()
 
@@ -413,6 +413,7 @@ def debias(
     check_finite: bool = True,
     bounds: Domain | None = None,
     periods: Domain | None = None,
+    devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
@@ -514,6 +515,7 @@ def debias(
     check.one_step(h, steps, own_point=own_point)
     options = weights, precision, deterministic, check_finite, bounds, periods
     of_sd: dict[str, Any] = {"method": "sd", "steps": steps, "may_be_unchecked": steps == 1 and own_point}
+    of_sd |= {"devices": devices}
     problem, _ = prepare(X, X, h, *options, local_factors=local_factors, rtol=rtol, **of_sd)
     score_h = _score_bandwidth(score_bandwidth, X, weights, bounds, periods)
     estimate = score_problem(problem, score_h, own_point=own_point)
@@ -614,6 +616,7 @@ def sd_kde(
     bounds: Domain | None = None,
     periods: Domain | None = None,
     leave_one_out: bool = False,
+    devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
@@ -690,7 +693,7 @@ def sd_kde(
     check.one_step(h, steps, own_point=own_point)
     options = weights, precision, deterministic, check_finite, bounds, periods
     of_sd: dict[str, Any] = {"method": "sd", "steps": steps, "may_be_unchecked": steps == 1 and own_point}
-    of_sd |= {"local_factors": local_factors, "leave_one_out": leave_one_out}
+    of_sd |= {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
     problem, _ = prepare(X, Y, h, *options, rtol=rtol, **of_sd)
     score_h = _score_bandwidth(score_bandwidth, X, weights, bounds, periods)
     estimate = score_problem(problem, score_h, own_point=own_point)
@@ -718,6 +721,7 @@ def laplace_kde(
     bounds: Domain | None = None,
     periods: Domain | None = None,
     leave_one_out: bool = False,
+    devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
@@ -775,6 +779,7 @@ def laplace_kde(
         "method": "laplace",
         "may_be_unchecked": negative != "clip",
         "leave_one_out": leave_one_out,
+        "devices": devices,
     }
     problem, _ = prepare(X, Y, h, *options, local_factors=local_factors, rtol=rtol, **of_laplace)
     with problem.device:
@@ -800,6 +805,7 @@ def kernel_sum(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
@@ -846,7 +852,7 @@ def kernel_sum(
     array([0.3935])
     """
     core_check.given("V", V)
-    problem, v = prepare(X, Y, h, None, precision, deterministic, check_finite, V=V, rtol=rtol)
+    problem, v = prepare(X, Y, h, None, precision, deterministic, check_finite, V=V, rtol=rtol, devices=devices)
     with problem.device:
         columns = v[:, None] if v.ndim == 1 else v
         sums = problem.sums("values", columns)

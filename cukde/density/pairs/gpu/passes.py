@@ -29,6 +29,7 @@ from cukde.density.pairs.gpu.apart import Apart, Possible
 from cukde.density.pairs.gpu.skipping import (
     choice as skipping_choice,
     passes as skipping_passes,
+    plan as skipping_plan,
     values as skipping_values,
 )
 from cukde.density.sums import Epilogue, Output, PartialSums, merge, moment_columns, put, ready, to_density
@@ -83,6 +84,26 @@ def partial_sums(
     arguments = _pose(X, Y, h, options)
     near = arguments.near(output, ratio=ratio) if values is None else arguments.near_values(values)
     return arguments.sums(output, values, ratio=ratio, near=near)
+
+
+class Once(NamedTuple):
+    """A pass of the data at themselves that takes each pair once: by which kernels."""
+
+    posed: skipping_plan.Posed | None  # of those that leave out pairs; None: of all pairs, by
+    form: f16.Form | None
+
+
+def once(X: Any, h: float, options: Options, *, ratio: bool) -> Once | None:
+    """Say how output "moments" of the data at themselves takes each pair once; None where it does not."""
+    arguments = _pose(X, None, h, options)
+    near = arguments.near("moments", ratio=ratio)
+    if near.posed is not None:
+        posed = near.posed
+        return Once(posed, None) if isinstance(posed, skipping_plan.Posed) and posed.plan.once else None
+    if near.apart is not None or not arguments.radius_known:
+        return None
+    engine = arguments.engine("moments", X.shape[1], exact=not ratio)
+    return Once(None, arguments.form("moments")) if engine == "f16_symmetric" else None
 
 
 def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> tuple[PartialSums, PartialSums]:
