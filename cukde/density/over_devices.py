@@ -14,7 +14,7 @@ from cukde.density.sums import Epilogue, Output, PartialSums, moment_columns, pu
 T = TypeVar("T")
 
 _LEAST_PAIRS = 2e10
-"""Pairs below which one device takes the whole pass: it takes some tens of milliseconds for so many, if it takes all."""
+"""Pairs below which one device takes the whole pass, of all of them in some tens of milliseconds."""
 
 _TOGETHER = 128
 """Neighbouring queries that stay together: the rows of an item of passes that leave out pairs."""
@@ -72,7 +72,6 @@ class OverDevices:
         self, X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, points: Any = None
     ) -> Any:
         """As of a module of passes; ``points`` is for one device alone."""
-
         sums = self._transformed(X, Y, h, "sum", options)
         if sums is not None:
             return to_density(sums, *epilogue, self._backend.xp)

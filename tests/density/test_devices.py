@@ -1,4 +1,4 @@
-"""Calls on several GPUs: what they return beside one, errors, and devices that fail; emulated, and on as many as are."""
+"""Calls on several GPUs: what they return beside one, errors, and devices that fail."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Emulated:
 
 
 @pytest.fixture
-def shared(device: Backend, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulated]:
+def shared(device: Backend, monkeypatch: pytest.MonkeyPatch) -> Emulated:
     """Passes of any size are shared."""
     emulated = Emulated()
     monkeypatch.setattr("cukde.density.over_devices._LEAST_PAIRS", 0)
@@ -61,7 +61,7 @@ def shared(device: Backend, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulate
 
         if cupy.cuda.runtime.getDeviceCount() == 1:
             monkeypatch.setattr("cukde.core.gpu.arrays.several", lambda devices: (0,) * DEVICES)
-    yield emulated
+    return emulated
 
 
 @pytest.fixture
@@ -163,10 +163,10 @@ def test_steps_and_another_bandwidth_of_the_score(device: Backend, steps: int) -
 
 def test_shares_of_a_pass_add_up(device: Backend) -> None:
     """Of all pairs, and of those that matter: whatever the number of shares, each pair is in one of them."""
+    from cukde.density.options import Options
     from cukde.density.pairs.gpu import f16_symmetric, operands
     from cukde.density.pairs.gpu.share import Share
     from cukde.density.pairs.gpu.skipping import bounds, frame, passes, plan
-    from cukde.density.options import Options
 
     for d in (3, 5, 8, 20):
         X = device.asarray(points(d, "float32")[0])
@@ -229,15 +229,19 @@ class TestArguments:
 class _Cuda:
     """What tasks on devices ask of CuPy; device 9 is not there."""
 
-    class _Stream:
-        @staticmethod
-        def synchronize() -> None:
-            pass
+    class Stream(contextlib.nullcontext[None]):
+        """A stream."""
+
+        def __init__(self, non_blocking: bool = True) -> None:
+            super().__init__()
+
+        def synchronize(self) -> None:
+            """Do nothing."""
 
     @classmethod
     def get_current_stream(cls) -> Any:
         """Return a stream."""
-        return cls._Stream
+        return cls.Stream()
 
     @staticmethod
     @contextlib.contextmanager

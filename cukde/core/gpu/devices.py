@@ -35,8 +35,9 @@ def spread(tasks: Sequence[Callable[[], T]], devices: Sequence[int]) -> list[T]:
     """Call each task on one of the devices, as its current device, and return their results where they are.
 
     The devices take the tasks in order, each the next when it has done one. A task ends when its device has done its
-    work, on the default stream of a thread; the first device works in the caller's thread, on its current stream. What
-    the caller has launched there is done before any task begins.
+    work. The first device works in the caller's thread, on its current stream; what the caller has launched there is
+    done before any task begins. The others have streams of their own, so that their copies from the first wait for none
+    of its work.
 
     A device whose task ends in an error of CUDA, or without memory, takes no more tasks: others take those that it had,
     and a :class:`cukde.DeviceWarning` says so. Other errors, and those of the last device, are raised.
@@ -47,7 +48,7 @@ def spread(tasks: Sequence[Callable[[], T]], devices: Sequence[int]) -> list[T]:
     while work.left:
         threads = [_thread(work.on, number) for number in working[1:]]
         try:
-            work.on(working[0])
+            work.on(working[0], cp.cuda.get_current_stream())
         finally:
             for thread in threads:
                 thread.join()
@@ -60,6 +61,17 @@ def spread(tasks: Sequence[Callable[[], T]], devices: Sequence[int]) -> list[T]:
         others = "the other devices computed its share"
         warnings.warn(f"GPU {number} failed, and {others}: {error}", DeviceWarning, stacklevel=2)
     return work.results
+
+
+_streams: dict[int, Any] = {}
+"""Of devices in other threads than the caller's: the memory that CuPy keeps is for one stream."""
+
+
+def _stream(number: int) -> Any:
+    """Stream of the current device, of this number."""
+    if number not in _streams:
+        _streams[number] = cp.cuda.Stream(non_blocking=True)
+    return _streams[number]
 
 
 def _thread(target: Callable[[int], None], number: int) -> threading.Thread:
@@ -90,11 +102,11 @@ class _Work(Generic[T]):
         """Results in the order of the tasks."""
         return [self._done[i][1] for i in range(len(self._tasks))]
 
-    def on(self, number: int) -> None:
-        """Work on a device until nothing is left, or it is lost."""
+    def on(self, number: int, stream: Any = None) -> None:
+        """Work on a device until nothing is left, or it is lost; on a stream, or on that of the device."""
         taken: int | None = None
         try:
-            with cp.cuda.Device(number):
+            with cp.cuda.Device(number), _stream(number) if stream is None else stream:
                 while (taken := self._next()) is not None:
                     result = self._tasks[taken]()
                     cp.cuda.get_current_stream().synchronize()

@@ -62,7 +62,8 @@ def _all_pairs(
         return f16_symmetric.launch(operand_here(), exact_sums=exact_sums, limit=form.length_limit, share=share)
 
     S, T = _added(spread([functools.partial(task, Share(i, shares)) for i in range(shares)]))
-    return f16_symmetric.finish(operand_here(), S, T, *X.shape, h, limit=form.length_limit)
+    n, d = X.shape
+    return f16_symmetric.finish(operand_here(), S, T, n, d, h, limit=form.length_limit)
 
 
 def _near_pairs(posed: skipping_plan.Posed, spread: Spread, shares: int) -> PartialSums:
