@@ -107,6 +107,9 @@ def kde(
     leave_one_out : bool
         Leave the row's own kernel out of the density at each row of the data, and divide by the weight of the others.
         ``Y`` must then be ``X`` itself, or None. Not for stacks.
+    devices : "all" or sequence of int, optional
+        GPUs that share the call: all of this process, or those of these numbers. The result is where ``X`` is. Default:
+        the GPU of ``X`` alone. On the CPU "all" changes nothing. Not for stacks and Dask arrays; see the notes.
     nan_policy : {"raise", "omit"}
         What missing values do, including NaN. "raise" raises an error, which names the column and the row of a frame.
         "omit" leaves out their rows of ``X``, ``weights`` and ``local_factors``; a query with a missing value gives
@@ -206,6 +209,14 @@ def kde(
     reach no farther than the last call of the same sizes suggested. If they reach farther, it starts again, after
     inspecting the values. The result does not depend on this (``tests/density/test_ahead.py``). :func:`sd_kde` does so
     with one bandwidth unless ``deterministic`` is set; :func:`debias` does not.
+
+    *Several GPUs.* With ``devices`` a thread for each GPU works on a share of each pass of at least 2e10 pairs; smaller
+    passes, and transforms in one and two dimensions, run on the GPU of ``X``. The GPUs get the data and their queries
+    by direct copies. Queries are dealt out 128 neighbours at a time, so that shares are equal also where pairs are left
+    out. Where a pass of the data at themselves takes each pair once, as the score of :func:`sd_kde` in float32 does,
+    each GPU takes some of its pairs, and the sums are added. Every GPU needs the memory of a plain call. Results are
+    those of one GPU, to 1e-12 in float64 (``tests/density/test_devices.py``). If a GPU fails or its memory runs out,
+    the others compute its share, with a :class:`DeviceWarning`. ``docs/dask.md`` has measured times.
 
     *Names.* Frames of pandas, polars, cuDF, Arrow and Dask are matched by the names of their columns, here and in the
     other functions. Columns of ``Y`` are put in the order of those of ``X``; missing and additional ones are errors.
@@ -439,7 +450,7 @@ def debias(
     own_point : bool
         Whether a point's own kernel counts in its score. Without it, a few rows with many columns move as far as many
         rows would; see the notes.
-    weights, local_factors, rtol, precision, deterministic, check_finite, bounds, periods, nan_policy
+    weights, local_factors, rtol, precision, deterministic, check_finite, bounds, periods, devices, nan_policy
         As in :func:`kde`. Rows that are left out are NaN in the result.
     out : array, shape of ``X``, optional
         As in :func:`kde`.
@@ -632,7 +643,9 @@ def sd_kde(
         Number of steps that move the points, as in :func:`debias`. More steps need a wider bandwidth; see the notes.
     own_point : bool
         Whether a point's own kernel counts in its score, as in :func:`debias`; see the notes.
-    X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods, nan_policy, out
+    X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods
+        As in :func:`kde`.
+    devices, nan_policy, out
         As in :func:`kde`. :func:`cukde.bandwidth.sd` is the matching reference rule for ``h``.
 
     Returns
@@ -738,7 +751,9 @@ def laplace_kde(
         "keep" returns negative values as they are; they still rank queries. "clip" sets them to 0, with a
         :class:`NegativeDensityWarning` of their number and their share of the absolute sum. On the GPU the warning
         waits for the result; for Dask arrays it comes with each block that is computed.
-    X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods, nan_policy, out
+    X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods
+        As in :func:`kde`.
+    devices, nan_policy, out
         As in :func:`kde`. With ``log`` a negative density gives NaN, and a density of 0 gives -inf.
         :func:`cukde.bandwidth.laplace` is the matching reference rule for ``h``.
 
@@ -817,7 +832,7 @@ def kernel_sum(
         Points.
     V : array_like, shape (n,) or (n, k)
         Values of any sign, a row for each point.
-    Y, h, rtol, precision, deterministic, check_finite, nan_policy
+    Y, h, rtol, precision, deterministic, check_finite, devices, nan_policy
         As in :func:`kde`. "omit" also leaves out rows with a missing value in ``V``.
     out : array, shape (m,) or (m, k), optional
         As in :func:`kde`.

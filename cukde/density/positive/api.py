@@ -63,7 +63,7 @@ def positive_kde(
     ----------
     X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite
         As in :func:`kde`. :func:`cukde.bandwidth.positive` has the matching reference rule for ``h``.
-    bounds, periods, leave_one_out, nan_policy, out
+    bounds, periods, leave_one_out, devices, nan_policy, out
         As in :func:`kde`.
     mass : float or Mass, optional
         M, at least 1, as :func:`positive_mass` returns it. Give it in later calls with the same data to save its cost;
