@@ -3,8 +3,8 @@
 python -m pytest benchmarks/perf/bench_devices.py --record benchmarks/results/NAME.json
 python -m pytest benchmarks/perf/bench_devices.py --scaling n=400000,m=100000,runs=2 -k sd_kde
 
-SD-KDE of the mixture of ``bench_scaling.py`` at a bandwidth that leaves out no pair and at one that leaves out most; and
-the density of 10^8 points of three dimensions, in one call. Speed-ups are medians over the plain call's.
+SD-KDE of the mixture of ``bench_scaling.py`` at a bandwidth that leaves out no pair and at one that leaves out most;
+and the density of 10^8 points of three dimensions, in one call. Speed-ups are medians over the plain call's.
 """
 
 from __future__ import annotations

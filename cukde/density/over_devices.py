@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from cukde.density import backends
 from cukde.density.options import Options
-from cukde.density.sums import Epilogue, Output, PartialSums, moment_columns, put, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, moment_columns, put, ready, to_density
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ _TOGETHER = 128
 
 
 class OverDevices:
-    """The functions of a module of passes over pairs, by several devices, but for the one that debiases.
+    """The functions of a module of passes over pairs, by several devices.
 
     Operands come from the device of the data, once a pass, by copies from one device to the other, and results go back
     there. Queries are dealt out in the order of their places, a few neighbours at a time, so that every device has
@@ -48,17 +48,41 @@ class OverDevices:
     ) -> PartialSums:
         """As of a module of passes."""
         sums = self._transformed(X, Y, h, output, options)
-        if sums is None and Y is None and output == "moments" and options.local_factors is None and self._pays(X, X):
-            sums = self._shares.sums_once(X, h, options, self._spread, len(self._devices), ratio=ratio)
-        if sums is not None:
-            return sums
-        compute = functools.partial(self._passes.partial_sums, ratio=ratio)
+        if sums is None and Y is None and output == "moments":
+            sums, _ = self._once(X, h, options, ratio=ratio)
+        return self._by_queries(X, Y, h, output, options, values, ratio=ratio) if sums is None else sums
 
-        def of_some(X: Any, Y: Any | None, options: Options, values: Any) -> PartialSums:
-            sums: PartialSums = compute(X, Y, h, output, options, values=values)
+    def debias(self, X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[Any, Any, Any]:
+        """As of a module of passes; the density can start from what the score has found."""
+        of_score, found = options.at_ratio(h / score_h), None
+        sums = self._transformed(X, None, score_h, "moments", of_score)
+        if sums is None:
+            sums, found = self._once(X, score_h, of_score, ratio=True, following=Y)
+        if sums is None:
+            sums = self._by_queries(X, None, score_h, "moments", of_score, None, ratio=True)
+        return *ready(X, Y, sums, h, score_h), found
+
+    def _once(
+        self, X: Any, h: float, options: Options, *, ratio: bool, following: Any | None = None
+    ) -> tuple[PartialSums | None, Any]:
+        """Moments of the data at themselves, or None where pairs are not taken once; and what was found on the way."""
+        if options.local_factors is not None or not self._pays(X, X):
+            return None, None
+        lead, shares = self._shares.Lead(following=following), len(self._devices)
+        arguments = lead, self._options_here, self._spread, shares
+        return self._shares.sums_once(X, h, options, *arguments, ratio=ratio), lead.look
+
+    def _by_queries(
+        self, X: Any, Y: Any | None, h: float, output: Output, options: Options, values: Any, *, ratio: bool
+    ) -> PartialSums:
+        """Sums at queries that are dealt out."""
+
+        def of_some(X: Any, Y: Any | None, options: Options, values: Any, choose: Any) -> PartialSums:
+            more = {"values": values, "ratio": ratio, "choose": choose}
+            sums: PartialSums = self._passes.partial_sums(X, Y, h, output, options, **more)
             return sums
 
-        parts = self._parts(X, Y, options, values, of_some)
+        parts = self._parts(X, Y, options, of_some, values)
         if len(parts) == 1:
             return parts[0][1]
         k, xp = moment_columns(output, X.shape[1], values), self._backend.xp
@@ -71,15 +95,15 @@ class OverDevices:
     def density(
         self, X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, points: Any = None
     ) -> Any:
-        """As of a module of passes; ``points`` is for one device alone."""
+        """As of a module of passes; ``points`` is what :meth:`debias` returned beside these data."""
         sums = self._transformed(X, Y, h, "sum", options)
         if sums is not None:
             return to_density(sums, *epilogue, self._backend.xp)
 
-        def of_some(X: Any, Y: Any | None, options: Options, _: Any) -> Any:
-            return self._passes.density(X, Y, h, options, epilogue)
+        def of_some(X: Any, Y: Any | None, options: Options, _: Any, choose: Any) -> Any:
+            return self._passes.density(X, Y, h, options, epilogue, choose=choose)
 
-        return self._joined(X, Y, options, of_some, epilogue)
+        return self._joined(X, Y, options, of_some, epilogue, points)
 
     @property
     def laplace_density(self) -> Callable[..., Any] | None:
@@ -91,8 +115,8 @@ class OverDevices:
         def laplace_density(
             X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, positive: bool = False
         ) -> Any:
-            def of_some(X: Any, Y: Any | None, options: Options, _: Any) -> Any:
-                return finished(X, Y, h, options, epilogue, positive=positive)
+            def of_some(X: Any, Y: Any | None, options: Options, _: Any, choose: Any) -> Any:
+                return finished(X, Y, h, options, epilogue, positive=positive, choose=choose)
 
             return self._joined(X, Y, options, of_some, epilogue)
 
@@ -102,9 +126,17 @@ class OverDevices:
         """Sums by a transform, which takes the device of the data less time than pairs take several; None for pairs."""
         return None if self._transform is None else self._transform(X, Y, h, output, options)
 
-    def _joined(self, X: Any, Y: Any | None, options: Options, of_some: Callable[..., Any], epilogue: Epilogue) -> Any:
+    def _joined(
+        self,
+        X: Any,
+        Y: Any | None,
+        options: Options,
+        of_some: Callable[..., Any],
+        epilogue: Epilogue,
+        found: Any | None = None,
+    ) -> Any:
         """Densities at all queries."""
-        parts = self._parts(X, Y, options, None, of_some)
+        parts = self._parts(X, Y, options, of_some, found=found)
         if len(parts) == 1:
             return parts[0][1]
         out = self._backend.xp.empty(len(X if Y is None else Y), epilogue.dtype)
@@ -113,28 +145,41 @@ class OverDevices:
         return out
 
     def _parts(
-        self, X: Any, Y: Any | None, options: Options, values: Any, of_some: Callable[..., T]
+        self,
+        X: Any,
+        Y: Any | None,
+        options: Options,
+        of_some: Callable[..., T],
+        values: Any = None,
+        found: Any | None = None,
     ) -> list[tuple[Any, T]]:
-        """Rows of queries that a device had, and what it has computed of them; of all on one where that is faster."""
+        """Rows of queries that a device had, and what it has computed of them; of all on one where that is faster.
+
+        ``found`` is what a pass over data near these has found.
+        """
         if not self._pays(X, X if Y is None else Y):
-            return [(slice(None), of_some(X, Y, options, values))]
+            return [(slice(None), of_some(X, Y, options, values, None))]
         queries = X if Y is None else Y
-        shares = [self._backend.xp.ascontiguousarray(rows) for rows in self._dealt_out(X, queries)]
+        shares = [self._backend.xp.ascontiguousarray(rows) for rows in self._dealt_out(X, queries, found)]
 
-        def task(share: Any) -> T:
+        lead = self._shares.Lead(found)
+
+        def task(i: int, share: Any) -> T:
             """On a device that is the current one."""
-            return of_some(self._here(X), self._here(share), self._options_here(options), self._here(values))
+            operands = self._here(X), self._here(share), self._options_here(options), self._here(values)
+            out: T = lead.run(i, functools.partial(of_some, *operands))
+            return out
 
-        tasks = [functools.partial(task, queries[rows]) for rows in shares]
+        tasks = [functools.partial(task, i, queries[rows]) for i, rows in enumerate(shares)]
         return list(zip(shares, self._spread(tasks), strict=True))
 
     def _pays(self, X: Any, Y: Any) -> bool:
         """Whether the pass takes so long that others should have a share."""
         return len(Y) >= len(self._devices) and len(X) * len(Y) >= _LEAST_PAIRS
 
-    def _dealt_out(self, X: Any, Y: Any) -> list[Any]:
+    def _dealt_out(self, X: Any, Y: Any, found: Any | None) -> list[Any]:
         """Rows of the queries of each device."""
-        order = self._shares.order(X, Y)
+        order = self._shares.order(X, Y, found)
         xp, count = self._backend.xp, len(self._devices)
         if order is None:
             order = xp.arange(len(Y))

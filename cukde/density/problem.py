@@ -299,7 +299,6 @@ class Problem(NamedTuple):
         points = None
         # The shorter way may change the order of the rows, and takes one step with own terms and without factors.
         in_order = self.leave_one_out or estimate.leave_one_out or steps > 1 or self.options.local_factors is not None
-        in_order = in_order or bool(self.devices)
         if self.whitening.plain and estimate.whitening.plain and self.domain is None and not in_order:
             queries = self.X if self.Y is None else self.Y
             passes, widths = estimate.passes(), (self.whitening.h, estimate.whitening.h)

@@ -191,6 +191,50 @@ def test_shares_of_a_pass_add_up(device: Backend) -> None:
                     np.testing.assert_allclose(added, total, rtol=1e-4, atol=1e-5 * np.abs(total).max())
 
 
+@pytest.mark.usefixtures("leaving_out")
+@pytest.mark.parametrize("what", ["order", "kinds"])
+def test_shares_in_another_order_are_not_added(
+    shared: Emulated, emulated_device: None, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Devices of two models might round codes of places differently: then queries are dealt out instead."""
+    from cukde.density.pairs.gpu import shares
+
+    X = points(8, "float32")[0]
+    want = cukde.debias(X, 0.5)
+    posed, once = shares._posed, []
+
+    def other(*args: Any, **options: Any) -> Any:
+        made = posed(*args, **options)
+        changed = getattr(made.data, what).copy()
+        changed[:2] = changed[1::-1] + (what == "kinds")
+        data = made.data._replace(**{what: changed})
+        once.append(made.plan.once)
+        return made._replace(data=data, queries=data) if made.itself else made
+
+    monkeypatch.setattr(shares, "_posed", other)
+    got = cukde.debias(X, 0.5, devices="all")
+    assert True in once
+    check([(got, want)], "float32")
+    assert len(shared.calls) == 2 * DEVICES
+
+
+def test_without_its_lead_a_share_chooses_itself(emulated_device: None) -> None:
+    from cukde.density.options import Options
+    from cukde.density.pairs.gpu import passes, shares
+
+    X, Y = points(8, "float32")
+    arguments = passes.pose(X, Y, 0.5, Options("float32", squared_radius=9.0))
+    lead = shares.Lead()
+
+    def fails(choose: Any) -> None:
+        raise MemoryError("none is left")
+
+    with pytest.raises(MemoryError):
+        lead.run(0, fails)
+    for share in (0, 1):  # the first of them once more
+        assert lead.run(share, lambda choose: choose(arguments, "sum")) == arguments.near("sum")
+
+
 class TestArguments:
     """Errors before any work."""
 

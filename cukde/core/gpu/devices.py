@@ -34,10 +34,10 @@ def several(devices: str | tuple[int, ...]) -> tuple[int, ...]:
 def spread(tasks: Sequence[Callable[[], T]], devices: Sequence[int]) -> list[T]:
     """Call each task on one of the devices, as its current device, and return their results where they are.
 
-    The devices take the tasks in order, each the next when it has done one. A task ends when its device has done its
-    work. The first device works in the caller's thread, on its current stream; what the caller has launched there is
-    done before any task begins. The others have streams of their own, so that their copies from the first wait for none
-    of its work.
+    Device i begins with task i; then each takes the next task when it has done one. A task ends when its device has
+    done its work. The first device works in the caller's thread, on its current stream; what the caller has launched
+    there is done before any task begins. The others have streams of their own, so that their copies from the first wait
+    for none of its work.
 
     A device whose task ends in an error of CUDA, or without memory, takes no more tasks: others take those that it had,
     and a :class:`cukde.DeviceWarning` says so. Other errors, and those of the last device, are raised.
@@ -46,9 +46,10 @@ def spread(tasks: Sequence[Callable[[], T]], devices: Sequence[int]) -> list[T]:
     work = _Work(tasks)
     working = list(devices)
     while work.left:
-        threads = [_thread(work.on, number) for number in working[1:]]
+        begin = [work.take() for _ in working]
+        threads = [_thread(work.on, number, i) for number, i in list(zip(working, begin, strict=True))[1:]]
         try:
-            work.on(working[0], cp.cuda.get_current_stream())
+            work.on(working[0], begin[0], cp.cuda.get_current_stream())
         finally:
             for thread in threads:
                 thread.join()
@@ -74,9 +75,9 @@ def _stream(number: int) -> Any:
     return _streams[number]
 
 
-def _thread(target: Callable[[int], None], number: int) -> threading.Thread:
+def _thread(target: Callable[..., None], *args: Any) -> threading.Thread:
     """Start a thread that has the caller's context, such as what NumPy says of overflows."""
-    thread = threading.Thread(target=contextvars.copy_context().run, args=(target, number), daemon=True)
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(target, *args), daemon=True)
     thread.start()
     return thread
 
@@ -102,21 +103,22 @@ class _Work(Generic[T]):
         """Results in the order of the tasks."""
         return [self._done[i][1] for i in range(len(self._tasks))]
 
-    def on(self, number: int, stream: Any = None) -> None:
-        """Work on a device until nothing is left, or it is lost; on a stream, or on that of the device."""
-        taken: int | None = None
+    def on(self, number: int, taken: int | None, stream: Any = None) -> None:
+        """Work on a device from a task on until nothing is left, or it is lost; on a stream, or on the device's."""
         try:
             with cp.cuda.Device(number), _stream(number) if stream is None else stream:
-                while (taken := self._next()) is not None:
+                while taken is not None:
                     result = self._tasks[taken]()
                     cp.cuda.get_current_stream().synchronize()
                     self._done[taken] = number, result
+                    taken = self.take()
         except (RuntimeError, MemoryError) as error:  # CUDA's errors are RuntimeErrors
             self._lose(number, taken, error)
         except BaseException as error:
             self._stop(error)
 
-    def _next(self) -> int | None:
+    def take(self) -> int | None:
+        """Return the next task, or None."""
         with self._lock:
             return self._waiting.popleft() if self._waiting else None
 

@@ -109,7 +109,7 @@ def _sum_once(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any, share: 
     """Sum over pairs of blocks with a common centre, or of a few dimensions those that are not wide, each once."""
     data, d = posed.data, posed.d
     few, width, box_axes = d <= FEW_DIMENSIONS, skipping_points.pitch(d), data.low.shape[0]
-    items = skipping_items.cut(data.blocks, data.blocks, 2, most_span=SPAN)
+    items = skipping_items.cut(data.blocks, data.blocks, 2, most_span=SPAN, of_warp=share.of * ITEMS_OF_WARP)
     sizes = data.blocks, items.rows, -(-data.blocks // items.span), items.span, box_axes
     next_item = share.counter()
     if few:
@@ -165,7 +165,7 @@ def _sum_few(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any) -
 def _sum_boxes(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any, share: Share) -> None:
     """Sum over pairs of near parts of few dimensions; where products serve others, what these leave."""
     data, queries, d = posed.data, posed.queries, posed.d
-    single, of_warp = posed.options.deterministic, _ITEMS_OF_WARP_OF_BOXES
+    single, of_warp = posed.options.deterministic, share.of * _ITEMS_OF_WARP_OF_BOXES
     items = skipping_items.cut(queries.blocks, data.blocks, 2, most_span=data.blocks, single=single, of_warp=of_warp)
     _boxes_kernel(posed.output, posed.plan.real, d).launch(
         (items.grid,),
@@ -182,7 +182,7 @@ def _sum_units(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any,
     """Sum over units that screening keeps, but for those that are not left."""
     data, queries, d, plan = posed.data, posed.queries, posed.d, posed.plan
     width = skipping_points.pitch(d)
-    items, there = _items_of(posed, left, row_tiles(width) // 4)
+    items, there = _items_of(posed, left, row_tiles(width) // 4, share)
     _units_kernel(posed.output, plan.real, width).launch(
         (items.grid,),
         (THREADS,),
@@ -195,12 +195,12 @@ def _sum_units(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any,
     )
 
 
-def _items_of(posed: Posed, left: Left, blocks_of_item: int) -> tuple[Items, int]:
+def _items_of(posed: Posed, left: Left, blocks_of_item: int, share: Share) -> tuple[Items, int]:
     """Items of what is left, and how many blocks of data they are over."""
     there = posed.data.blocks if left.columns is None else len(left.columns)
     blocks = posed.queries.blocks if left.rows is None else blocks_of_item * len(left.rows)
     wide = skipping_points.pitch(posed.d) > skipping_points.CHUNKS_WIDTH
-    of_warp = _ITEMS_OF_WARP_OF_WIDE if wide else ITEMS_OF_WARP
+    of_warp = share.of * (_ITEMS_OF_WARP_OF_WIDE if wide else ITEMS_OF_WARP)
     single = posed.options.deterministic
     return skipping_items.cut(blocks, there, blocks_of_item, most_span=SPAN, single=single, of_warp=of_warp), there
 
