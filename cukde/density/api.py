@@ -214,9 +214,11 @@ def kde(
     passes, and transforms in one and two dimensions, run on the GPU of ``X``. The GPUs get the data and their queries
     by direct copies. Queries are dealt out 128 neighbours at a time, so that shares are equal also where pairs are left
     out. Where a pass of the data at themselves takes each pair once, as the score of :func:`sd_kde` in float32 does,
-    each GPU takes some of its pairs, and the sums are added. Every GPU needs the memory of a plain call. Results are
-    those of one GPU, to 1e-12 in float64 (``tests/density/test_devices.py``). If a GPU fails or its memory runs out,
-    the others compute its share, with a :class:`DeviceWarning`. ``docs/dask.md`` has measured times.
+    each GPU takes some of its pairs, and the sums are added.
+
+    Every GPU needs the memory of a plain call. Results are those of one GPU, to 1e-12 in float64
+    (``tests/density/test_devices.py``). If a GPU fails or its memory runs out, the others compute its share, with a
+    :class:`DeviceWarning`. ``docs/dask.md`` has measured times.
 
     *Names.* Frames of pandas, polars, cuDF, Arrow and Dask are matched by the names of their columns, here and in the
     other functions. Columns of ``Y`` are put in the order of those of ``X``; missing and additional ones are errors.
