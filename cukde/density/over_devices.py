@@ -20,6 +20,9 @@ _TOGETHER = 128
 """Neighbouring queries that stay together: the rows of an item of passes that leave out pairs."""
 
 
+_ALL = slice(None)
+
+
 class OverDevices:
     """The functions of a module of passes over pairs, by several devices.
 
@@ -83,7 +86,7 @@ class OverDevices:
             return sums
 
         parts = self._parts(X, Y, options, of_some, values)
-        if len(parts) == 1:
+        if parts[0][0] is _ALL:
             return parts[0][1]
         k, xp = moment_columns(output, X.shape[1], values), self._backend.xp
         m = len(X if Y is None else Y)
@@ -137,7 +140,7 @@ class OverDevices:
     ) -> Any:
         """Densities at all queries."""
         parts = self._parts(X, Y, options, of_some, found=found)
-        if len(parts) == 1:
+        if parts[0][0] is _ALL:
             return parts[0][1]
         out = self._backend.xp.empty(len(X if Y is None else Y), epilogue.dtype)
         for rows, part in parts:
@@ -158,10 +161,9 @@ class OverDevices:
         ``found`` is what a pass over data near these has found.
         """
         if not self._pays(X, X if Y is None else Y):
-            return [(slice(None), of_some(X, Y, options, values, None))]
+            return [(_ALL, of_some(X, Y, options, values, None))]
         queries = X if Y is None else Y
         shares = [self._backend.xp.ascontiguousarray(rows) for rows in self._dealt_out(X, queries, found)]
-
         lead = self._shares.Lead(found)
 
         def task(i: int, share: Any) -> T:

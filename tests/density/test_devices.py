@@ -148,6 +148,14 @@ def test_options(device: Backend, name: str, options: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("shared")
+@pytest.mark.parametrize("name", ["kde", "score", "sd_kde"])
+def test_one_device_that_is_not_that_of_the_data(device: Backend, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """On a GPU of its own the test of all devices has it."""
+    monkeypatch.setattr("cukde.core.gpu.arrays.several", lambda devices: (0,))
+    check(both(device, name, 3, "float64", 0.8), "float64")
+
+
+@pytest.mark.usefixtures("shared")
 def test_few_queries_and_none(device: Backend) -> None:
     X, Y = (device.asarray(a) for a in points(3, "float64"))
     for m in (0, 1, 2, 5):
