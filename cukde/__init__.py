@@ -12,7 +12,13 @@ from cukde._version import __version__
 from cukde.conv1d.activations import activation_grad
 from cukde.conv1d.api import depthwise_conv1d, depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad
 from cukde.core.entry.outputs import set_output
-from cukde.core.warnings import BandwidthRangeWarning, ConvergenceWarning, MemoryWarning, NegativeDensityWarning
+from cukde.core.warnings import (
+    BandwidthRangeWarning,
+    ConvergenceWarning,
+    DeviceWarning,
+    MemoryWarning,
+    NegativeDensityWarning,
+)
 from cukde.density.api import (
     debias,
     density_and_score,
@@ -45,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BandwidthRangeWarning",
     "ConvergenceWarning",
+    "DeviceWarning",
     "KernelDensity",
     "MemoryWarning",
     "NegativeDensityWarning",

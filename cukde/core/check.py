@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Mapping, Sequence
-from numbers import Real
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -94,6 +94,22 @@ def number(name: str, value: Any, least: float = 0, *, above: bool = False) -> f
         raise ValueError(f"{name} must be at least {least:g}; got {value!r}")
     if out == math.inf:
         raise ValueError(f"{name} must be finite; got {value!r}")
+    return out
+
+
+def devices(value: Any) -> str | tuple[int, ...] | None:
+    """Return "all", or numbers of devices, each of them once; None stands for the device of the data."""
+    if value is None or (isinstance(value, str) and value == "all"):
+        return value
+    wanted = f'devices must be "all", None or numbers of GPUs, each once; got {value!r}'
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise TypeError(wanted)
+    numbers = list(value)
+    if any(isinstance(one, bool) or not isinstance(one, Integral) for one in numbers):
+        raise TypeError(wanted)
+    out = tuple(map(int, numbers))
+    if not out or min(out) < 0 or len(set(out)) < len(out):
+        raise ValueError(wanted)
     return out
 
 

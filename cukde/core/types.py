@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy.typing as npt
 
@@ -74,6 +74,9 @@ Bandwidth: TypeAlias = ArrayLike | str | Mapping[Any, Any]
 
 Domain: TypeAlias = ArrayLike | Sequence[Any] | Mapping[Any, Any]
 """Bounds or periods: one for all columns, or one for each."""
+
+Devices: TypeAlias = Literal["all"] | Sequence[int]
+"""GPUs that share a call: all that there are, or their numbers."""
 
 Columns: TypeAlias = int | str | Sequence[int | str]
 """Names or positions of columns."""

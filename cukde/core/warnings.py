@@ -45,6 +45,21 @@ class MemoryWarning(UserWarning):
 
 
 @public_in("cukde")
+class DeviceWarning(RuntimeWarning):
+    """Warns that a GPU failed in a call on several, and that the others computed its share.
+
+    The result is the same, and as accurate. It costs the time of the failed attempt and of the share.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import cukde
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", cukde.DeviceWarning)  # rather fail than go on with fewer GPUs
+    """
+
+
+@public_in("cukde")
 class BandwidthRangeWarning(UserWarning):
     """Warns that the best bandwidth by cross-validation is the smallest or the largest that was tried.
 

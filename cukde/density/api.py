@@ -16,7 +16,7 @@ from cukde.core.entry.given import Given
 from cukde.core.entry.public_call import public_call
 from cukde.core.frames.columns import labels_of
 from cukde.core.over_dask import over_dask
-from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
+from cukde.core.types import Array, ArrayLike, Bandwidth, Devices, Domain
 from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import check, results, rules_by_name
 from cukde.density.arguments import prepare
@@ -24,7 +24,7 @@ from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.problem import score_problem
 from cukde.density.stacks.over_stacks import over_stacks
 
-_over_dask = over_dask("cukde.density.dask.api")
+_over_dask = over_dask("cukde.density.dask.api", before=check.no_devices)
 
 
 def _sums_with_names(given: Given, result: Any) -> Any:
@@ -51,6 +51,7 @@ def kde(
     bounds: Domain | None = None,
     periods: Domain | None = None,
     leave_one_out: bool = False,
+    devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
@@ -106,6 +107,9 @@ def kde(
     leave_one_out : bool
         Leave the row's own kernel out of the density at each row of the data, and divide by the weight of the others.
         ``Y`` must then be ``X`` itself, or None. Not for stacks.
+    devices : "all" or sequence of int, optional
+        GPUs that share the call: all of this process, or those of these numbers. The result is where ``X`` is. Default:
+        the GPU of ``X`` alone. On the CPU "all" changes nothing. Not for stacks and Dask arrays; see the notes.
     nan_policy : {"raise", "omit"}
         What missing values do, including NaN. "raise" raises an error, which names the column and the row of a frame.
         "omit" leaves out their rows of ``X``, ``weights`` and ``local_factors``; a query with a missing value gives
@@ -206,6 +210,16 @@ def kde(
     inspecting the values. The result does not depend on this (``tests/density/test_ahead.py``). :func:`sd_kde` does so
     with one bandwidth unless ``deterministic`` is set; :func:`debias` does not.
 
+    *Several GPUs.* With ``devices`` a thread for each GPU works on a share of each pass of at least 2e10 pairs; smaller
+    passes, and transforms in one and two dimensions, run on the GPU of ``X``. The GPUs get the data and their queries
+    by direct copies. Queries are dealt out 128 neighbours at a time, so that shares are equal also where pairs are left
+    out. Where a pass of the data at themselves takes each pair once, as the score of :func:`sd_kde` in float32 does,
+    each GPU takes some of its pairs, and the sums are added.
+
+    Every GPU needs the memory of a plain call. Results are those of one GPU, to 1e-12 in float64
+    (``tests/density/test_devices.py``). If a GPU fails or its memory runs out, the others compute its share, with a
+    :class:`DeviceWarning`. ``docs/dask.md`` has measured times.
+
     *Names.* Frames of pandas, polars, cuDF, Arrow and Dask are matched by the names of their columns, here and in the
     other functions. Columns of ``Y`` are put in the order of those of ``X``; missing and additional ones are errors.
     The same holds for the keys of mappings. Arrays, and frames whose columns are called 0, 1, 2, ..., are matched by
@@ -275,9 +289,8 @@ def kde(
     """
     log = core_check.flag("log", log)
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(
-        X, Y, h, *options, local_factors=local_factors, rtol=rtol, may_be_unchecked=True, leave_one_out=leave_one_out
-    )
+    more: dict[str, Any] = {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, **more)
     with problem.device:
         return problem.density(log=log)
 
@@ -300,6 +313,7 @@ def score(
     bounds: Domain | None = None,
     periods: Domain | None = None,
     leave_one_out: bool = False,
+    devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
@@ -341,9 +355,8 @@ def score(
     array([-0.5])
     """
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(
-        X, Y, h, *options, local_factors=local_factors, rtol=rtol, may_be_unchecked=True, leave_one_out=leave_one_out
-    )
+    more: dict[str, Any] = {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, **more)
     with problem.device:
         return problem.score()
 
@@ -366,6 +379,7 @@ def density_and_score(
     bounds: Domain | None = None,
     periods: Domain | None = None,
     leave_one_out: bool = False,
+    devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> tuple[Array, Array]:
     """Log density and its gradient, in a single pass, which costs as much as :func:`score`.
@@ -387,9 +401,8 @@ def density_and_score(
     (array([-0.9189, -1.4189]), array([ 0., -1.]))
     """
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(
-        X, Y, h, *options, local_factors=local_factors, rtol=rtol, may_be_unchecked=True, leave_one_out=leave_one_out
-    )
+    more: dict[str, Any] = {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, **more)
     with problem.device:
         return problem.log_density_and_score()
 
@@ -413,6 +426,7 @@ def debias(
     check_finite: bool = True,
     bounds: Domain | None = None,
     periods: Domain | None = None,
+    devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
@@ -438,7 +452,7 @@ def debias(
     own_point : bool
         Whether a point's own kernel counts in its score. Without it, a few rows with many columns move as far as many
         rows would; see the notes.
-    weights, local_factors, rtol, precision, deterministic, check_finite, bounds, periods, nan_policy
+    weights, local_factors, rtol, precision, deterministic, check_finite, bounds, periods, devices, nan_policy
         As in :func:`kde`. Rows that are left out are NaN in the result.
     out : array, shape of ``X``, optional
         As in :func:`kde`.
@@ -514,6 +528,7 @@ def debias(
     check.one_step(h, steps, own_point=own_point)
     options = weights, precision, deterministic, check_finite, bounds, periods
     of_sd: dict[str, Any] = {"method": "sd", "steps": steps, "may_be_unchecked": steps == 1 and own_point}
+    of_sd |= {"devices": devices}
     problem, _ = prepare(X, X, h, *options, local_factors=local_factors, rtol=rtol, **of_sd)
     score_h = _score_bandwidth(score_bandwidth, X, weights, bounds, periods)
     estimate = score_problem(problem, score_h, own_point=own_point)
@@ -614,6 +629,7 @@ def sd_kde(
     bounds: Domain | None = None,
     periods: Domain | None = None,
     leave_one_out: bool = False,
+    devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
@@ -629,7 +645,9 @@ def sd_kde(
         Number of steps that move the points, as in :func:`debias`. More steps need a wider bandwidth; see the notes.
     own_point : bool
         Whether a point's own kernel counts in its score, as in :func:`debias`; see the notes.
-    X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods, nan_policy, out
+    X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods
+        As in :func:`kde`.
+    devices, nan_policy, out
         As in :func:`kde`. :func:`cukde.bandwidth.sd` is the matching reference rule for ``h``.
 
     Returns
@@ -690,7 +708,7 @@ def sd_kde(
     check.one_step(h, steps, own_point=own_point)
     options = weights, precision, deterministic, check_finite, bounds, periods
     of_sd: dict[str, Any] = {"method": "sd", "steps": steps, "may_be_unchecked": steps == 1 and own_point}
-    of_sd |= {"local_factors": local_factors, "leave_one_out": leave_one_out}
+    of_sd |= {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
     problem, _ = prepare(X, Y, h, *options, rtol=rtol, **of_sd)
     score_h = _score_bandwidth(score_bandwidth, X, weights, bounds, periods)
     estimate = score_problem(problem, score_h, own_point=own_point)
@@ -718,6 +736,7 @@ def laplace_kde(
     bounds: Domain | None = None,
     periods: Domain | None = None,
     leave_one_out: bool = False,
+    devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
@@ -734,7 +753,9 @@ def laplace_kde(
         "keep" returns negative values as they are; they still rank queries. "clip" sets them to 0, with a
         :class:`NegativeDensityWarning` of their number and their share of the absolute sum. On the GPU the warning
         waits for the result; for Dask arrays it comes with each block that is computed.
-    X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods, nan_policy, out
+    X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods
+        As in :func:`kde`.
+    devices, nan_policy, out
         As in :func:`kde`. With ``log`` a negative density gives NaN, and a density of 0 gives -inf.
         :func:`cukde.bandwidth.laplace` is the matching reference rule for ``h``.
 
@@ -775,6 +796,7 @@ def laplace_kde(
         "method": "laplace",
         "may_be_unchecked": negative != "clip",
         "leave_one_out": leave_one_out,
+        "devices": devices,
     }
     problem, _ = prepare(X, Y, h, *options, local_factors=local_factors, rtol=rtol, **of_laplace)
     with problem.device:
@@ -800,6 +822,7 @@ def kernel_sum(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
@@ -811,7 +834,7 @@ def kernel_sum(
         Points.
     V : array_like, shape (n,) or (n, k)
         Values of any sign, a row for each point.
-    Y, h, rtol, precision, deterministic, check_finite, nan_policy
+    Y, h, rtol, precision, deterministic, check_finite, devices, nan_policy
         As in :func:`kde`. "omit" also leaves out rows with a missing value in ``V``.
     out : array, shape (m,) or (m, k), optional
         As in :func:`kde`.
@@ -846,7 +869,7 @@ def kernel_sum(
     array([0.3935])
     """
     core_check.given("V", V)
-    problem, v = prepare(X, Y, h, None, precision, deterministic, check_finite, V=V, rtol=rtol)
+    problem, v = prepare(X, Y, h, None, precision, deterministic, check_finite, V=V, rtol=rtol, devices=devices)
     with problem.device:
         columns = v[:, None] if v.ndim == 1 else v
         sums = problem.sums("values", columns)

@@ -89,13 +89,14 @@ def prepare(
     leave_one_out: Any = False,
     method: str = "kde",
     steps: int = 1,
+    devices: Any = None,
 ) -> tuple[Problem, Any]:
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
 
     ``method`` and its ``steps`` are what a rule for the bandwidth is for. With ``one_column`` data of several are
     refused. With ``may_be_unchecked`` values of arrays may be left so, for the backend's passes to look at them on
     their way: see :class:`cukde.density.problem.Unchecked`. With ``leave_one_out`` queries have to be the data
-    themselves.
+    themselves. ``devices`` take shares of the passes.
 
     Checks on the host come first (forms, dtypes, the bandwidth). With ``check_finite`` the pre-pass reductions follow,
     whose few numbers come back to the host in one copy.
@@ -107,7 +108,8 @@ def prepare(
         check.queries_are_data(itself=Y is X or Y is None)
         may_be_unchecked = False
     backend = dispatch.backend(X, Y=Y, weights=weights, V=V, local_factors=local_factors)
-    if may_be_unchecked and local_factors is None and bounds is None and periods is None:
+    asked = core_check.devices(devices)
+    if asked is None and may_be_unchecked and local_factors is None and bounds is None and periods is None:
         unchecked = _unchecked(backend, X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
         if unchecked is not None:
             return unchecked, None
@@ -117,6 +119,7 @@ def prepare(
                 return on_a_line, None
     with backend.device_of(X):
         xp = backend.xp
+        numbers = () if asked is None else backend.several(asked)
         itself = Y is X or Y is None
         of_arrays = backend, X, None if itself else Y, h, weights, V, local_factors
         x, y, v, w, factors, query_shape, dtype, chosen, whitening = checked(
@@ -150,7 +153,7 @@ def prepare(
         if leave_one_out:
             check.rows_to_leave_out(len(x) if w is None else int((w > 0).sum()))
         problem = Problem(backend, x, None if itself else y, query_shape, dtype, options, whitening)
-        return problem._replace(domain=domain, outside=outside, leave_one_out=leave_one_out), v
+        return problem._replace(domain=domain, outside=outside, leave_one_out=leave_one_out, devices=numbers), v
 
 
 def _unchecked(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, partial
 from types import ModuleType
 from typing import Any
@@ -47,6 +48,20 @@ def all_pairs(backend: ModuleType, options: Options, n: int, m: int, d: int) -> 
     """Whether passes over pairs take a problem of this size on a GPU, but for what they leave out themselves."""
     chosen = passes(backend, d, options)
     return chosen is pairs(backend) or (d == 2 and chosen.takes_pairs(n, m, options))
+
+
+@cache
+def shares(backend: ModuleType) -> ModuleType:
+    """Passes over pairs of which several devices take shares."""
+    from cukde.density.pairs.gpu import shares as on_gpu
+
+    return on_gpu
+
+
+def transform(backend: ModuleType, d: int, options: Options) -> Callable[..., Any] | None:
+    """Sums of ``d`` columns by a transform alone, which returns None where pairs are faster; None where none is."""
+    chosen = passes(backend, d, options)
+    return None if chosen is pairs(backend) else getattr(chosen, "transformed", None)
 
 
 @cache

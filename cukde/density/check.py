@@ -254,6 +254,14 @@ def one_column(d: int) -> None:
         )
 
 
+def no_devices(given: dict[str, Any]) -> None:
+    """Raise for ``devices`` among the arguments beside Dask arrays, whose blocks say where they are computed."""
+    if given.pop("devices", None) is not None:
+        raise ValueError(
+            "devices must be None for Dask arrays, whose blocks are computed where they are: see cukde.dask.to_gpu"
+        )
+
+
 def in_memory(**arrays: Any) -> None:
     """Raise for collections of Dask's."""
     for name, a in arrays.items():

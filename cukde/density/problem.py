@@ -20,6 +20,7 @@ from cukde.density.domains.domain import Domain
 from cukde.density.kept import Kept, kept
 from cukde.density.kernels import Kernel
 from cukde.density.options import Options
+from cukde.density.over_devices import OverDevices
 from cukde.density.sums import Epilogue, Output, PartialSums, debiased, of_logarithms, to_density
 from cukde.density.whitening import Whitening, whitening_of
 
@@ -64,13 +65,14 @@ class Problem(NamedTuple):
     outside: Any | None = None  # (m,): queries that do not lie in it; None: unchecked
     unchecked: Unchecked | None = None  # of values that are still to be checked; options then have no centre
     leave_one_out: bool = False  # whether sums at row i leave out datum i; there are as many queries as data
+    devices: tuple[int, ...] = ()  # that take shares of passes over pairs; none: that of the data takes all
 
     @property
     def xp(self) -> Any:
         """The backend's array module."""
         return self.backend.xp
 
-    def passes(self, columns: int = 0) -> ModuleType:
+    def passes(self, columns: int = 0) -> Any:
         """The backend's passes over the data: one dimension has some of its own, and so have the plane and few pairs.
 
         ``columns`` are those of values.
@@ -79,6 +81,8 @@ class Problem(NamedTuple):
             return backends.few
         if self.X.shape[1] == 1:
             return backends.line(self.backend, self.X, self.Y)
+        if self.devices:
+            return OverDevices(self.backend, self.devices, self.X.shape[1], self.options)
         return backends.passes(self.backend, self.X.shape[1], self.options)
 
     @property
@@ -112,7 +116,7 @@ class Problem(NamedTuple):
         """Logarithm of the weight of a point, where there are no weights."""
         return 0.0 if self.options.log_weights is not None else -math.log(self.X.shape[0])
 
-    def _pass(self, columns: int = 0) -> tuple[ModuleType, Options]:
+    def _pass(self, columns: int = 0) -> tuple[Any, Options]:
         """Which passes take the problem, and their options: those of the whitened data."""
         options = self._whitened_options
         if options.local_factors is None:
@@ -120,8 +124,10 @@ class Problem(NamedTuple):
         log_weights = -self.X.shape[1] * self.xp.log(options.local_factors)
         if options.log_weights is not None:
             log_weights = log_weights + options.log_weights
-        # All pairs are taken in one dimension, too.
-        return backends.pairs(self.backend), options._replace(log_weights=log_weights)
+        options = options._replace(log_weights=log_weights)
+        if self.devices:
+            return OverDevices(self.backend, self.devices, self.X.shape[1], options), options
+        return backends.pairs(self.backend), options  # all pairs in one dimension, too
 
     @property
     def _whitened_options(self) -> Options:

@@ -65,7 +65,7 @@ KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const float* 
        const uint4* __restrict__ V_hi, const uint4* __restrict__ V_lo,
 #endif
        const float* __restrict__ radius2, float* __restrict__ S, float* __restrict__ T, int row_count, int own_rows,
-       int chunk, float limit) {
+       int chunk, int share, int shares, float limit) {
 #if !SHARED_BYTES
     __shared__ Shared shared;
 #else
@@ -75,7 +75,7 @@ KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const float* 
 #endif
 
     if (radius2 && !(*radius2 <= limit)) return;
-    const Part own_part = part_of_block(row_count, own_rows, chunk);
+    const Part own_part = part_of_block(int(blockIdx.x) * shares + share, row_count, own_rows, chunk);
     if (own_part.begin >= own_part.end) return;
     if (threadIdx.x == 0) shared.part = own_part;
 

@@ -81,17 +81,17 @@ struct Tile {
     }
 };
 
-// The part of this block in the upper triangle or, if `own_rows` is less than `row_count`, in the rectangle of rows below
-// `own_rows` and columns from there on.
-__device__ inline Part part_of_block(int row_count, int own_rows, int chunk) {
+// The part of block `x` of blockIdx.y in the upper triangle or, if `own_rows` is less than `row_count`, in the rectangle of
+// rows below `own_rows` and columns from there on.
+__device__ inline Part part_of_block(int x, int row_count, int own_rows, int chunk) {
     if (own_rows < row_count) {
         const int begin = own_rows + int(blockIdx.y) * chunk;
-        return {int(blockIdx.x) * block_rows, begin, min(begin + chunk, row_count)};
+        return {x * block_rows, begin, min(begin + chunk, row_count)};
     }
     const int chunks = (row_count - 1) / chunk + 1;
     const auto end_of = [=](int c) { return int(min((long long)(c + 1) * chunk, (long long)row_count)); };
     const auto row_blocks = [=](int c) { return (end_of(c) - 1) / block_rows + 1; };
-    int c = blockIdx.y, row_block = blockIdx.x;
+    int c = blockIdx.y, row_block = x;
     if (row_block >= row_blocks(c)) {
         row_block -= row_blocks(c);
         c = chunks - 1 - c;

@@ -91,9 +91,10 @@ __device__ inline int list_near(unsigned* listed, int begin, int end, const Near
     return count;
 }
 
-// The next item for the warp; `next` counts those that are taken.
+// The next item for the warp: next[0], which grows by next[1]. Several devices that share the items of a pass begin with
+// different items, and step over those of the others.
 __device__ inline unsigned long long take_item(unsigned long long* next) {
     unsigned long long item = 0;
-    if (threadIdx.x % 32 == 0) item = atomicAdd(next, 1ULL);
+    if (threadIdx.x % 32 == 0) item = atomicAdd(next, next[1]);
     return __shfl_sync(~0u, item, 0);
 }

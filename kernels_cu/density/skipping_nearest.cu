@@ -6,7 +6,7 @@
 //                                             boxes are further away than the least are not looked at
 //   nearest     (query rows,)  unsigned long long     zero before: becomes the largest of it and of the product's key, in the
 //                                             order of the products, above the number of the TOGETHER blocks that have it
-//   next        (1,)    unsigned long long    zero before
+//   next        (2,)    unsigned long long    as in skipping_units.cu
 //   row_items, groups, span                   items are 16 ROW_TILES queries by `span` blocks of data
 //
 // A warp takes an item at a time. No barriers but of a warp. Macros: GROUPS, ROW_TILES, TOGETHER.

@@ -13,7 +13,7 @@
 //   columns        (columns_there,) int           blocks of data that there are, for common queries alone; null: all, for
 //                                                 any. With these lists other kernels take pairs of two common blocks
 //   S, T           (rows,), (rows, DIM)  REAL     zero before; T of LAPLACE (rows,), of SUM null
-//   next           (1,)    unsigned long long     zero before: items that warps have taken
+//   next           (2,)    unsigned long long     the first item, and the step from an item to the next (take_item)
 //   kept           (1,)    unsigned long long     zero before: units that were summed
 //   row_items, groups, spans, span                items are 16 ROW_TILES queries by `spans` times `span` blocks of data
 //

@@ -124,7 +124,7 @@ def never(*_: object, **__: object) -> None:
 def test_sums_match_the_formula(
     gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, precision: str, ratio: bool, d: int, n: int, m: int
 ) -> None:
-    monkeypatch.setattr(gpu.density, "_pose", never)
+    monkeypatch.setattr(gpu.density, "pose", never)
     A, B, h = blocks(n, m, d)
     found = computed(gpu, A, B, h, precision=precision, ratio=ratio)
     for at in found:

@@ -240,7 +240,7 @@ def test_few_pairs_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(pairs_engine, "engine", fails)
     X, Y, h = case()
-    arguments = passes._pose(X, Y, h, Options("float32", squared_radius=10.0))
+    arguments = passes.pose(X, Y, h, Options("float32", squared_radius=10.0))
     assert arguments.near("sum") == choice.Chosen()
     assert not choice.too_few(10**6, 10**6, 8)
     monkeypatch.setattr(choice, "_LEAST_MS", 0.0)

@@ -38,6 +38,16 @@ def device_of(a: Any) -> contextlib.AbstractContextManager[Any]:
     return _HERE
 
 
+def several(devices: str | tuple[int, ...]) -> tuple[int, ...]:
+    """Return none, as a call works on all of the CPU anyway; raise for numbers, which are those of GPUs."""
+    if not isinstance(devices, str):
+        raise ValueError(
+            f'devices must be "all" or None for arrays on the CPU, which has no others; got {devices}: '
+            "write cupy.asarray(X) to compute on GPUs"
+        )
+    return ()
+
+
 def device_key() -> Hashable:
     """Return a key of the current device for caches."""
     return "cpu"

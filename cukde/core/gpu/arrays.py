@@ -10,6 +10,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import device as core_device, transfers, upload
+from cukde.core.gpu.devices import several, spread
 from cukde.core.gpu.survey import look, mean
 
 __all__ = [
@@ -25,7 +26,9 @@ __all__ = [
     "name",
     "place",
     "release_memory",
+    "several",
     "special",
+    "spread",
     "synchronize",
     "upload",
     "xp",

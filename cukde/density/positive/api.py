@@ -14,8 +14,8 @@ from cukde.core.entry import returned, shapes
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
 from cukde.core.random_state import DEFAULT, RandomState
-from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
-from cukde.density import correction, results
+from cukde.core.types import Array, ArrayLike, Bandwidth, Devices, Domain
+from cukde.density import check as density_check, correction, results
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.mass_sizes import SAMPLES
@@ -23,7 +23,7 @@ from cukde.density.positive import check, mass as positive_masses, quadrature
 from cukde.density.positive.mass import Mass
 from cukde.density.problem import Problem
 
-_over_dask = over_dask("cukde.density.dask.positive")
+_over_dask = over_dask("cukde.density.dask.positive", before=density_check.no_devices)
 
 
 @declare(cost_formulas.positive_kde, cost_calls.of_positive, observed=cost_calls.taken("laplace"))
@@ -45,6 +45,7 @@ def positive_kde(
     bounds: Domain | None = None,
     periods: Domain | None = None,
     leave_one_out: bool = False,
+    devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
@@ -62,7 +63,7 @@ def positive_kde(
     ----------
     X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite
         As in :func:`kde`. :func:`cukde.bandwidth.positive` has the matching reference rule for ``h``.
-    bounds, periods, leave_one_out, nan_policy, out
+    bounds, periods, leave_one_out, devices, nan_policy, out
         As in :func:`kde`.
     mass : float or Mass, optional
         M, at least 1, as :func:`positive_mass` returns it. Give it in later calls with the same data to save its cost;
@@ -113,7 +114,7 @@ def positive_kde(
     check.no_stack(X)
     options = weights, precision, deterministic, check_finite, bounds, periods
     of_problem: dict[str, Any] = {"method": "positive", "may_be_unchecked": given is not None}
-    of_problem |= {"local_factors": local_factors, "leave_one_out": leave_one_out}
+    of_problem |= {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
     problem, _ = prepare(X, Y, h, *options, rtol=rtol, **of_problem)
     with problem.device:
         return density(problem, default_mass(problem).value if given is None else given, log=log)
@@ -132,6 +133,7 @@ def positive_score(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
@@ -164,7 +166,7 @@ def positive_score(
     """
     check.no_stack(X)
     options = weights, precision, deterministic, check_finite
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, method="positive")
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, method="positive", devices=devices)
     with problem.device:
         return score(problem)
 

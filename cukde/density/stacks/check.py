@@ -18,6 +18,12 @@ def no_leave_one_out(asked: Any) -> None:
         raise ValueError("leave_one_out is for single densities: call for each member of the stack")
 
 
+def no_devices(devices: Any) -> None:
+    """Raise for stacks that several devices are to share."""
+    if devices is not None:
+        raise ValueError("devices must be None for stacks: call for each member, or with a part of the members each")
+
+
 def own_point(value: Any) -> None:
     """Raise for stacks whose rows are to leave themselves out of their scores."""
     if not core_check.flag("own_point", value):

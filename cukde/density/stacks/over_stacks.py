@@ -41,6 +41,7 @@ def over_stacks(function: T) -> T:
             return function(*args, **kwargs)
         arguments = inspect.signature(function).bind(*args, **kwargs).arguments  # or a TypeError
         check.no_leave_one_out(arguments.pop("leave_one_out", False))
+        check.no_devices(arguments.pop("devices", None))
         check.no_dask({name: is_dask(a) for name, a in arguments.items()})
         return getattr(importlib.import_module("cukde.density.stacks.api"), function.__name__)(**arguments)
 

@@ -17,6 +17,7 @@ from cukde.core.gpu.launch import C_TYPE, FLOAT, Specialisation
 from cukde.core.gpu.scratch import Spec, part
 from cukde.density.pairs.gpu import tiles as pairs_tiles, values as pairs_values
 from cukde.density.pairs.gpu.operands import Operand, depth_of, padded, scale_of
+from cukde.density.pairs.gpu.share import WHOLE, Share
 from cukde.density.pairs.gpu.values import Values
 from cukde.density.sums import PartialSums
 
@@ -174,7 +175,7 @@ def _pass(depth: int, terms: int, columns: int, exact_sums: bool, tiling: Layout
         OVERLAP=tiling.overlap,
         SHARED_BYTES=dynamic,
     )
-    return Specialisation(_STEM, name, defines, "8P 3i f" if columns else "6P 3i f", dynamic)
+    return Specialisation(_STEM, name, defines, "8P 5i f" if columns else "6P 5i f", dynamic)
 
 
 @functools.cache
@@ -206,6 +207,7 @@ def launch(
     sums: Any | None = None,
     tiling: Layout | None = None,
     own_rows: int | None = None,
+    share: Share = WHOLE,
 ) -> tuple[Any, Any]:
     """Sum over all pairs of different rows of an operand without weights, each pair's exponential taken once.
 
@@ -231,6 +233,8 @@ def launch(
     own_rows : int, optional
         Sum over pairs of one of the first so many rows, a multiple of 128, with one of the others: those of
         :func:`cukde.density.pairs.gpu.operands.prepare_two`.
+    share : Share
+        Of the blocks of threads: the sums of all shares add up to the whole.
 
     Returns
     -------
@@ -258,6 +262,7 @@ def launch(
         chunk=chunk,
         tiling=tiling,
         own_rows=own_rows,
+        share=share,
     )
     return S, T
 
@@ -306,6 +311,7 @@ def _launch(
     tiling: Layout | None,
     exact_sums: bool = True,
     own_rows: int | None = None,
+    share: Share = WHOLE,
 ) -> None:
     """Launch the pass for moments, or for values in their two terms."""
     rows, depth = operand.hi.shape
@@ -318,7 +324,9 @@ def _launch(
         cut = split_mutual(own_rows, rows - own_rows, tiling, device.multiprocessors(), chunk)
     arrays = operand.hi, operand.lo, operand.norms, *values, squared_radius, S, T
     kernel = _pass(depth, terms, columns, exact_sums, tiling)
-    kernel.launch(cut.grid, (32 * _WARPS,), *arrays, rows, own_rows, cut.chunk, limit)
+    width, height = cut.grid
+    grid = (-(-width // share.of), height)
+    kernel.launch(grid, (32 * _WARPS,), *arrays, rows, own_rows, cut.chunk, *share, limit)
 
 
 def finish(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import cupy as cp
 import numpy as np
@@ -37,7 +37,15 @@ _ALL_PAIRS = skipping_choice.Chosen()
 
 
 def partial_sums(
-    X: Any, Y: Any | None, h: float, output: Output, options: Options, *, values: Any = None, ratio: bool = False
+    X: Any,
+    Y: Any | None,
+    h: float,
+    output: Output,
+    options: Options,
+    *,
+    values: Any = None,
+    ratio: bool = False,
+    choose: Choose | None = None,
 ) -> PartialSums:
     """Sum over all data rows for each query, on the current device and stream; nothing waits for the result.
 
@@ -60,6 +68,8 @@ def partial_sums(
         For output "values". Where such a pass leaves out pairs, totals are NaN.
     ratio : bool
         Only moments / total of output "moments" is wanted: the total alone may then be off by 2.4e-4.
+    choose : callable, optional
+        Chooses the pairs that the pass takes in place of :meth:`Arguments.near`, but for output "values".
 
     Notes
     -----
@@ -80,8 +90,11 @@ def partial_sums(
     """
     if options.local_factors is not None:
         return _differences(*pairs_operands.of_one_dtype(X, Y), h, output, options)
-    arguments = _pose(X, Y, h, options)
-    near = arguments.near(output, ratio=ratio) if values is None else arguments.near_values(values)
+    arguments = pose(X, Y, h, options)
+    if values is not None:
+        near = arguments.near_values(values)
+    else:
+        near = (choose or Arguments.near)(arguments, output, ratio=ratio)
     return arguments.sums(output, values, ratio=ratio, near=near)
 
 
@@ -146,37 +159,53 @@ def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> t
     if engine == "f16_symmetric":
         return _mutual_score(A, B, h, options, exact_sums=not ratio)
     options = options._replace(deterministic=False)
-    at_A = _pose(B, A, h, options).sums("moments", None, ratio=ratio)
-    at_B = _pose(A, B, h, options).sums("moments", None, ratio=ratio)
+    at_A = pose(B, A, h, options).sums("moments", None, ratio=ratio)
+    at_B = pose(A, B, h, options).sums("moments", None, ratio=ratio)
     return at_A, at_B
 
 
-def density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, points: Any = None) -> Any:
+def density(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    options: Options,
+    epilogue: Epilogue,
+    *,
+    points: Any = None,
+    choose: Choose | None = None,
+) -> Any:
     """Return the density at the queries, shape (m,), or its logarithm.
 
-    ``points`` is what :func:`debias` returned beside these data.
+    ``points`` is what :func:`debias` returned beside these data; ``choose`` as for :func:`partial_sums`.
     """
     if options.local_factors is not None:
         return to_density(partial_sums(X, Y, h, "sum", options), *epilogue, cp)
-    arguments = _pose(X, Y, h, options)
+    arguments = pose(X, Y, h, options)
     start = _Start() if points is None else points
-    near = arguments.near("sum", look=start.look)
+    near = arguments.near("sum", look=start.look) if choose is None else choose(arguments, "sum", ratio=False)
     out = arguments.finished("kde", start.operands, epilogue) if near.posed is None else None
     return to_density(arguments.sums("sum", None, near=near), *epilogue, cp) if out is None else out
 
 
 def laplace_density(
-    X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, positive: bool = False
+    X: Any,
+    Y: Any | None,
+    h: float,
+    options: Options,
+    epilogue: Epilogue,
+    *,
+    positive: bool = False,
+    choose: Choose | None = None,
 ) -> Any:
     """Return the Laplace-corrected density at the queries, (m,), or its logarithm; or the ``positive`` density.
 
-    Negative densities stay, and have no logarithm: NaN.
+    Negative densities stay, and have no logarithm: NaN. ``choose`` is that of :func:`partial_sums`.
     """
     if options.local_factors is not None:
         sums = partial_sums(X, Y, h, "laplace", options)
     else:
-        arguments = _pose(X, Y, h, options)
-        near = arguments.near("laplace")
+        arguments = pose(X, Y, h, options)
+        near = (choose or Arguments.near)(arguments, "laplace", ratio=False)
         out = arguments.finished("positive" if positive else "laplace", None, epilogue) if near.posed is None else None
         if out is not None:
             return out
@@ -194,8 +223,8 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     points : object
         What the pass over them can start from, or None.
     """
-    estimate = _pose(X, None, score_h, options.at_ratio(h / score_h))
-    arguments = _pose(X, Y, h, options._replace(centre=estimate.options.centre))
+    estimate = pose(X, None, score_h, options.at_ratio(h / score_h))
+    arguments = pose(X, Y, h, options._replace(centre=estimate.options.centre))
     near = estimate.near("moments", ratio=True, following=arguments.Y)
     if (
         near.posed is None
@@ -221,7 +250,13 @@ class _Start(NamedTuple):
     look: skipping_choice.Look | None = None
 
 
-class _Arguments(NamedTuple):
+class Choose(Protocol):
+    """Chooses which pairs a pass takes, as :meth:`Arguments.near` does."""
+
+    def __call__(self, arguments: Arguments, output: Output, *, ratio: bool = False) -> skipping_choice.Chosen: ...
+
+
+class Arguments(NamedTuple):
     """The arguments of a pass, but for what it sums."""
 
     X: Any
@@ -273,6 +308,14 @@ class _Arguments(NamedTuple):
     def form(self, output: Output) -> f16.Form:
         """How the float16 engines make exponents."""
         return _form(self.options, self.X.shape[1], output)
+
+    def may_leave_out(self, output: Output, *, ratio: bool) -> bool:
+        """Whether the pass is worth a look that may choose to leave out pairs."""
+        n, d = self.X.shape
+        if self.options.precision == "ieee" or output == "laplace_moments":
+            return False
+        engine = self.engine(output, moment_columns(output, d, None), exact=not ratio)
+        return skipping_choice.may_leave_out(n, self.m, d, engine, output, self.options)
 
     def near(
         self,
@@ -351,7 +394,7 @@ class _Arguments(NamedTuple):
         data, queries = apart.data, apart.queries
         Y = X if self.Y is None else self.Y
         near = X[data.near]
-        arguments = _Arguments(near, None if self.Y is None else Y[queries.near], h, apart.of_near_data(options))
+        arguments = Arguments(near, None if self.Y is None else Y[queries.near], h, apart.of_near_data(options))
         parts = [arguments.sums(output, None, ratio=ratio)]
         if len(data.far):
             at = near if arguments.Y is None else arguments.Y
@@ -395,11 +438,12 @@ class _Arguments(NamedTuple):
         )
 
 
-def _pose(X: Any, Y: Any | None, h: float, options: Options) -> _Arguments:
+def pose(X: Any, Y: Any | None, h: float, options: Options) -> Arguments:
+    """Pose a pass on the current device."""
     X, Y = pairs_operands.of_one_dtype(X, Y)
     if options.centre is None:
         options = options._replace(centre=survey.mean(X))
-    return _Arguments(X, Y, h, options)
+    return Arguments(X, Y, h, options)
 
 
 def _differences(X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums:
@@ -461,7 +505,7 @@ def _layout_of_score(n: int, d: int, m: int | None, split: bool, radius_known: b
 class _SymmetricScore(NamedTuple):
     """Mean shift of self-interaction (Y = X), each exponential taken once; not yet finished."""
 
-    arguments: _Arguments
+    arguments: Arguments
     operand: pairs_operands.Operand
     S: Any
     T: Any
@@ -469,7 +513,7 @@ class _SymmetricScore(NamedTuple):
     exact: PartialSums | None  # sums by differences, where the radius is beyond the limit
 
     @classmethod
-    def launch(cls, arguments: _Arguments, *, exact_sums: bool, memory: _MemoryOfScore) -> _SymmetricScore:
+    def launch(cls, arguments: Arguments, *, exact_sums: bool, memory: _MemoryOfScore) -> _SymmetricScore:
         """Launch the pass, which writes to ``memory``."""
         X, h = arguments.X, arguments.h
         form = arguments.form("moments")
@@ -558,7 +602,7 @@ def _by_difference(
     return out
 
 
-def _symmetric_values(arguments: _Arguments, values: Any) -> PartialSums:
+def _symmetric_values(arguments: Arguments, values: Any) -> PartialSums:
     """Sums of values of self-interaction (Y = X), each exponential taken once."""
     V = pairs_values.contiguous(values)
     operand, _ = pairs_operands.prepare(
@@ -568,7 +612,7 @@ def _symmetric_values(arguments: _Arguments, values: Any) -> PartialSums:
     return f16_symmetric.finish_values(V, S, T)
 
 
-def _moved_operands(arguments: _Arguments, estimate: _Arguments) -> tuple[Any, Any, f16.Points]:
+def _moved_operands(arguments: Arguments, estimate: Arguments) -> tuple[Any, Any, f16.Points]:
     """:func:`debias` by launches that leave the operands of the next pass: prepare, pass, prepare."""
     memory = _MemoryOfScore.allocate(
         arguments.X.shape, arguments.m, estimate.form("moments").split, estimate.radius_known

@@ -47,13 +47,13 @@ def partial_sums(
     The transform waits for the device three times. While a stream is captured nothing may wait; where the scaled
     squared radius is unknown nothing does unless ``options.rtol`` is given. Then pairs are summed.
     """
-    sums = _transformed(X, Y, h, output, options)
+    sums = transformed(X, Y, h, output, options)
     return pairs_passes.partial_sums(X, Y, h, output, options, values=values, ratio=ratio) if sums is None else sums
 
 
 def density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, points: Any = None) -> Any:
     """See :func:`cukde.density.pairs.gpu.passes.density`."""
-    sums = None if points is not None and points.narrow else _transformed(X, Y, h, "sum", options)
+    sums = None if points is not None and points.narrow else transformed(X, Y, h, "sum", options)
     if sums is None:
         of_pairs = None if points is None else points.points
         return pairs_passes.density(X, Y, h, options, epilogue, points=of_pairs)
@@ -62,7 +62,7 @@ def density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogu
 
 def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[Any, Any, Any]:
     """See :func:`cukde.density.pairs.gpu.passes.debias`."""
-    sums = _transformed(X, None, score_h, "moments", options.at_ratio(h / score_h))
+    sums = transformed(X, None, score_h, "moments", options.at_ratio(h / score_h))
     if sums is None:
         moved, queries, points = pairs_passes.debias(X, Y, h, score_h, options)
         # Of more pairs and no smaller a bandwidth they were faster.
@@ -92,8 +92,8 @@ def _expanded(X: Any, log_weights: Any | None, chosen: choice.Chosen, plan: Plan
     return _Expanded(data, far, cells.whole, accepted, expansions.translated(cells, accepted, tables, plan, grid))
 
 
-def _transformed(X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums | None:
-    """Sums by the transform; None where others are faster, or where it cannot be."""
+def transformed(X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums | None:
+    """Sums by the transform alone; None where pairs are faster, or where it cannot be."""
     if output not in plane_plan.SERVED or not BANDWIDTHS[0] < h < BANDWIDTHS[1] or device.capturing():
         return None
     if options.rtol is None and options.squared_radius is None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import Specialisation
+from cukde.density.pairs.gpu.share import WHOLE
 from cukde.density.pairs.gpu.skipping import items as skipping_items, points as skipping_points
 from cukde.density.pairs.gpu.skipping.items import SPAN, THREADS, row_tiles
 from cukde.density.pairs.gpu.skipping.plan import Posed
@@ -95,7 +96,7 @@ def _search(posed: Posed, bounds: Bounds) -> None:
             (items.grid,),
             (THREADS,),
             *(queries.low, queries.high, queries.halves, bounds.extent),
-            *(data.low, data.high, data.most, data.halves, data.norms, nearest, cp.zeros(1, np.uint64)),
+            *(data.low, data.high, data.most, data.halves, data.norms, nearest, WHOLE.counter()),
             *(queries.blocks, data.blocks, items.rows, -(-data.blocks // items.span), items.span, data.low.shape[0]),
         )
         _found_kernel(width).launch(
@@ -116,7 +117,7 @@ def _search(posed: Posed, bounds: Bounds) -> None:
         _search_kernel(width).launch(
             (-(-m // _WARPS_OF_SEARCH),),
             (32 * _WARPS_OF_SEARCH,),
-            *(*points, data.low, data.high, data.most, posed.axes, of_groups, heaviest, bounds.reference),
+            *(*points, data.low, data.high, data.most, posed.frame.box_axes, of_groups, heaviest, bounds.reference),
             *(m, data.blocks, groups, d, box_axes),
         )
 

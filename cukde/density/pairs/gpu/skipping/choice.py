@@ -63,6 +63,12 @@ class Chosen(NamedTuple):
     apart: Apart | None = None  # rows that a pass over all pairs takes apart
 
 
+def may_leave_out(n: int, m: int, d: int, engine: str, output: Output, options: Options) -> bool:
+    """Whether a pass is worth a look that may choose to leave out pairs."""
+    dense = 1e-9 * n * m * skipping_cost.dense(engine, options.precision, d)
+    return not too_few(n, m, d) and _worth_a_look(dense, engine, output, options, d)
+
+
 def too_few(n: int, m: int, d: int) -> bool:
     """Whether all pairs take so little time by any engine that nothing is worth a look."""
     return 1e-9 * n * m * skipping_cost.slowest(d) <= min(_LEAST_MS, _LEAST_OF_FAST_MS)
@@ -129,7 +135,7 @@ def chosen(
     if not worth(least, 1.0):
         return Chosen(None, look, None if apart is None else apart.find())
     if look is None:
-        look = _looked(X, following if Y is None else Y, h)
+        look = looked(X, following if Y is None else Y, h)
     if apart is not None and not apart.likely(look.data, h):
         apart = None
     queries = look.data if Y is None else look.queries
@@ -193,7 +199,7 @@ def chosen_for_values(
     columns = skipping_values.columns_of(V)
     if not columns or not worth(0.0, 1.0):
         return None
-    look = _looked(X, Y, h)
+    look = looked(X, Y, h)
     shared = counting.share(look.data, look.queries, h, tolerance / n, itself=Y is None)
     counted = shared * values() / (n * len(columns))  # of the pairs with all data
     if (engine != "difference" and shared > _MOST_SHARE) or not worth(counted, 1.0):
@@ -214,7 +220,7 @@ def _worth_a_look(dense: float, engine: str, output: Output, options: Options, d
     )
 
 
-def _looked(X: Any, queries: Any | None, h: float) -> Look:
+def looked(X: Any, queries: Any | None, h: float) -> Look:
     """Take samples, on the host; waits for the device."""
     if queries is None:
         data = skipping_frame.sample(X)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
+from cukde.core.gpu import arrays
 from cukde.density.pairs import frame as pairs_frame
 
 _QUERIES = 128  # rows of a sample of queries
@@ -37,6 +38,11 @@ def samples(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _sampled(X: Any, rows: int) -> Any:
     return X[:: max(1, len(X) // rows)][:rows]
+
+
+def here(of: Frame) -> Frame:
+    """The frame with its arrays on the current device."""
+    return of._replace(**{name: arrays.asarray(getattr(of, name)) for name in ("centre", "axes", "edges", "box_axes")})
 
 
 def frame(points: np.ndarray) -> Frame:

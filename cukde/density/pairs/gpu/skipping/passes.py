@@ -13,6 +13,7 @@ import numpy as np
 from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.density.pairs.gpu import difference, finish as pairs_finish
+from cukde.density.pairs.gpu.share import WHOLE, Share
 from cukde.density.pairs.gpu.skipping import items as skipping_items, points as skipping_points
 from cukde.density.pairs.gpu.skipping.bounds import Bounds, bounds_of
 from cukde.density.pairs.gpu.skipping.items import ITEMS_OF_WARP, SPAN, THREADS, Items, row_tiles
@@ -32,10 +33,14 @@ def run(posed: Posed) -> PartialSums:
 
     Queries whose sums leave the range of float32 are summed again by differences, over all pairs; the device decides.
     """
+    return completed(posed, *summed(posed, bounds_of(posed)))
+
+
+def completed(posed: Posed, reference: Any, S: Any, T: Any | None, taken: Taken) -> PartialSums:
+    """Make of what :func:`summed` returns, of the whole pass, what :func:`run` does."""
     data, queries, h, output, options, *_, plan, _ = posed
     X, Y = data.given, None if posed.itself else queries.given
     order, real = queries.order, plan.real
-    reference, S, T, taken = summed(posed, bounds_of(posed))
     remember(output, taken)
     columns = posed.d if output == "moments" else int(output == "laplace")
     del posed, data, queries  # the operands are not needed any more
@@ -68,8 +73,11 @@ def share(posed: Posed) -> float:
     return summed(posed, bounds_of(posed))[-1].share()
 
 
-def summed(posed: Posed, bounds: Bounds) -> tuple[Any, Any, Any, Taken]:
-    """References and sums of the queries in their order, and what was taken."""
+def summed(posed: Posed, bounds: Bounds, share: Share = WHOLE) -> tuple[Any, Any, Any, Taken]:
+    """References and sums of the queries in their order, and what was taken; or a share of the sums.
+
+    References of a pass that takes pairs once are 0, so that shares of its sums add up.
+    """
     data, queries, plan, few = posed.data, posed.queries, posed.plan, posed.d <= FEW_DIMENSIONS
     rows, width = queries.blocks * BLOCK, skipping_points.pitch(posed.d)
     S = cp.zeros(rows, plan.real)
@@ -81,14 +89,14 @@ def summed(posed: Posed, bounds: Bounds) -> tuple[Any, Any, Any, Taken]:
     counts = cp.zeros(1, np.uint64)
     if plan.once:
         bounds.reference.fill(0)  # a point's own term is 1
-        _sum_once(posed, bounds, S, T, counts)
+        _sum_once(posed, bounds, S, T, counts, share)
     elif plan.chunks:
         (_sum_few if few else _sum_chunks)(posed, bounds, S, T, counts)
     if few:
-        _sum_boxes(posed, bounds, S, T, counts)
+        _sum_boxes(posed, bounds, S, T, counts, share)
     else:
         for left in posed.left:
-            _sum_units(posed, bounds, S, T, counts, left)
+            _sum_units(posed, bounds, S, T, counts, left, share)
     return bounds.reference, S, T, Taken(counts, units(queries.blocks, data.blocks))
 
 
@@ -97,13 +105,13 @@ def units(query_blocks: int, data_blocks: int) -> int:
     return query_blocks * data_blocks * _UNITS_OF_BLOCKS
 
 
-def _sum_once(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any) -> None:
+def _sum_once(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any, share: Share) -> None:
     """Sum over pairs of blocks with a common centre, or of a few dimensions those that are not wide, each once."""
     data, d = posed.data, posed.d
     few, width, box_axes = d <= FEW_DIMENSIONS, skipping_points.pitch(d), data.low.shape[0]
-    items = skipping_items.cut(data.blocks, data.blocks, 2, most_span=SPAN)
+    items = skipping_items.cut(data.blocks, data.blocks, 2, most_span=SPAN, of_warp=share.of * ITEMS_OF_WARP)
     sizes = data.blocks, items.rows, -(-data.blocks // items.span), items.span, box_axes
-    next_item = cp.zeros(1, np.uint64)
+    next_item = share.counter()
     if few:
         _boxes_once_kernel(d).launch(
             (items.grid,),
@@ -119,7 +127,7 @@ def _sum_once(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any) -> None
         *(bounds.limits, bounds.always, data.chunks, S, T, next_item, counts, *sizes, posed.below, posed.shrink),
     )
     rows = data.blocks * BLOCK
-    _own_kernel(width).launch((-(-rows // THREADS),), (THREADS,), data.local, data.kinds, S, T, rows)
+    _own_kernel(width).launch((-(-rows // THREADS),), (THREADS,), data.local, data.kinds, S, T, rows, share.first == 0)
 
 
 def _sum_chunks(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any) -> None:
@@ -132,7 +140,7 @@ def _sum_chunks(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any
         *(queries.low, queries.high, queries.kinds, queries.halves, queries.chunks),
         *(data.weights if posed.itself else None, bounds.limits, bounds.always, bounds.reference, bounds.threshold),
         *(data.low, data.high, data.kinds, data.most, data.halves, data.norms, data.chunks, S, T),
-        *(cp.zeros(1, np.uint64), counts),
+        *(WHOLE.counter(), counts),
         *(queries.blocks, data.blocks, items.rows, items.groups, items.spans, items.span, data.low.shape[0]),
         _at_zero(posed),
     )
@@ -148,51 +156,51 @@ def _sum_few(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any) -
         *(queries.local, queries.centres, queries.kinds, queries.low, queries.high, queries.parts),
         *(bounds.reference, bounds.extent, bounds.threshold),
         *(data.local, data.centres, data.weights, data.kinds, data.low, data.high, data.parts, data.most),
-        *(S, T, cp.zeros(1, np.uint64), counts),
+        *(S, T, WHOLE.counter(), counts),
         *(queries.blocks, data.blocks, items.rows, -(-data.blocks // items.span), items.span, data.low.shape[0]),
         *(posed.options.log_weights is not None, _at_zero(posed)),
     )
 
 
-def _sum_boxes(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any) -> None:
+def _sum_boxes(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any, share: Share) -> None:
     """Sum over pairs of near parts of few dimensions; where products serve others, what these leave."""
     data, queries, d = posed.data, posed.queries, posed.d
-    single, of_warp = posed.options.deterministic, _ITEMS_OF_WARP_OF_BOXES
+    single, of_warp = posed.options.deterministic, share.of * _ITEMS_OF_WARP_OF_BOXES
     items = skipping_items.cut(queries.blocks, data.blocks, 2, most_span=data.blocks, single=single, of_warp=of_warp)
     _boxes_kernel(posed.output, posed.plan.real, d).launch(
         (items.grid,),
         (THREADS,),
         *(*_points_of(queries), queries.parts, queries.kinds, bounds.reference, bounds.extent, bounds.threshold),
         *(*_points_of(data), data.weights, data.parts, data.kinds, data.most, posed.options.log_weights),
-        *(S, T, cp.zeros(1, np.uint64), counts),
+        *(S, T, share.counter(), counts),
         *(queries.blocks, data.blocks, items.rows, items.groups, items.span, data.low.shape[0]),
         *(data.given.dtype == DOUBLE, posed.plan.chunks, _at_zero(posed), skipping_points.scale_of(posed.h)),
     )
 
 
-def _sum_units(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any, left: Left) -> None:
+def _sum_units(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any, left: Left, share: Share) -> None:
     """Sum over units that screening keeps, but for those that are not left."""
     data, queries, d, plan = posed.data, posed.queries, posed.d, posed.plan
     width = skipping_points.pitch(d)
-    items, there = _items_of(posed, left, row_tiles(width) // 4)
+    items, there = _items_of(posed, left, row_tiles(width) // 4, share)
     _units_kernel(posed.output, plan.real, width).launch(
         (items.grid,),
         (THREADS,),
         *(*_points_of(queries), queries.halves, bounds.limits, bounds.always, bounds.reference, bounds.threshold),
         *(*_points_of(data), data.weights, data.most, posed.options.log_weights, data.halves, data.norms),
         *(*queries.left, queries.exponents, data.weights if posed.itself else None, queries.kinds),
-        *(*data.right, data.across, data.exponents, data.kinds, *left, S, T, cp.zeros(1, np.uint64), counts),
+        *(*data.right, data.across, data.exponents, data.kinds, *left, S, T, share.counter(), counts),
         *(queries.blocks, data.blocks, items.rows, items.groups, items.spans, items.span, d, data.low.shape[0]),
         *(data.given.dtype == DOUBLE, plan.products, there, _at_zero(posed), skipping_points.scale_of(posed.h)),
     )
 
 
-def _items_of(posed: Posed, left: Left, blocks_of_item: int) -> tuple[Items, int]:
+def _items_of(posed: Posed, left: Left, blocks_of_item: int, share: Share) -> tuple[Items, int]:
     """Items of what is left, and how many blocks of data they are over."""
     there = posed.data.blocks if left.columns is None else len(left.columns)
     blocks = posed.queries.blocks if left.rows is None else blocks_of_item * len(left.rows)
     wide = skipping_points.pitch(posed.d) > skipping_points.CHUNKS_WIDTH
-    of_warp = _ITEMS_OF_WARP_OF_WIDE if wide else ITEMS_OF_WARP
+    of_warp = share.of * (_ITEMS_OF_WARP_OF_WIDE if wide else ITEMS_OF_WARP)
     single = posed.options.deterministic
     return skipping_items.cut(blocks, there, blocks_of_item, most_span=SPAN, single=single, of_warp=of_warp), there
 
@@ -328,7 +336,7 @@ def _ring_bytes(groups: int) -> int:
 
 @functools.cache
 def _own_kernel(width: int) -> Specialisation:
-    return Specialisation("density/skipping_own", "add_own", core_compile.macros(DIM=width), "4P q")
+    return Specialisation("density/skipping_own", "add_own", core_compile.macros(DIM=width), "4P q f")
 
 
 @functools.cache

@@ -37,7 +37,7 @@ class Posed(NamedTuple):
     options: Options
     tolerance: float
     shrink: float  # of the operands in float16
-    axes: Any  # of boxes
+    frame: Frame
     plan: Plan
     left: tuple[Left, ...]  # of the kernels of chunks; without such, everything
 
@@ -185,4 +185,4 @@ def pose(
                 elif queries.left.first is None:
                     queries = skipping_points.again(queries, h, None, frame, everything)
     shrink = skipping_points.shrink(frame, h)
-    return Posed(data, queries, h, output, options, tolerance, shrink, frame.box_axes, plan, left)
+    return Posed(data, queries, h, output, options, tolerance, shrink, frame, plan, left)

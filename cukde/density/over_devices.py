@@ -1,0 +1,204 @@
+"""Passes over several devices: each takes a share of the queries, or of the pairs of the data with themselves."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, TypeVar
+
+from cukde.density import backends
+from cukde.density.options import Options
+from cukde.density.sums import Epilogue, Output, PartialSums, moment_columns, put, ready, to_density
+
+T = TypeVar("T")
+
+_LEAST_PAIRS = 2e10
+"""Pairs below which one device takes the whole pass, of all of them in some tens of milliseconds."""
+
+_TOGETHER = 128
+"""Neighbouring queries that stay together: the rows of an item of passes that leave out pairs."""
+
+
+_ALL = slice(None)
+
+
+class OverDevices:
+    """The functions of a module of passes over pairs, by several devices.
+
+    Operands come from the device of the data, once a pass, by copies from one device to the other, and results go back
+    there. Queries are dealt out in the order of their places, a few neighbours at a time, so that every device has
+    some everywhere: those among many data, and those of which all pairs are left out. Shares are then equal, and blocks
+    of neighbours are as small as on one device.
+    """
+
+    def __init__(self, backend: ModuleType, devices: tuple[int, ...], d: int, options: Options) -> None:
+        self._backend, self._devices = backend, devices
+        self._passes, self._shares = backends.pairs(backend), backends.shares(backend)
+        factors = options.local_factors is not None
+        self._transform = None if factors else backends.transform(backend, d, options)
+
+    def partial_sums(
+        self,
+        X: Any,
+        Y: Any | None,
+        h: float,
+        output: Output,
+        options: Options,
+        *,
+        values: Any = None,
+        ratio: bool = False,
+    ) -> PartialSums:
+        """As of a module of passes."""
+        sums = self._transformed(X, Y, h, output, options)
+        if sums is None and Y is None and output == "moments":
+            sums, _ = self._once(X, h, options, ratio=ratio)
+        return self._by_queries(X, Y, h, output, options, values, ratio=ratio) if sums is None else sums
+
+    def debias(self, X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[Any, Any, Any]:
+        """As of a module of passes; the density can start from what the score has found."""
+        of_score, found = options.at_ratio(h / score_h), None
+        sums = self._transformed(X, None, score_h, "moments", of_score)
+        if sums is None:
+            sums, found = self._once(X, score_h, of_score, ratio=True, following=Y)
+        if sums is None:
+            sums = self._by_queries(X, None, score_h, "moments", of_score, None, ratio=True)
+        return *ready(X, Y, sums, h, score_h), found
+
+    def _once(
+        self, X: Any, h: float, options: Options, *, ratio: bool, following: Any | None = None
+    ) -> tuple[PartialSums | None, Any]:
+        """Moments of the data at themselves, or None where pairs are not taken once; and what was found on the way."""
+        if options.local_factors is not None or not self._pays(X, X):
+            return None, None
+        lead, shares = self._shares.Lead(following=following), len(self._devices)
+        arguments = lead, self._options_here, self._spread, shares
+        return self._shares.sums_once(X, h, options, *arguments, ratio=ratio), lead.look
+
+    def _by_queries(
+        self, X: Any, Y: Any | None, h: float, output: Output, options: Options, values: Any, *, ratio: bool
+    ) -> PartialSums:
+        """Sums at queries that are dealt out."""
+
+        def of_some(X: Any, Y: Any | None, options: Options, values: Any, choose: Any) -> PartialSums:
+            more = {"values": values, "ratio": ratio, "choose": choose}
+            sums: PartialSums = self._passes.partial_sums(X, Y, h, output, options, **more)
+            return sums
+
+        parts = self._parts(X, Y, options, of_some, values)
+        if parts[0][0] is _ALL:
+            return parts[0][1]
+        k, xp = moment_columns(output, X.shape[1], values), self._backend.xp
+        m = len(X if Y is None else Y)
+        out = PartialSums(xp.empty(m), xp.empty(m), xp.empty((m, k)) if k else None)
+        for rows, part in parts:
+            put(out, rows, PartialSums(*(None if a is None else self._backend.asarray(a) for a in part)))
+        return out
+
+    def density(
+        self, X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, points: Any = None
+    ) -> Any:
+        """As of a module of passes; ``points`` is what :meth:`debias` returned beside these data."""
+        sums = self._transformed(X, Y, h, "sum", options)
+        if sums is not None:
+            return to_density(sums, *epilogue, self._backend.xp)
+
+        def of_some(X: Any, Y: Any | None, options: Options, _: Any, choose: Any) -> Any:
+            return self._passes.density(X, Y, h, options, epilogue, choose=choose)
+
+        return self._joined(X, Y, options, of_some, epilogue, points)
+
+    @property
+    def laplace_density(self) -> Callable[..., Any] | None:
+        """As of a module of passes; None where it has none."""
+        finished = getattr(self._passes, "laplace_density", None)
+        if finished is None:
+            return None
+
+        def laplace_density(
+            X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, positive: bool = False
+        ) -> Any:
+            def of_some(X: Any, Y: Any | None, options: Options, _: Any, choose: Any) -> Any:
+                return finished(X, Y, h, options, epilogue, positive=positive, choose=choose)
+
+            return self._joined(X, Y, options, of_some, epilogue)
+
+        return laplace_density
+
+    def _transformed(self, X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums | None:
+        """Sums by a transform, which takes the device of the data less time than pairs take several; None for pairs."""
+        return None if self._transform is None else self._transform(X, Y, h, output, options)
+
+    def _joined(
+        self,
+        X: Any,
+        Y: Any | None,
+        options: Options,
+        of_some: Callable[..., Any],
+        epilogue: Epilogue,
+        found: Any | None = None,
+    ) -> Any:
+        """Densities at all queries."""
+        parts = self._parts(X, Y, options, of_some, found=found)
+        if parts[0][0] is _ALL:
+            return parts[0][1]
+        out = self._backend.xp.empty(len(X if Y is None else Y), epilogue.dtype)
+        for rows, part in parts:
+            out[rows] = self._backend.asarray(part)
+        return out
+
+    def _parts(
+        self,
+        X: Any,
+        Y: Any | None,
+        options: Options,
+        of_some: Callable[..., T],
+        values: Any = None,
+        found: Any | None = None,
+    ) -> list[tuple[Any, T]]:
+        """Rows of queries that a device had, and what it has computed of them; of all on one where that is faster.
+
+        ``found`` is what a pass over data near these has found.
+        """
+        if not self._pays(X, X if Y is None else Y):
+            return [(_ALL, of_some(X, Y, options, values, None))]
+        queries = X if Y is None else Y
+        shares = [self._backend.xp.ascontiguousarray(rows) for rows in self._dealt_out(X, queries, found)]
+        lead = self._shares.Lead(found)
+
+        def task(i: int, share: Any) -> T:
+            """On a device that is the current one."""
+            operands = self._here(X), self._here(share), self._options_here(options), self._here(values)
+            out: T = lead.run(i, functools.partial(of_some, *operands))
+            return out
+
+        tasks = [functools.partial(task, i, queries[rows]) for i, rows in enumerate(shares)]
+        return list(zip(shares, self._spread(tasks), strict=True))
+
+    def _pays(self, X: Any, Y: Any) -> bool:
+        """Whether the pass takes so long that others should have a share."""
+        return len(Y) >= len(self._devices) and len(X) * len(Y) >= _LEAST_PAIRS
+
+    def _dealt_out(self, X: Any, Y: Any, found: Any | None) -> list[Any]:
+        """Rows of the queries of each device."""
+        order = self._shares.order(X, Y, found)
+        xp, count = self._backend.xp, len(self._devices)
+        if order is None:
+            order = xp.arange(len(Y))
+        whole = len(Y) // (_TOGETHER * count) * (_TOGETHER * count)
+        dealt = order[:whole].reshape(-1, count, _TOGETHER)
+        rest = xp.array_split(order[whole:], count)
+        return [xp.concatenate((dealt[:, i].ravel(), rest[i])) for i in range(count)]
+
+    def _spread(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+        out: list[T] = self._backend.spread(tasks, self._devices)
+        return out
+
+    def _here(self, a: Any) -> Any:
+        """An array, or None, on the current device."""
+        return None if a is None else self._backend.asarray(a)
+
+    def _options_here(self, options: Options) -> Options:
+        """Options with their arrays on the current device, of a call of its own."""
+        log_weights, centre, factors = map(self._here, (options.log_weights, options.centre, options.local_factors))
+        return options._replace(log_weights=log_weights, centre=centre, local_factors=factors, kept=None)

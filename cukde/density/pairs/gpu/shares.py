@@ -1,0 +1,197 @@
+"""Passes of which several devices take shares: queries, or pairs of the data with themselves that are taken once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import cupy as cp
+
+from cukde.core.gpu import arrays
+from cukde.density.options import Options
+from cukde.density.pairs import tolerance as pairs_tolerance
+from cukde.density.pairs.gpu import f16_symmetric, operands as pairs_operands, passes as pairs_passes
+from cukde.density.pairs.gpu.passes import Arguments, Choose
+from cukde.density.pairs.gpu.share import Share
+from cukde.density.pairs.gpu.skipping import (
+    bounds as skipping_bounds,
+    choice as skipping_choice,
+    frame as skipping_frame,
+    passes as skipping_passes,
+    plan as skipping_plan,
+    points as skipping_points,
+)
+from cukde.density.pairs.gpu.skipping.choice import Chosen, Look
+from cukde.density.pairs.gpu.skipping.frame import Frame
+from cukde.density.sums import Output, PartialSums
+
+T = TypeVar("T")
+
+Spread = Callable[[Sequence[Callable[[], Any]]], list[Any]]
+"""Calls each task on one of the devices, see :func:`cukde.core.gpu.devices.spread`."""
+
+
+def order(X: Any, Y: Any, look: Look | None) -> Any | None:
+    """Rows of queries in an order that puts near ones together; None in more dimensions than one is good for.
+
+    ``look`` is what is known of the data.
+    """
+    if X.shape[1] > skipping_points.MOST_DIMENSIONS:
+        return None
+    frame = None if look is None else look.frame
+    return skipping_points.order_of(Y, skipping_frame.frame(skipping_frame.sample(X)) if frame is None else frame)
+
+
+class Lead:
+    """What the first share finds out for all: the frame of the data, and whether the pass leaves out pairs.
+
+    The others put their points in order while the first share looks whether that is worth it. ``look`` is what a pass
+    over data near these has found, and ``following`` are queries of a pass to come, which can start from this look.
+    """
+
+    def __init__(self, look: Look | None = None, following: Any | None = None) -> None:
+        self.look, self._following = look, following
+        self._frame: Future[Frame | None] = Future()
+        self._kind: Future[Literal["near", "apart", "all"]] = Future()
+
+    def run(self, share: int, compute: Callable[[Choose], T]) -> T:
+        """Compute a share of a pass, which is told how to choose; one device has to begin with share 0."""
+        if share or self._frame.done():
+            return compute(self._other)
+        try:
+            return compute(self._first)
+        finally:
+            for future in (self._frame, self._kind):
+                if not future.done():
+                    future.set_exception(RuntimeError("the first share failed, or chose nothing"))
+
+    def _first(self, arguments: Arguments, output: Output, *, ratio: bool = False) -> Chosen:
+        X, Y, h, _ = arguments
+        may, look = arguments.may_leave_out(output, ratio=ratio), self.look
+        if may and look is None:
+            look = skipping_choice.looked(X, self._following if Y is None else Y, h)
+        if may and look is not None and look.frame is None:
+            look = look._replace(frame=skipping_frame.frame(look.data))
+        arrays.synchronize()  # others are going to read it
+        self._frame.set_result(look.frame if may and look is not None else None)
+        chosen = arguments.near(output, ratio=ratio, look=look, following=self._following)
+        self.look = look if chosen.look is None else chosen.look
+        self._kind.set_result("near" if chosen.posed is not None else "apart" if chosen.apart is not None else "all")
+        return chosen
+
+    def _other(self, arguments: Arguments, output: Output, *, ratio: bool = False) -> Chosen:
+        posed = None
+        try:
+            frame = self._frame.result()
+            if frame is not None:
+                posed = _posed(arguments, output, skipping_frame.here(frame), ratio=ratio)
+            kind = self._kind.result()
+        except RuntimeError:  # of the first share, which another device takes then
+            kind = "apart"
+        if kind == "apart":
+            return arguments.near(output, ratio=ratio)
+        return Chosen(posed if kind == "near" else None)
+
+
+def _posed(arguments: Arguments, output: Output, frame: Frame, *, ratio: bool) -> skipping_plan.Posed:
+    X, Y, h, options = arguments
+    return skipping_plan.pose(X, Y, h, output, options, frame, pairs_tolerance.tolerance_of(options), ratio=ratio)
+
+
+class _Sums(NamedTuple):
+    """Sums of a share of the pairs, and which points they are of."""
+
+    posed: skipping_plan.Posed | None  # None: of all pairs
+    S: Any
+    T: Any
+    counts: Any | None = None
+
+    def fits(self, other: _Sums) -> bool:
+        """Whether the sums of another share, on any device, are of points in the same order, by the same kernels."""
+        if self.posed is None or other.posed is None:
+            return self.posed is other.posed
+        ours, theirs = self.posed.data, other.posed.data
+        pairs = ((ours.order, theirs.order), (ours.kinds, theirs.kinds))
+        return all(bool((a == arrays.asarray(b)).all()) for a, b in pairs)
+
+
+def sums_once(
+    X: Any,
+    h: float,
+    options: Options,
+    lead: Lead,
+    here: Callable[[Options], Options],
+    spread: Spread,
+    shares: int,
+    *,
+    ratio: bool,
+) -> PartialSums | None:
+    """Output "moments" of the data at themselves, each pair taken once by one of so many shares.
+
+    None where the pass would not take each pair once. Waits for the device. ``here`` brings options to the current
+    device. Other arguments, and the result, are those of :func:`cukde.density.pairs.gpu.passes.partial_sums`; it is on
+    the current device.
+
+    Every device has the data, and sums of its share at all points; the current one adds them up. Memory beside the
+    operands of a pass: on each device 4 (d + 1) bytes a point, and on the current one as much again.
+    """
+    whole = pairs_passes.pose(X, None, h, options)
+    by_products = whole.radius_known and whole.engine("moments", X.shape[1], exact=not ratio) == "f16_symmetric"
+    plan = skipping_plan.Plan.of(X.shape[1], "moments", options, itself=True, ratio=ratio)
+    if not (by_products or (plan.once and whole.may_leave_out("moments", ratio=ratio))):
+        return None
+
+    def summed(share: Share, choose: Choose) -> _Sums | None:
+        arguments = pairs_passes.pose(arrays.asarray(X), None, h, here(options))
+        chosen = choose(arguments, "moments", ratio=ratio)
+        posed = chosen.posed
+        if isinstance(posed, skipping_plan.Posed) and posed.plan.once:
+            _, S, T, taken = skipping_passes.summed(posed, skipping_bounds.bounds_of(posed), share)
+            return _Sums(posed, S, T, taken.counts)
+        if posed is not None or chosen.apart is not None or not by_products:
+            return None
+        limit = arguments.form("moments").length_limit
+        return _Sums(None, *f16_symmetric.launch(_operand(arguments), exact_sums=not ratio, limit=limit, share=share))
+
+    def task(i: int) -> _Sums | None:
+        return lead.run(i, functools.partial(summed, Share(i, shares)))
+
+    parts: list[_Sums | None] = spread([functools.partial(task, i) for i in range(shares)])
+    first = parts[0]
+    if first is None:
+        return None
+    with arrays.device_of(first.S):
+        if not all(part is not None and first.fits(part) for part in parts[1:]):
+            return None
+        S, T, counts = (_added([getattr(part, name) for part in parts]) for name in ("S", "T", "counts"))
+        if first.posed is not None:
+            blocks = first.posed.data.blocks
+            taken = skipping_passes.Taken(counts, skipping_passes.units(blocks, blocks))
+            sums = skipping_passes.completed(first.posed, cp.zeros(len(S), S.dtype), S, T, taken)
+            arrays.synchronize()
+    if first.posed is not None:
+        return PartialSums(*map(arrays.asarray, sums))
+    n, d = X.shape
+    S, T = arrays.asarray(S), arrays.asarray(T)
+    return f16_symmetric.finish(_operand(whole), S, T, n, d, h, limit=whole.form("moments").length_limit)
+
+
+def _operand(arguments: Arguments) -> pairs_operands.Operand:
+    """Operand of a pass of the data at themselves over all pairs."""
+    split = arguments.form("moments").split
+    operand, _ = pairs_operands.prepare(
+        arguments.X, None, arguments.options.centre, arguments.h, split=split, symmetric=True
+    )
+    return operand
+
+
+def _added(parts: Sequence[Any]) -> Any:
+    """Sum of arrays that lie on several devices, on the current one; None of nothing."""
+    if parts[0] is None:
+        return None
+    total = arrays.asarray(parts[0])
+    for part in parts[1:]:
+        total += arrays.asarray(part)
+    return total
