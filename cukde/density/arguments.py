@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sized
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
-from cukde.density import backends, check, rules_by_name
+from cukde.density import backends, check, over_devices, rules_by_name
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.options import Options
@@ -108,8 +109,8 @@ def prepare(
         check.queries_are_data(itself=Y is X or Y is None)
         may_be_unchecked = False
     backend = dispatch.backend(X, Y=Y, weights=weights, V=V, local_factors=local_factors)
-    asked = core_check.devices(devices)
-    if asked is None and may_be_unchecked and local_factors is None and bounds is None and periods is None:
+    numbers = _several(backend, devices, X, Y)
+    if not numbers and may_be_unchecked and local_factors is None and bounds is None and periods is None:
         unchecked = _unchecked(backend, X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
         if unchecked is not None:
             return unchecked, None
@@ -119,7 +120,6 @@ def prepare(
                 return on_a_line, None
     with backend.device_of(X):
         xp = backend.xp
-        numbers = () if asked is None else backend.several(asked)
         itself = Y is X or Y is None
         of_arrays = backend, X, None if itself else Y, h, weights, V, local_factors
         x, y, v, w, factors, query_shape, dtype, chosen, whitening = checked(
@@ -154,6 +154,24 @@ def prepare(
             check.rows_to_leave_out(len(x) if w is None else int((w > 0).sum()))
         problem = Problem(backend, x, None if itself else y, query_shape, dtype, options, whitening)
         return problem._replace(domain=domain, outside=outside, leave_one_out=leave_one_out, devices=numbers), v
+
+
+def _several(backend: ModuleType, devices: Any, X: Any, Y: Any) -> tuple[int, ...]:
+    """Devices that share a call: none of one device, and of too few pairs."""
+    asked = core_check.devices(devices)
+    if asked is None:
+        return ()
+    with backend.device_of(X):
+        numbers: tuple[int, ...] = backend.several(asked)
+    n = _rows(X)
+    return numbers if over_devices.pay(n, n if Y is None else max(n, _rows(Y)), numbers) else ()
+
+
+def _rows(a: Any) -> int:
+    """Rows of what may be an array, before that is known; 0 of what has none."""
+    if shape := getattr(a, "shape", ()):
+        return int(shape[0])
+    return len(a) if isinstance(a, Sized) else 0
 
 
 def _unchecked(

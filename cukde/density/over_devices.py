@@ -23,6 +23,11 @@ _TOGETHER = 128
 _ALL = slice(None)
 
 
+def pay(n: int, m: int, devices: tuple[int, ...]) -> bool:
+    """Whether a pass over ``n`` points at ``m`` queries takes so long that each of the devices should have a share."""
+    return m >= len(devices) > 0 and n * m >= _LEAST_PAIRS
+
+
 class OverDevices:
     """The functions of a module of passes over pairs, by several devices.
 
@@ -176,8 +181,7 @@ class OverDevices:
         return list(zip(shares, self._spread(tasks), strict=True))
 
     def _pays(self, X: Any, Y: Any) -> bool:
-        """Whether the pass takes so long that others should have a share."""
-        return len(Y) >= len(self._devices) and len(X) * len(Y) >= _LEAST_PAIRS
+        return pay(len(X), len(Y), self._devices)
 
     def _dealt_out(self, X: Any, Y: Any, found: Any | None) -> list[Any]:
         """Rows of the queries of each device."""

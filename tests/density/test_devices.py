@@ -56,6 +56,7 @@ def shared(device: Backend, monkeypatch: pytest.MonkeyPatch) -> Emulated:
         monkeypatch.setattr(arrays, "several", lambda devices: tuple(range(DEVICES)))
         monkeypatch.setattr(arrays, "spread", emulated.spread)
         monkeypatch.setattr("cukde.core.gpu.device.current", lambda: emulated.current)
+        monkeypatch.setattr("cukde.core.gpu.device.holder", lambda _: emulated.current)
     else:
         import cupy
 
@@ -197,6 +198,25 @@ def test_shares_of_a_pass_add_up(device: Backend) -> None:
                     total, added = device.asnumpy(total), sum(device.asnumpy(a).astype("f8") for a in some)
                     assert sum(bool(device.asnumpy(a).any()) for a in some) > 1
                     np.testing.assert_allclose(added, total, rtol=1e-4, atol=1e-5 * np.abs(total).max())
+
+
+@pytest.mark.small
+def test_few_pairs_take_the_paths_of_one_device(
+    shared: Emulated, device: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that begin before values are looked at, too."""
+    from cukde.density.pairs.gpu import small
+
+    monkeypatch.setattr("cukde.density.over_devices._LEAST_PAIRS", 700 * 700 + 1)
+    begun: list[int] = []
+    of = small.Call.of
+    monkeypatch.setattr(small.Call, "of", lambda *args: begun.append(1) or of(*args))
+    X, Y = (device.asarray(a) for a in points(3, "float32"))
+    for call in (cukde.kde, cukde.sd_kde):
+        got, want = (device.asnumpy(call(X, Y, 0.5, **options)) for options in ({"devices": "all"}, {}))
+        np.testing.assert_array_equal(got, want)
+    assert len(begun) == 4
+    assert not shared.calls
 
 
 @pytest.mark.usefixtures("leaving_out")
