@@ -528,8 +528,7 @@ def debias(
     check.one_step(h, steps, own_point=own_point)
     options = weights, precision, deterministic, check_finite, bounds, periods
     of_sd: dict[str, Any] = {"method": "sd", "steps": steps, "may_be_unchecked": steps == 1 and own_point}
-    of_sd |= {"devices": devices}
-    problem, _ = prepare(X, X, h, *options, local_factors=local_factors, rtol=rtol, **of_sd)
+    problem, _ = prepare(X, X, h, *options, local_factors=local_factors, rtol=rtol, devices=devices, **of_sd)
     score_h = _score_bandwidth(score_bandwidth, X, weights, bounds, periods)
     estimate = score_problem(problem, score_h, own_point=own_point)
     with problem.device:

@@ -51,8 +51,8 @@ def all_pairs(backend: ModuleType, options: Options, n: int, m: int, d: int) -> 
 
 
 @cache
-def shares(backend: ModuleType) -> ModuleType:
-    """Passes over pairs of which several devices take shares."""
+def shares() -> ModuleType:
+    """Passes over pairs of which several GPUs take shares."""
     from cukde.density.pairs.gpu import shares as on_gpu
 
     return on_gpu

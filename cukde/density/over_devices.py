@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from cukde.density import backends
 from cukde.density.options import Options
-from cukde.density.sums import Epilogue, Output, PartialSums, moment_columns, put, ready, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, ready, to_density
 
 T = TypeVar("T")
 
@@ -18,9 +18,6 @@ _LEAST_PAIRS = 2e10
 
 _TOGETHER = 128
 """Neighbouring queries that stay together: the rows of an item of passes that leave out pairs."""
-
-
-_ALL = slice(None)
 
 
 def pay(n: int, m: int, devices: tuple[int, ...]) -> bool:
@@ -39,7 +36,7 @@ class OverDevices:
 
     def __init__(self, backend: ModuleType, devices: tuple[int, ...], d: int, options: Options) -> None:
         self._backend, self._devices = backend, devices
-        self._passes, self._shares = backends.pairs(backend), backends.shares(backend)
+        self._passes, self._shares = backends.pairs(backend), backends.shares()
         factors = options.local_factors is not None
         self._transform = None if factors else backends.transform(backend, d, options)
 
@@ -90,15 +87,7 @@ class OverDevices:
             sums: PartialSums = self._passes.partial_sums(X, Y, h, output, options, **more)
             return sums
 
-        parts = self._parts(X, Y, options, of_some, values)
-        if parts[0][0] is _ALL:
-            return parts[0][1]
-        k, xp = moment_columns(output, X.shape[1], values), self._backend.xp
-        m = len(X if Y is None else Y)
-        out = PartialSums(xp.empty(m), xp.empty(m), xp.empty((m, k)) if k else None)
-        for rows, part in parts:
-            put(out, rows, PartialSums(*(None if a is None else self._backend.asarray(a) for a in part)))
-        return out
+        return PartialSums(*self._shared(X, Y, options, of_some, values))
 
     def density(
         self, X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, points: Any = None
@@ -108,77 +97,61 @@ class OverDevices:
         if sums is not None:
             return to_density(sums, *epilogue, self._backend.xp)
 
-        def of_some(X: Any, Y: Any | None, options: Options, _: Any, choose: Any) -> Any:
-            return self._passes.density(X, Y, h, options, epilogue, choose=choose)
+        def of_some(X: Any, Y: Any | None, options: Options, _: Any, choose: Any) -> tuple[Any]:
+            return (self._passes.density(X, Y, h, options, epilogue, choose=choose),)
 
-        return self._joined(X, Y, options, of_some, epilogue, points)
+        return self._shared(X, Y, options, of_some, found=points)[0]
 
-    @property
-    def laplace_density(self) -> Callable[..., Any] | None:
-        """As of a module of passes; None where it has none."""
-        finished = getattr(self._passes, "laplace_density", None)
-        if finished is None:
-            return None
+    def laplace_density(
+        self, X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, positive: bool = False
+    ) -> Any:
+        """As of a module of passes."""
 
-        def laplace_density(
-            X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, positive: bool = False
-        ) -> Any:
-            def of_some(X: Any, Y: Any | None, options: Options, _: Any, choose: Any) -> Any:
-                return finished(X, Y, h, options, epilogue, positive=positive, choose=choose)
+        def of_some(X: Any, Y: Any | None, options: Options, _: Any, choose: Any) -> tuple[Any]:
+            return (self._passes.laplace_density(X, Y, h, options, epilogue, positive=positive, choose=choose),)
 
-            return self._joined(X, Y, options, of_some, epilogue)
-
-        return laplace_density
+        return self._shared(X, Y, options, of_some)[0]
 
     def _transformed(self, X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums | None:
         """Sums by a transform, which takes the device of the data less time than pairs take several; None for pairs."""
         return None if self._transform is None else self._transform(X, Y, h, output, options)
 
-    def _joined(
+    def _shared(
         self,
         X: Any,
         Y: Any | None,
         options: Options,
-        of_some: Callable[..., Any],
-        epilogue: Epilogue,
-        found: Any | None = None,
-    ) -> Any:
-        """Densities at all queries."""
-        parts = self._parts(X, Y, options, of_some, found=found)
-        if parts[0][0] is _ALL:
-            return parts[0][1]
-        out = self._backend.xp.empty(len(X if Y is None else Y), epilogue.dtype)
-        for rows, part in parts:
-            out[rows] = self._backend.asarray(part)
-        return out
-
-    def _parts(
-        self,
-        X: Any,
-        Y: Any | None,
-        options: Options,
-        of_some: Callable[..., T],
+        of_some: Callable[..., tuple[Any, ...]],
         values: Any = None,
         found: Any | None = None,
-    ) -> list[tuple[Any, T]]:
-        """Rows of queries that a device had, and what it has computed of them; of all on one where that is faster.
+    ) -> tuple[Any, ...]:
+        """Arrays, or None, with a row for each query: of shares of the queries, or of all where that is faster.
 
         ``found`` is what a pass over data near these has found.
         """
-        if not self._pays(X, X if Y is None else Y):
-            return [(_ALL, of_some(X, Y, options, values, None))]
         queries = X if Y is None else Y
+        if not self._pays(X, queries):
+            return of_some(X, Y, options, values, None)
         shares = [self._backend.xp.ascontiguousarray(rows) for rows in self._dealt_out(X, queries, found)]
         lead = self._shares.Lead(found)
 
-        def task(i: int, share: Any) -> T:
+        def task(i: int, share: Any) -> tuple[Any, ...]:
             """On a device that is the current one."""
             operands = self._here(X), self._here(share), self._options_here(options), self._here(values)
-            out: T = lead.run(i, functools.partial(of_some, *operands))
+            out: tuple[Any, ...] = lead.run(i, functools.partial(of_some, *operands))
             return out
 
-        tasks = [functools.partial(task, i, queries[rows]) for i, rows in enumerate(shares)]
-        return list(zip(shares, self._spread(tasks), strict=True))
+        parts = self._spread([functools.partial(task, i, queries[rows]) for i, rows in enumerate(shares)])
+        return tuple(self._together(arrays, shares) for arrays in zip(*parts, strict=True))
+
+    def _together(self, parts: Sequence[Any], shares: Sequence[Any]) -> Any:
+        """Put arrays of shares together on the device of the data."""
+        if parts[0] is None:
+            return None
+        out = self._backend.xp.empty((sum(map(len, shares)), *parts[0].shape[1:]), parts[0].dtype)
+        for rows, part in zip(shares, parts, strict=True):
+            out[rows] = self._here(part)
+        return out
 
     def _pays(self, X: Any, Y: Any) -> bool:
         return pay(len(X), len(Y), self._devices)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -33,7 +34,8 @@ class Emulated:
     """Several devices that take their tasks one after the other."""
 
     def __init__(self) -> None:
-        self.current, self.calls, self.fails = 0, [], {}  # type: int, list[tuple[int, int]], dict[int, Exception]
+        self.current = 0
+        self.calls: list[tuple[int, int]] = []  # device, and how many tasks there were
 
     def spread(self, tasks: Any, devices: tuple[int, ...]) -> list[Any]:
         """As of ``cukde.core.gpu.devices``."""
@@ -221,12 +223,11 @@ def test_few_pairs_take_the_paths_of_one_device(
 
 @pytest.mark.usefixtures("leaving_out")
 @pytest.mark.parametrize("what", ["order", "kinds"])
+@pytest.mark.parametrize("device", ["emulated"], indirect=True)
 def test_shares_in_another_order_are_not_added(
     shared: Emulated, device: Backend, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """Devices of two models might round codes of places differently: then queries are dealt out instead."""
-    if device.name != "emulated":
-        pytest.skip("the order is changed in the emulation")
     from cukde.density.pairs.gpu import shares
 
     X = points(8, "float32")[0]
@@ -341,8 +342,6 @@ class TestSpread:
 
     @pytest.mark.parametrize("error", [RuntimeError("cudaErrorECCUncorrectable"), MemoryError("out of memory")])
     def test_others_do_what_a_lost_device_had(self, spread: Any, error: Exception) -> None:
-        import threading
-
         caller = threading.get_ident()
 
         def task(i: int) -> int:
@@ -356,8 +355,6 @@ class TestSpread:
             assert spread([lambda i=i: task(i) for i in range(6)], (0, 1)) == list(range(6))
 
     def test_what_a_device_had_done_is_done_again(self, spread: Any) -> None:
-        import threading
-
         caller, ran = threading.get_ident(), []
         begun = threading.Event()
 
@@ -442,6 +439,6 @@ class TestOnGpus:
 
 @pytest.mark.skipif(why_no_gpu() is None, reason="there is a GPU")
 def test_nothing_of_a_gpu_is_loaded_for_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cukde.density.backends.shares", lambda backend: pytest.fail("the GPU's passes were loaded"))
+    monkeypatch.setattr("cukde.density.backends.shares", lambda: pytest.fail("the GPU's passes were loaded"))
     X = np.random.default_rng(0).standard_normal((20, 2))
     assert cukde.kde(X, X, 1.0, devices="all").shape == (20,)

@@ -59,8 +59,8 @@ def spread(tasks: Sequence[Callable[[], T]], devices: Sequence[int]) -> list[T]:
         if not working:
             raise next(iter(work.lost.values()))
     for number, error in work.lost.items():
-        others = "the other devices computed its share"
-        warnings.warn(f"GPU {number} failed, and {others}: {error}", DeviceWarning, stacklevel=2)
+        text = f"GPU {number} failed, and the other devices computed its share: {error}"
+        warnings.warn(text, DeviceWarning, stacklevel=2)
     return work.results
 
 
@@ -110,7 +110,8 @@ class _Work(Generic[T]):
                 while taken is not None:
                     result = self._tasks[taken]()
                     cp.cuda.get_current_stream().synchronize()
-                    self._done[taken] = number, result
+                    with self._lock:
+                        self._done[taken] = number, result
                     taken = self.take()
         except (RuntimeError, MemoryError) as error:  # CUDA's errors are RuntimeErrors
             self._lose(number, taken, error)

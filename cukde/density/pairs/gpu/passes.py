@@ -312,10 +312,16 @@ class Arguments(NamedTuple):
     def may_leave_out(self, output: Output, *, ratio: bool) -> bool:
         """Whether the pass is worth a look that may choose to leave out pairs."""
         n, d = self.X.shape
-        if self.options.precision == "ieee" or output == "laplace_moments":
+        if self._takes_all(output):
             return False
         engine = self.engine(output, moment_columns(output, d, None), exact=not ratio)
         return skipping_choice.may_leave_out(n, self.m, d, engine, output, self.options)
+
+    def _takes_all(self, output: Output) -> bool:
+        """Whether the pass takes all pairs, whatever its engine and the data are."""
+        n, d = self.X.shape
+        few = skipping_choice.too_few(n, self.m, d)
+        return few or self.options.precision == "ieee" or output == "laplace_moments"
 
     def near(
         self,
@@ -329,10 +335,9 @@ class Arguments(NamedTuple):
 
         ``following`` are queries of a pass over data near these, which can start from the look of this one.
         """
-        n, d = self.X.shape
-        if skipping_choice.too_few(n, self.m, d) or self.options.precision == "ieee" or output == "laplace_moments":
+        if self._takes_all(output):
             return _ALL_PAIRS
-        k = moment_columns(output, d, None)
+        k = moment_columns(output, self.X.shape[1], None)
         engine = self.engine(output, k, exact=not ratio)
         apart = self.apart(output, k, exact=not ratio) if engine == "difference" else None
         arguments = self.X, self.Y, self.h, output, self.options, engine
@@ -340,8 +345,7 @@ class Arguments(NamedTuple):
 
     def near_values(self, values: Any) -> skipping_choice.Chosen:
         """Pose the pass over values that leaves out pairs, where it is faster."""
-        n, d = self.X.shape
-        if skipping_choice.too_few(n, self.m, d) or self.options.precision == "ieee":
+        if self._takes_all("values"):
             return _ALL_PAIRS
         engine = self.engine("values", values.shape[1])
         return skipping_choice.Chosen(

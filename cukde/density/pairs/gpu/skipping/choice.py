@@ -65,8 +65,7 @@ class Chosen(NamedTuple):
 
 def may_leave_out(n: int, m: int, d: int, engine: str, output: Output, options: Options) -> bool:
     """Whether a pass is worth a look that may choose to leave out pairs."""
-    dense = 1e-9 * n * m * skipping_cost.dense(engine, options.precision, d)
-    return not too_few(n, m, d) and _worth_a_look(dense, engine, output, options, d)
+    return _worth_a_look(_all_ms(n, m, engine, options.precision, d), engine, output, options, d)
 
 
 def too_few(n: int, m: int, d: int) -> bool:
@@ -76,12 +75,12 @@ def too_few(n: int, m: int, d: int) -> bool:
 
 def fast_are_few(n: int, m: int, engine: str, precision: str, d: int) -> bool:
     """Whether all pairs take so little time by an engine on the tensor cores that nothing is worth a look."""
-    return 1e-9 * n * m * skipping_cost.dense(engine, precision, d) < _LEAST_OF_FAST_MS
+    return _all_ms(n, m, engine, precision, d) < _LEAST_OF_FAST_MS
 
 
 def differences_take_long(n: int, m: int, d: int, precision: str) -> bool:
     """Whether all pairs by differences take so long that it is worth a look whether a few rows ask for them."""
-    return 1e-9 * n * m * skipping_cost.dense("difference", precision, d) >= _LEAST_MS
+    return _all_ms(n, m, "difference", precision, d) >= _LEAST_MS
 
 
 def chosen(
@@ -106,7 +105,7 @@ def chosen(
     tolerance = pairs_tolerance.tolerance_of(options)
     n, d = X.shape
     m = n if Y is None else len(Y)
-    dense = 1e-9 * n * m * skipping_cost.dense(engine, options.precision, d)
+    dense = _all_ms(n, m, engine, options.precision, d)
     fast = engine != "difference"
     if not _worth_a_look(dense, engine, output, options, d):
         return Chosen(apart=None if apart is None else apart.find())
@@ -128,8 +127,7 @@ def chosen(
     def rather_apart(share: float, tight: float) -> bool:
         if apart is None:
             return False
-        of_products = 1e-9 * n * m * skipping_cost.dense(apart.engine, options.precision, d)
-        return ms(share, tight) > _RATHER_APART * of_products
+        return ms(share, tight) > _RATHER_APART * _all_ms(n, m, apart.engine, options.precision, d)
 
     least, most = (0.0, 1.0) if look is None else look.shares(h, tolerance / n)
     if not worth(least, 1.0):
@@ -169,7 +167,7 @@ def chosen_for_values(
     """
     n, d = X.shape
     m, k = n if Y is None else len(Y), V.shape[1]
-    dense = 1e-9 * n * m * skipping_cost.dense(engine, options.precision, d, k)
+    dense = _all_ms(n, m, engine, options.precision, d, k)
     if not 0 < k <= skipping_values.MOST_COLUMNS or not _worth_a_look(dense, engine, "sum", options, d):
         return None
     tolerance = pairs_tolerance.tolerance_of(options)
@@ -207,6 +205,11 @@ def chosen_for_values(
     frame = skipping_frame.frame(look.data)
     whole = skipping_values.pose(X, Y, V, h, options, frame, tolerance, columns)
     return whole if worth(*_share_of_values(whole)) else None
+
+
+def _all_ms(n: int, m: int, engine: str, precision: str, d: int, k: int = 0) -> float:
+    """Milliseconds of all pairs by an engine, with ``k`` columns of values."""
+    return 1e-9 * n * m * skipping_cost.dense(engine, precision, d, k)
 
 
 def _worth_a_look(dense: float, engine: str, output: Output, options: Options, d: int) -> bool:
