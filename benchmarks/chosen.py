@@ -24,21 +24,13 @@ class Chosen(NamedTuple):
 _POINTS = "{n:,} points, {m:,} queries, {d} columns"
 _LINE = "{n:,} points, {m:,} queries, 1 column"
 _MIXTURE = {"d": 16}
+_IEEE = "Flash-SD-KDE, fp32_ieee", "in `fp32_ieee`"
+_HUGE = _MIXTURE | {"n": 2**20, "m": 2**17}
 _RUNTIME, _KERNELS = (f"sources_h200/section-{number}" for number in (1, 8))
 
 GPU = (
-    Chosen(
-        "`sd_kde`",
-        _RUNTIME,
-        "sd_kde",
-        _MIXTURE | {"n": 2**20, "m": 2**17},
-        "float32",
-        _POINTS,
-        in_readme=True,
-        also=("Flash-SD-KDE, fp32_ieee", "in `fp32_ieee`"),
-        backend="gpu",
-    ),
-    Chosen("`sd_kde`", _RUNTIME, "sd_kde", _MIXTURE | {"n": 2**20, "m": 2**17}, "tf32", _POINTS, backend="gpu"),
+    Chosen("`sd_kde`", _RUNTIME, "sd_kde", _HUGE, "float32", _POINTS, in_readme=True, also=_IEEE, backend="gpu"),
+    Chosen("`sd_kde`", _RUNTIME, "sd_kde", _HUGE, "tf32", _POINTS, backend="gpu"),
     Chosen(
         "`sd_kde`",
         _RUNTIME,
@@ -46,7 +38,7 @@ GPU = (
         _MIXTURE | {"n": 2**15, "m": 2**12},
         "float32",
         _POINTS,
-        also=("Flash-SD-KDE, fp32_ieee", "in `fp32_ieee`"),
+        also=_IEEE,
         backend="gpu",
     ),
     Chosen("`sd_kde`", "engine_h200", "sd_kde", _MIXTURE | {"n": 2**15, "m": 2**12}, "float64", _POINTS),
@@ -62,26 +54,8 @@ GPU = (
     ),
     Chosen("`sd_kde`", "dimensions_h200", "sd_kde", {"n": 2**16, "d": 32}, "float32", _POINTS),
     Chosen("`sd_kde`", "density_1d_h200", "sd_kde", {"n": 2**20, "d": 1}, "float32", _LINE),
-    Chosen(
-        "`kde`",
-        _RUNTIME,
-        "kde",
-        _MIXTURE | {"n": 2**20, "m": 2**17},
-        "float32",
-        _POINTS,
-        also=("Flash-SD-KDE, fp32_ieee", "in `fp32_ieee`"),
-        backend="gpu",
-    ),
-    Chosen(
-        "`laplace_kde`",
-        _RUNTIME,
-        "laplace_kde",
-        _MIXTURE | {"n": 2**20, "m": 2**17},
-        "float32",
-        _POINTS,
-        also=("Flash-SD-KDE, fp32_ieee", "in `fp32_ieee`"),
-        backend="gpu",
-    ),
+    Chosen("`kde`", _RUNTIME, "kde", _HUGE, "float32", _POINTS, also=_IEEE, backend="gpu"),
+    Chosen("`laplace_kde`", _RUNTIME, "laplace_kde", _HUGE, "float32", _POINTS, also=_IEEE, backend="gpu"),
     Chosen("`kde`", "small_calls_h100", "kde", _MIXTURE | {"n": 2**11}, "float32", _POINTS),
     Chosen("`laplace_kde`", "small_calls_h100", "laplace_kde", _MIXTURE | {"n": 2**11}, "float32", _POINTS),
     Chosen(

@@ -9,7 +9,6 @@ and the density of 10^8 points of three dimensions, in one call. Speed-ups are m
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable
 from typing import Any
@@ -114,7 +113,7 @@ def bench_many_points(keep: Callable[..., None], counts: list[int]) -> None:
         one: float | None = None
         for count in wanted:
             options = {} if count == 1 else {"devices": range(count)}
-            _free(count)
+            perf_workers.free(True, count)
             begun = time.perf_counter()
             got = call(**options)
             cupy.cuda.get_current_stream().synchronize()
@@ -138,15 +137,6 @@ def bench_many_points(keep: Callable[..., None], counts: list[int]) -> None:
             one = taken if count == 1 else one
             keep(row)
             del got
-
-
-def _free(devices: int) -> None:
-    import cupy
-
-    gc.collect()
-    for device in range(devices):
-        with cupy.cuda.Device(device):
-            cupy.get_default_memory_pool().free_all_blocks()
 
 
 def _held_mb(device: int) -> float:

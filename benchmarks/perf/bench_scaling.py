@@ -99,7 +99,7 @@ def bench_scaling(keep: Callable[..., None], without: Callable[..., None], reque
     exact = _error_of_plain(of)
     plain, expected = _plain(of, data, queries)
     keep(_row(of, "plain arrays", 1) | plain.row() | {"rel_err_max": exact} | _predicted(of))
-    _free(of)
+    perf_workers.free(of.gpu)
     engines = {"cluster": _cluster, "threads": _threads}
     failures = [] if exact <= _TOLERANCE else [f"plain arrays are off by {exact}"]
     on_one: perf.Times | None = None
@@ -194,17 +194,6 @@ def _plain(of: Sizes, data: perf_workers.Mixture, queries: perf_workers.Mixture)
     return perf.Times.of(times), expected
 
 
-def _free(of: Sizes, devices: int = 1) -> None:
-    """Give the memory of this process's first devices back: workers need it."""
-    gc.collect()
-    if of.gpu:
-        import cupy
-
-        for device in range(devices):
-            with cupy.cuda.Device(device):
-                cupy.get_default_memory_pool().free_all_blocks()
-
-
 def _bandwidths(of: Sizes) -> Iterator[float]:
     """Bandwidths that differ so little that times and results do not, and that no graph is made twice."""
     return (of.h * (1 + 1e-9 * i) for i in itertools.count(1))
@@ -269,7 +258,7 @@ def _threads(of: Sizes, count: int, data: perf_workers.Mixture, queries: perf_wo
             bandwidth = perf_workers.peer_bandwidth() if of.gpu and count > 1 else float("inf")
             link = perf_workers.Link(bandwidth, 0.0, _OVERHEAD_OF_THREAD)
             left = perf_workers.used_mb(of.gpu, count) - before
-            _free(of, count)
+            perf_workers.free(of.gpu, count)
             return times, errors, {"left_mb": left, "threads": host_threads} | _predicted(of, count, link)
 
         yield engine

@@ -9,17 +9,15 @@ S4ConvD (``--only study`` for these alone). Needs ``ncu`` and the right to read 
 from __future__ import annotations
 
 import argparse
-import csv
 import functools
-import io
 import itertools
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from benchmarks.conv1d import s4convd
 from benchmarks.conv1d.study_cost import PATHS, VARIANTS
+from benchmarks.perf import ncu
 from benchmarks.record import target
 from cukde import perf
 from cukde.core.cost.registry import called, counted
@@ -105,32 +103,19 @@ CASES = {
 
 
 def launch(name: str) -> None:
-    """Make the call of a case, twice: the first compiles."""
-    import cupy as cp
-
-    call = CASES[name].make()
-    for _ in range(2):
-        call()
-        cp.cuda.Device().synchronize()
+    """Make the call of a case, twice."""
+    ncu.twice(CASES[name].make())
 
 
 def counted_by_ncu(name: str) -> dict[str, float]:
     """Sums of the counters over the launches of a case's kernel in its second call."""
-    command = (
-        *("ncu", "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none"),
-        *("--metrics", ",".join(f"{metric}.sum" for metric in METRICS)),
-        *("--kernel-name", CASES[name].kernel),
-        *(sys.executable, "-m", "benchmarks.perf.counters", "--launch", name),
-    )
-    return parsed(_output(command))
+    metrics = ",".join(f"{metric}.sum" for metric in METRICS)
+    return parsed(_output(ncu.command("benchmarks.perf.counters", name, CASES[name].kernel, "--metrics", metrics)))
 
 
 def parsed(text: str) -> dict[str, float]:
     """Read what ``ncu --csv --page raw`` printed: the second half of the launches, added up."""
-    table = [row for row in csv.reader(io.StringIO(text)) if len(row) > len(METRICS) // 2]
-    if len(table) < 3:  # names, units, launches
-        raise ValueError(f"ncu counted no launch: {text.strip()[-300:]}")
-    names, launches = table[0], table[2:]
+    names, launches = ncu.table(text, len(METRICS) // 2)
     found: dict[str, float] = {"launches": len(launches) // 2}
     for column, name in enumerate(names):
         metric = name.removesuffix(".sum")

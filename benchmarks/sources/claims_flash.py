@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from benchmarks.sources.claim import Claim, digits, error, ms, percent, power, rows, verdict
@@ -349,11 +350,9 @@ def one_dimension() -> list[Claim]:
 def losses() -> str:
     """Where a rival is ahead, and by how much the nearest is behind where none is."""
     nearest: dict[str, float] = {}
-    for name in (RUNTIME, LINE):
-        for row in rows(name, "sd_kde", backend="gpu") + (rows(name, "kde", backend="gpu") if name == RUNTIME else []):
+    for name, ops in ((RUNTIME, ("sd_kde", "kde", "laplace_kde")), (LINE, ("sd_kde",))):
+        for row in itertools.chain(*(rows(name, op, backend="gpu") for op in ops)):
             nearest |= _nearest(name, row)
-    for row in rows(RUNTIME, "laplace_kde", backend="gpu"):
-        nearest |= _nearest(RUNTIME, row)
     which = min(nearest, key=nearest.__getitem__)
     if nearest[which] < 1:
         raise ValueError(f"expected no rival ahead in the report; got {which}: say so")

@@ -11,13 +11,10 @@ piecewise polynomials: why warps of the branch-free kernels wait. Needs ``ncu`` 
 from __future__ import annotations
 
 import argparse
-import csv
 import functools
-import io
 import itertools
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -27,6 +24,7 @@ import numpy as np
 
 import cukde
 from benchmarks.peers import reason
+from benchmarks.perf import ncu
 from benchmarks.record import target
 from benchmarks.sources import line, runtime
 from cukde import perf
@@ -93,23 +91,16 @@ COUNTED: dict[str, tuple[Callable[[], Callable[[], Any]], str, dict[str, int]]] 
 
 
 def launch(name: str) -> None:
-    """Make a call twice: the first compiles."""
-    import cupy as cp
-
-    call = COUNTED[name][0]()
-    for _ in range(2):
-        call()
-        cp.cuda.Device().synchronize()
+    """Make a call twice."""
+    ncu.twice(COUNTED[name][0]())
 
 
 def counted(name: str) -> dict[str, float]:
     """What Nsight Compute has of the second launch of a kernel."""
-    command = (
-        *("ncu", "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none"),
+    command = ncu.command(
+        *("benchmarks.sources.kernels", name, COUNTED[name][1]),
         *itertools.chain(*(("--section", section) for section in _SECTIONS)),
-        *("--metrics", ",".join(_METRICS)),
-        *("--kernel-name", COUNTED[name][1], "--launch-skip", "1", "--launch-count", "1"),
-        *(sys.executable, "-m", "benchmarks.sources.kernels", "--launch", name),
+        *("--metrics", ",".join(_METRICS), "--launch-skip", "1", "--launch-count", "1"),
     )
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     return parsed(done.stdout, done.stderr)
@@ -117,11 +108,9 @@ def counted(name: str) -> dict[str, float]:
 
 def parsed(text: str, errors: str = "") -> dict[str, float]:
     """Read the names and the one launch of what ``ncu --csv --page raw`` printed."""
-    table = [row for row in csv.reader(io.StringIO(text)) if len(row) > len(_METRICS)]
-    if len(table) < 3:  # names, units, a launch
-        raise ValueError(f"ncu counted no launch: {(text + errors).strip()[-300:]}")
+    names, (launched, *_) = ncu.table(text, len(_METRICS), errors)
     found = {}
-    for metric, value in zip(table[0], table[2], strict=True):
+    for metric, value in zip(names, launched, strict=True):
         with_digits = value.replace(",", "")
         if _KEPT.search(metric) and re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?", with_digits):
             found[metric] = float(with_digits)
