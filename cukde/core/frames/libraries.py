@@ -22,6 +22,9 @@ class Library(Protocol):
     def labels(self, a: Any) -> tuple[Any, ...] | None:
         """Names of the columns of a frame; None of a series."""
 
+    def rows(self, a: Any) -> tuple[Any, ...] | None:
+        """Names of the rows of a frame or a series of few; None where the library has none."""
+
     def columns(self, a: Any) -> Iterable[Any]:
         """The columns of a frame, or the series itself."""
 

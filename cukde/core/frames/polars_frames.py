@@ -14,6 +14,11 @@ def labels(a: Any) -> tuple[Any, ...] | None:
     return tuple(a.columns) if hasattr(a, "columns") else None
 
 
+def rows(a: Any) -> None:
+    """Return None: rows have no names."""
+    return None
+
+
 def columns(a: Any) -> list[Any]:
     """The columns of a frame, or the series itself."""
     return a.get_columns() if hasattr(a, "columns") else [a]
