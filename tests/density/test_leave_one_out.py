@@ -164,9 +164,8 @@ def test_bad_calls_are_refused(backend: Backend) -> None:
         refused = functools.partial(function, h=0.5, leave_one_out=True)
         with pytest.raises(ValueError, match="pass X for Y"):
             refused(X, X + 1)
-        np.testing.assert_array_equal(
-            *(backend.asnumpy(function(X, Y, 0.5, leave_one_out=True)[0]) for Y in (X, X.copy()))
-        )
+        want, got = (function(X, Y, 0.5, leave_one_out=True)[0] for Y in (X, X.copy()))
+        assert bool((got == want).all())
         with pytest.raises(ValueError, match="two rows or more"):
             refused(X[:1], None)
         with pytest.raises(ValueError, match="two rows or more"):

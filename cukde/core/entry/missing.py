@@ -10,7 +10,6 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.entry import check
-from cukde.core.frames.columns import taken
 from cukde.core.frames.libraries import library_of
 
 
@@ -32,13 +31,6 @@ def refuse(argument: str, given: Any, array: Any, *, may_omit: bool) -> None:
         k = int(flags[row].argmax())
         column, count = f"its column {labels[k]!r}", int(flags[:, k].sum())
     check.missing_values(argument, column, count, row, library.row_label(given, row), may_omit=may_omit)
-
-
-def none_in(argument: str, frame: Any) -> Any:
-    """Return a frame or a series as an array; an error names the first missing value."""
-    array = taken(argument, frame)
-    refuse(argument, frame, array, may_omit=False)
-    return array
 
 
 def rows_of(arrays: Sequence[tuple[str, Any]], n: int, xp: Any) -> Any | None:

@@ -97,17 +97,19 @@ def bandwidth(argument: str, h: Any, labels: Labels, d: int, of: str = "X") -> A
     if columns is None:
         down = order(argument, rows, labels, of)
         return out if down is None else out[down]
-    own_rows = rows is not None and (named(rows) or set(rows) == set(columns))
-    if len(out) == 1 and not (own_rows and rows == columns):
+    if len(out) == 1 and rows != columns:
         if d == 1:
             check.one_number(argument)
-        own_rows = False
-    along = down = order(argument, columns, labels, of)
-    if own_rows:  # else rows of a covariance are in the order of its columns
-        down = order(argument, rows, labels if named(labels) else columns, of)
+        along = order(argument, columns, labels, of)
+        return out[0] if along is None else out[0, along]
+    along, down = order(argument, columns, labels, of), None
+    matched = labels is not None and set(columns) == set(labels)
+    if rows is not None and (named(rows) or set(rows) == set(columns)):
+        down = order(argument, rows, labels if matched or not named(columns) else columns, of)
+        along = along if named(columns) or set(columns) == set(rows) else down
+    else:  # rows of a covariance are in the order of its columns
+        down = along
     out = out if along is None else out[:, along]
-    if len(out) == 1:
-        return out[0] if d > 1 else out
     return out if down is None else out[down]
 
 

@@ -24,6 +24,11 @@ def columns(a: Any) -> list[Any]:
     return list(a.columns) if hasattr(a, "schema") else [a]
 
 
+def chosen(a: Any, places: list[int]) -> Any:
+    """The table of the columns at these positions."""
+    return a.select(places)
+
+
 def dtype(column: Any) -> Any:
     """The type as Arrow prints it."""
     return column.type

@@ -27,6 +27,11 @@ def columns(a: Any) -> list[Any]:
     return [a.iloc[:, k] for k in range(a.shape[1])] if a.ndim == 2 else [a]
 
 
+def chosen(a: Any, places: list[int]) -> Any:
+    """The frame of the columns at these positions."""
+    return a.iloc[:, places]
+
+
 def dtype(column: Any) -> Any:
     """The dtype as cuDF prints it."""
     return column.dtype

@@ -28,6 +28,9 @@ class Library(Protocol):
     def columns(self, a: Any) -> Iterable[Any]:
         """The columns of a frame, or the series itself."""
 
+    def chosen(self, a: Any, places: list[int]) -> Any:
+        """The frame of the columns at these positions."""
+
     def dtype(self, column: Any) -> Any:
         """The library's own dtype."""
 

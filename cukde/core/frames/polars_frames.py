@@ -24,6 +24,11 @@ def columns(a: Any) -> list[Any]:
     return a.get_columns() if hasattr(a, "columns") else [a]
 
 
+def chosen(a: Any, places: list[int]) -> Any:
+    """The frame of the columns at these positions."""
+    return a[:, places]
+
+
 def dtype(column: Any) -> Any:
     """The dtype as polars prints it."""
     return column.dtype
