@@ -190,9 +190,9 @@ def column_names(value: Any, d: int) -> list[str]:
 
 def chosen(value: Any, labels: Sequence[Any] | None, d: int) -> list[int]:
     """Return the positions of columns given by name or by position, as :func:`cukde.marginal` takes them."""
-    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str) or np.ndim(value) != 1:
+    if isinstance(value, str):
         raise TypeError(f"columns must be a list of names or positions, or None for all; got {value!r}")
-    return compositions_check.positions("columns", list(value), labels, d)
+    return compositions_check.positions("columns", value, labels, d)
 
 
 def log_densities(value: Any, backend: ModuleType) -> Any:

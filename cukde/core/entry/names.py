@@ -59,6 +59,12 @@ def of_series(a: Any) -> Labels:
     return None if name is None or name == "" else (name,)
 
 
+def of_rows(a: Any, *, series: bool = False) -> Labels:
+    """Return the names of the rows of a frame of few, with ``series`` of one too; else None."""
+    library = library_of(a)
+    return None if library is None or (library.labels(a) is None and not series) else library.rows(a)
+
+
 def same_rows(argument: str, a: Any, of: str, reference: Any) -> None:
     """Raise for a frame or a series whose rows have other labels than those they go with, if both have some."""
     library = library_of(a)
