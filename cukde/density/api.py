@@ -646,7 +646,7 @@ def sd_kde(
         Whether a point's own kernel counts in its score, as in :func:`debias`; see the notes.
     X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods
         As in :func:`kde`.
-    devices, nan_policy, out
+    leave_one_out, devices, nan_policy, out
         As in :func:`kde`. :func:`cukde.bandwidth.sd` is the matching reference rule for ``h``.
 
     Returns
@@ -754,7 +754,7 @@ def laplace_kde(
         waits for the result; for Dask arrays it comes with each block that is computed.
     X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods
         As in :func:`kde`.
-    devices, nan_policy, out
+    leave_one_out, devices, nan_policy, out
         As in :func:`kde`. With ``log`` a negative density gives NaN, and a density of 0 gives -inf.
         :func:`cukde.bandwidth.laplace` is the matching reference rule for ``h``.
 

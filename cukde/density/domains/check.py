@@ -17,7 +17,12 @@ _MOST_IMAGES = 1_000_000
 def bounds(values: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper ends of each column, (d,) each, infinite where there is none."""
     low, high = np.full(d, -np.inf), np.full(d, np.inf)
-    if d == 1 and (pair := _sequence(dispatch.to_host(values))) and len(pair) == 2 and all(_sequence(end) is None for end in pair):
+    if (
+        d == 1
+        and (pair := _sequence(dispatch.to_host(values)))
+        and len(pair) == 2
+        and all(_sequence(end) is None for end in pair)
+    ):
         values = [values]  # of a single column (low, high) will do
     for k, pair in enumerate(_entries("bounds", values, d, "None or (low, high)")):
         if pair is None:
