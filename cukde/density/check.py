@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core.check import array, count, option
+from cukde.core import words
+from cukde.core.check import array, count
 from cukde.core.dtypes import of_results
 from cukde.core.over_dask import is_dask
 
@@ -149,7 +150,9 @@ def precision(name: Any, dtype: np.dtype) -> str:
     """Check a precision; None is the dtype's own."""
     if name is None:
         return "float32" if dtype.itemsize == 4 else "float64"
-    option("precision", name, PRECISIONS, " or None")
+    if not isinstance(name, str) or name not in PRECISIONS:
+        hint = words.meant(name, PRECISIONS)
+        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)} or None; got {name!r}{hint}")
     return str(name)
 
 

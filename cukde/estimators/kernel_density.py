@@ -63,16 +63,17 @@ class KernelDensity(BaseEstimator):
 
     Parameters
     ----------
-    bandwidth : float, array_like, str or callable
+    bandwidth : float, array_like, mapping, str or callable
         Standard deviation of the Gaussian kernel, or radius or scale of the others, in units of the data. An array
         holds a standard deviation for each column, shape (d,), or a covariance, shape (d, d); a mapping, a series or a
-        frame has them by the names of the columns of X. "scott" and "silverman"
-        are scikit-learn's rules, n^(-1/(d+4)) and (n (d+2)/4)^(-1/(d+4)), which ignore the spread of the data. The
-        rules of :mod:`cukde.bandwidth` follow it; they need the Gaussian kernel and the euclidean metric. Their names
-        are "scott_deviations", "silverman_deviations", "scott_covariance", "silverman_covariance", "sd", "laplace",
-        "positive", "isj" and "cross_validate" (for ``method``); the functions themselves will do, too. Any other
-        callable takes X, and ``weights=`` if :meth:`fit` has ``sample_weight``, and returns a bandwidth in any of these
-        forms.
+        frame has them by the names of columns. "scott" and "silverman" are scikit-learn's rules, n^(-1/(d+4)) and
+        (n (d+2)/4)^(-1/(d+4)), which ignore the spread of the data.
+
+        The rules of :mod:`cukde.bandwidth` follow it; they need the Gaussian kernel and the euclidean metric. Their
+        names are "scott_deviations", "silverman_deviations", "scott_covariance", "silverman_covariance", "sd",
+        "laplace", "positive", "isj" and "cross_validate" (for ``method``); the functions themselves will do, too. Any
+        other callable takes X, and ``weights=`` if :meth:`fit` has ``sample_weight``, and returns a bandwidth in any
+        form but the name of a rule.
     algorithm : {"auto", "kd_tree", "ball_tree"}
         Determines which metrics are accepted, as in scikit-learn. No tree is built.
     kernel : {"gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"}
