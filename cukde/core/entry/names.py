@@ -55,6 +55,8 @@ def bandwidth(argument: str, h: Any, labels: Labels, d: int) -> Any:
     if library is None:
         return h
     out, columns, rows = taken(argument, h), library.labels(h), _rows(h)
+    if columns is not None and len(out) != len(columns):
+        return out  # no covariance, which is said later
     if columns is None:
         down = order(argument, rows, labels)
         return out if down is None else out[down]
