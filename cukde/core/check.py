@@ -35,6 +35,8 @@ def array(
         out = backend.asarray(a)
     except ValueError as error:
         raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
+    except (TypeError, RuntimeError, BufferError) as error:  # of a dtype, a layout or a state that others do not read
+        raise TypeError(f"{name} must hold real numbers in memory; got {type(given).__name__}: {error}") from None
     if out.dtype == object and missing and (found := of_objects(out)) is not None:
         out = backend.asarray(_filled(name, found))
     if out.dtype.kind not in "fiub" or out.dtype.itemsize > 8:
@@ -87,7 +89,7 @@ def unmasked(name: str, a: Any, points: str = "") -> None:
 
 def in_memory(name: str, a: Any) -> None:
     """Raise for what is no array, sequence or frame in memory, before anything is asked of it."""
-    if unread.call(name, a) is not None:
+    if unread.call(a) is not None:
         raise TypeError(not_real(name, a, np.array(None)))
 
 
@@ -95,7 +97,7 @@ def not_real(name: str, given: Any, out: np.ndarray) -> str:
     """The error of anything but real numbers, with what to write instead where that is known."""
     kind, call = out.dtype.kind, None
     if kind == "O" and out.ndim == 0:
-        call = unread.call(name, given)
+        call = unread.call(given, name)
     elif kind == "O" and (count := int(lacking(out).sum())):
         call = f'{count} missing: drop or fill those rows, or write nan_policy="omit" where there is one'
     elif kind == "O":

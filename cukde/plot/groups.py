@@ -47,6 +47,7 @@ def taken(X: Any, hue: Any, name: str = "X") -> tuple[list[Any] | None, Any, str
     """Return the names of the columns that ``hue`` does not name, the labels of the rows, and their name."""
     for argument, a in ((name, X), ("hue", hue)):
         check.in_memory(argument, is_dask(a))
+    core_check.in_memory(name, X)
     names = list(X.columns) if hasattr(X, "columns") else None
     if not isinstance(hue, str | int | np.integer):
         title = getattr(hue, "name", None)

@@ -8,6 +8,7 @@ import numpy as np
 
 from cukde.core.frames.libraries import library_of
 from cukde.core.frames.numbers import together
+from cukde.core.frames.unread import call
 
 
 def taken(argument: str, a: Any, *, by_order: bool = False) -> Any:
@@ -60,6 +61,8 @@ def labels_of(a: Any) -> tuple[Any, ...] | None:
     library = library_of(a)
     if library is not None:
         return library.labels(a)
+    if call(a) is not None:  # a lazy frame, whose names take work
+        return None
     columns, dimensions = getattr(a, "columns", None), getattr(a, "ndim", 2)
     # A series of Dask has its name there, and a delayed object whatever it is asked for.
     if columns is None or not isinstance(dimensions, int) or dimensions != 2:

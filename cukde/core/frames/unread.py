@@ -12,7 +12,7 @@ _READ = ("__array__", "__dlpack__", "__cuda_array_interface__", "__array_interfa
 _METHODS = ("toarray", "to_dense", "todense", "toPandas", "collect", "df", "to_pandas", "execute", "compute")
 
 
-def call(argument: str, a: Any) -> str | None:
+def call(a: Any, argument: str = "it") -> str | None:
     """What to write for it; None for what is an array, a sequence or a frame, or nothing of the kind."""
     kind: Any = type(a)
     how = _call(kind)
