@@ -41,8 +41,8 @@ def array(
         out = backend.asarray(_filled(name, found))
     if out.dtype.kind not in "fiub" or out.dtype.itemsize > 8:
         raise TypeError(not_real(name, given, out))
-    if not (rounded or out.dtype.kind == "f" or has_all(out)):
-        raise ValueError(not_exact(name))
+    if not rounded and out.dtype.kind != "f":
+        exact(name, out)
     return out
 
 
@@ -54,15 +54,25 @@ def _array_like(name: str, a: Any, *, missing: bool, rounded: bool, points: str)
         unmasked(name, a, points)
     elif np.ma.is_masked(a):
         return _filled(name, Numbers(a.data.reshape(-1), np.ma.getmaskarray(a).reshape(-1))).reshape(a.shape)
-    if isinstance(a, list | tuple) and not rounded:
+    if not rounded:
+        exact(name, a)
+    return a
+
+
+def exact(name: str, a: Any) -> None:
+    """Raise for integers, of an array or of nested sequences, that float64 does not have, and for times."""
+    if isinstance(a, list | tuple):
         try:
             out = np.asarray(a)
         except ValueError:  # of another shape, which is said later
-            return a
-        if out.dtype.kind == "f" and not has_all_of(out, a):
+            return
+        if not (has_all_of(out, a) if out.dtype.kind == "f" else has_all(out)):
             raise ValueError(not_exact(name))
-        return out
-    return a
+    elif (dtype := getattr(a, "dtype", None)) is not None and getattr(dtype, "kind", "") in ("i", "u", "m", "M"):
+        if dtype.kind in "mM":
+            raise TypeError(not_real(name, a, a))
+        if not has_all(a):
+            raise ValueError(not_exact(name))
 
 
 def _filled(name: str, numbers: Numbers) -> np.ndarray:

@@ -106,7 +106,7 @@ def kde(
         period, not both.
     leave_one_out : bool
         Leave the row's own kernel out of the density at each row of the data, and divide by the weight of the others.
-        ``Y`` must then be ``X`` itself, or None. Not for stacks.
+        ``Y`` must then be ``X``, the same values in the same order, or None. Not for stacks.
     devices : "all" or sequence of int, optional
         GPUs that share the call: all of this process, or those of these numbers. The result is where ``X`` is. Default:
         the GPU of ``X`` alone. On the CPU "all" changes nothing. Not for stacks and Dask arrays; see the notes.

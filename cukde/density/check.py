@@ -237,7 +237,10 @@ def squared_radius(radius: float, single: bool, name: str = "X") -> None:
 def queries_are_data(*, itself: bool) -> None:
     """Raise for queries that are not the data, where each leaves out its own datum."""
     if not itself:
-        raise ValueError("leave_one_out=True needs the data themselves as queries: pass X for Y, the same object")
+        raise ValueError(
+            "leave_one_out=True needs the data themselves as queries: pass X for Y, or the same values in their order "
+            "(the same collection of Dask's)"
+        )
 
 
 def rows_to_leave_out(n: int, option: str = "leave_one_out=True") -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cukde.core import check, dispatch
+from cukde.core.entry.names import named
 from cukde.density import check as density_check
 
 _EXTENDED = np.dtype(np.longdouble)
@@ -197,6 +198,12 @@ def other(kde: Any, d: int) -> None:
         raise TypeError(f"other must be a gaussian_kde; got {type(kde).__name__}")
     if kde.d != d:
         raise ValueError(f"KDEs are not the same dimensionality: {d} and {kde.d}")
+
+
+def same_coordinates(names: Any, of_other: Any) -> None:
+    """Raise for two estimates whose coordinates have other names, or the same in another order."""
+    if named(names) and named(of_other) and names != of_other:
+        raise ValueError(f"KDEs must have the same coordinates in the same order: {names} and {of_other}")
 
 
 def random_state(seed: Any, state: Any) -> Any:

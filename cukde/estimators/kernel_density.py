@@ -14,8 +14,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from cukde.core import check as core_check, dispatch, warnings as core_warnings
-from cukde.core.entry import missing
-from cukde.core.frames.libraries import library_of
+from cukde.core.entry import names, points as entry_points
+from cukde.core.frames.columns import labels_of
 from cukde.core.over_dask import is_dask, meta
 from cukde.core.public import public_in
 from cukde.core.random_state import RandomState
@@ -44,11 +44,12 @@ _NEGATIVE = (
 _MASS = ("mass_", "mass_error_")
 _CENTRES = ("_method", "_steps", "_own_point")  # parameters of the fit that its centres depend on
 _FITTED = (
-    *(*_ARRAYS, *_FLAGS, *_MASS, "bandwidth_", "n_features_in_", "feature_names_in_", "_dtype", "_ends", *_CENTRES),
+    *(*_ARRAYS, *_FLAGS, *_MASS, "bandwidth_", "n_features_in_", "feature_names_in_", "_columns", "_dtype", "_ends"),
+    *_CENTRES,
 )
 # What an estimator that was pickled or saved before there was such a thing has of it.
 _LATER: dict[str, Any] = {
-    **{"bounds": None, "periods": None, "_ends": None},
+    **{"bounds": None, "periods": None, "_ends": None, "_columns": None},
     **{"steps": 1, "own_point": True, "_steps": 1, "_own_point": True},
 }
 
@@ -233,6 +234,8 @@ class KernelDensity(BaseEstimator):
         metric = check.parameters(self.get_params(deep=False))
         backend = self._backend_of_fit(meta(X), meta(sample_weight))
         check.metric_device(metric, self.metric, backend)
+        names.same_rows("sample_weight", sample_weight, "X", X)
+        sample_weight = entry_points.taken("sample_weight", sample_weight, rounded=True)
         if is_dask(X) or is_dask(sample_weight):
             fitted = _lazily().taken(self, self._array(X, backend, reset=True), sample_weight, metric, backend)
         else:
@@ -508,15 +511,16 @@ class KernelDensity(BaseEstimator):
         """Return the centres, the bandwidth and the weights of a fit, the dtype of the data and their domain."""
         with backend.device_of(X):
             a = self._array(X, backend, reset=True)
-            parameters = self.get_params(deep=False)
-            domain = domain_of(self.bounds, self.periods, a.shape[1])
+            given = self._by_column(a.shape[1])
+            domain = domain_of(given["bounds"], given["periods"], a.shape[1])
             ends = {} if domain is None else domain.arguments
             if domain is not None:
                 outside = backend.asnumpy(domain.outside(a, backend.xp).sum(axis=0))
                 domains_check.inside(outside, len(a), domain.low, domain.high)
             weights = None if sample_weight is None else check.weights(self._moved(sample_weight), len(a), backend)
-            width = bandwidths.of_data(self.bandwidth, a, weights, self.method, self.steps, **ends)
-            h = check.fit(parameters | {"bandwidth": width}, metric, a[:1], len(a))
+            width = bandwidths.of_data(given["bandwidth"], a, weights, self.method, self.steps, **ends)
+            width = names.bandwidth("bandwidth", width, self._labels, a.shape[1])  # a function may return names
+            h = check.fit(given | {"bandwidth": width}, metric, a[:1], len(a))
             check.beside_domain(h, domain)
             dtype = density_check.result_dtype(a)
             points = backend.xp.array(a, dtype=dtype, order="C")  # a copy: X may change afterwards
@@ -537,23 +541,40 @@ class KernelDensity(BaseEstimator):
         """Check points and the names of their columns; return them as an array of the backend."""
         if is_dask(X):
             return _lazily().points(self, X, backend, reset=reset)
-        given = X
-        if library_of(X) is not None:  # errors of its values name the column
-            X = missing.none_in("X", X)
+        given, X = X, entry_points.taken("X", X)
         if backend.name == "gpu":
             out = check.points(X, backend)
             # scikit-learn checks the names of a frame, and the number of columns.
             validate_data(self, given if hasattr(given, "shape") else out, reset=reset, skip_check_array=True)
-            return out
-        X = self._moved(X)
-        if hasattr(X, "__dlpack__") and not hasattr(X, "__array__"):
-            X = backend.asarray(X)
-        with np.errstate(invalid="ignore"):  # it sums all entries to find NaN and infinities
-            if X is given:
-                return validate_data(self, X, reset=reset, order="C", dtype=_DTYPES)
-            out = check_array(X, order="C", dtype=_DTYPES, input_name="X", estimator=self)
-        validate_data(self, given, reset=reset, skip_check_array=True)
-        return out
+        else:
+            X = self._moved(X)
+            if hasattr(X, "__dlpack__") and not hasattr(X, "__array__"):
+                X = backend.asarray(X)
+            with np.errstate(invalid="ignore"):  # it sums all entries to find NaN and infinities
+                if X is given:
+                    out = validate_data(self, X, reset=reset, order="C", dtype=_DTYPES)
+                else:
+                    out = check_array(X, order="C", dtype=_DTYPES, input_name="X", estimator=self)
+                    validate_data(self, given, reset=reset, skip_check_array=True)
+        return self._in_order_of_fit(out, given, reset=reset)
+
+    def _in_order_of_fit(self, a: Any, given: Any, *, reset: bool) -> Any:
+        """Keep names of columns that scikit-learn does not, or bring points to their order."""
+        labels = labels_of(given)
+        if reset:
+            self._columns = None if hasattr(self, "feature_names_in_") else labels
+        along = None if reset else names.order("X", labels, self._labels, "the X of fit")
+        return a if along is None else a[:, along]
+
+    def _by_column(self, d: int) -> dict[str, Any]:
+        """Return the parameters; those that have something for each column in the order of the columns."""
+        parameters: dict[str, Any] = self.get_params(deep=False)
+        return parameters | names.by_column(parameters, self._labels, d)
+
+    @property
+    def _labels(self) -> names.Labels:
+        """Names of the columns of the data."""
+        return tuple(self.feature_names_in_) if hasattr(self, "feature_names_in_") else self._columns
 
     def _fitted(self, X: Any) -> ModuleType:
         """Return the backend of the fitted arrays; check that the queries can be moved there."""
@@ -763,9 +784,14 @@ def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
     if isinstance(fitted["bandwidth_"], str):
         raise ValueError("bandwidth_ is no number")
     check.bandwidth(fitted["bandwidth_"], n, d, metric)
-    for name in ("_ends", *_CENTRES[1:]):
+    for name in ("_ends", "_columns", *_CENTRES[1:]):
         fitted.setdefault(name, _LATER[name])
     check.same_centres({name[1:]: (fitted[name], getattr(estimator, name[1:])) for name in _CENTRES})
+    if fitted["_columns"] is not None:
+        columns = np.asarray(fitted["_columns"], dtype=object)
+        if len(columns) != d:
+            raise ValueError(f"names of columns do not fit points of shape {points.shape}")
+        fitted["_columns"] = tuple(tuple(each) if isinstance(each, list) else each for each in columns.tolist())
     ends = fitted["_ends"]
     if ends is not None:
         check.ends(ends, fitted["bandwidth_"], d)
