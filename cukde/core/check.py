@@ -60,19 +60,20 @@ def _array_like(name: str, a: Any, *, missing: bool, rounded: bool, points: str)
 
 
 def exact(name: str, a: Any) -> None:
-    """Raise for integers, of an array or of nested sequences, that float64 does not have, and for times."""
+    """Raise for integers, of an array or of nested sequences, that float64 does not have; for times, and for records."""
+    dtype = getattr(a, "dtype", None)
     if isinstance(a, list | tuple):
         try:
             out = np.asarray(a)
         except ValueError:  # of another shape, which is said later
             return
-        if not (has_all_of(out, a) if out.dtype.kind == "f" else has_all(out)):
+        has = has_all_of(out, a) if out.dtype.kind == "f" else out.dtype.kind not in "iu" or has_all(out)
+        if not has:
             raise ValueError(not_exact(name))
-    elif (dtype := getattr(a, "dtype", None)) is not None and getattr(dtype, "kind", "") in ("i", "u", "m", "M"):
-        if dtype.kind in "mM":
-            raise TypeError(not_real(name, a, a))
-        if not has_all(a):
-            raise ValueError(not_exact(name))
+    elif isinstance(dtype, np.dtype) and (dtype.kind in "mM" or dtype.names):
+        raise TypeError(not_real(name, a, a))
+    elif isinstance(dtype, np.dtype) and dtype.kind in "iu" and not has_all(a):
+        raise ValueError(not_exact(name))
 
 
 def _filled(name: str, numbers: Numbers) -> np.ndarray:
@@ -117,7 +118,7 @@ def not_real(name: str, given: Any, out: np.ndarray) -> str:
     elif kind == "m":
         call = f'write {name} / numpy.timedelta64(1, "s") for seconds'
     elif out.dtype.names:
-        call = f"write numpy.lib.recfunctions.structured_to_unstructured({name})"
+        call = f"write numpy.column_stack([{name}[field] for field in {name}.dtype.names])"
     elif "float" in out.dtype.name:  # of more than 64 bits, or such as bfloat16
         call = f"write {name}.astype('float64')"
     return (

@@ -33,7 +33,7 @@ def taken(argument: str, a: Any, *, by_order: bool = False) -> Any:
         columns.append(found)
     if not columns:
         return np.empty((a.shape[0], 0))
-    if labels is None and not by_order and columns[0].missing is None:
+    if labels is None and not by_order and columns[0].missing is None and columns[0].values.dtype != object:
         return columns[0].values
     out, rounded = together(columns, by_order=by_order)
     if rounded is not None:

@@ -25,7 +25,7 @@ def together(columns: Sequence[Numbers], *, by_order: bool = False) -> tuple[Any
     Columns of different dtypes are promoted as NumPy promotes them. If that rounds an integer, the array is of ranks
     of all numbers ``by_order``; otherwise the first column with such an integer is returned beside it.
     """
-    kinds = [np.float64 if _lacks(each) else each.values.dtype for each in columns]
+    kinds = [np.float64 if _lacks(each) or each.values.dtype == object else each.values.dtype for each in columns]
     dtype = np.result_type(*kinds)
     first = columns[0].values
     if dtype.kind == "f":
@@ -43,7 +43,9 @@ def together(columns: Sequence[Numbers], *, by_order: bool = False) -> tuple[Any
 
 
 def has_all(a: Any) -> bool:
-    """Whether float64 has all numbers of an array: of integers beyond 2^53 it lacks most."""
+    """Whether float64 has all numbers of an array: of integers beyond 2^53 it lacks most, and all that are objects."""
+    if a.dtype == object:
+        return False
     if a.dtype.kind not in "iu" or a.dtype.itemsize < 8 or a.size == 0:
         return True
     return (bool(a.min() >= -_ALL) and bool(a.max() <= _ALL)) or not bool(_split(a)[1].any())
@@ -58,23 +60,23 @@ def has_all_of(out: np.ndarray, given: Any) -> bool:
     return all(a == int(b) for a, b in each if isinstance(b, Integral))
 
 
-def of_objects(a: np.ndarray, by_order: bool = False) -> Numbers | None:
+def of_objects(a: np.ndarray) -> Numbers | None:
     """Take real numbers, None, NaN and pandas.NA from an array of objects; None where it holds anything else.
 
-    Numbers that no dtype of 8 bytes has, such as integers beyond 64 bits, become ranks ``by_order``.
+    The numbers stay objects where float64 would round an integer among them.
     """
     missing = lacking(a)
     if not are_numbers(a[~missing]):
         return None
     present = a[~missing].tolist()
     found = np.array(present, None if present else np.float64)
-    if found.dtype == object and not by_order:  # fractions and decimals
+    if found.dtype.kind not in "fiub" or found.dtype.itemsize > 8:  # fractions and decimals, beyond 64 bits
         try:
             found = np.array([float(each) for each in present])
         except OverflowError:
-            return None
-    if found.dtype.kind not in "fiub" or found.dtype.itemsize > 8 or not _exact(found, present):
-        return Numbers(ranks(a, missing), missing) if by_order else None
+            return Numbers(a, missing)
+    if found.dtype.kind == "f" and not has_all_of(found, present):
+        return Numbers(a, missing)
     values = np.zeros(a.shape, found.dtype)
     values[~missing] = found
     return Numbers(values, missing if missing.any() else None)
@@ -100,14 +102,26 @@ def ranks(values: np.ndarray, omitted: np.ndarray) -> np.ndarray:
 
 def _ranks_of(columns: Sequence[Numbers]) -> np.ndarray:
     """Ranks of all numbers of columns together: by what float64 rounds them to, and then by what that leaves."""
-    pairs = np.zeros((len(columns[0].values), len(columns)), np.complex128)  # in lexicographic order
-    omitted = np.zeros(pairs.shape, bool)
-    for k, (values, missing) in enumerate(columns):
+    shape = len(columns[0].values), len(columns)
+    if any(each.values.dtype == object for each in columns):
+        objects = np.empty(shape, object)
+        for k, each in enumerate(columns):
+            objects[:, k] = each.values
+        return ranks(objects, lacking(objects) | _flags(columns, shape))
+    pairs = np.zeros(shape, np.complex128)  # in lexicographic order
+    for k, (values, _) in enumerate(columns):
         pairs.real[:, k] = values
         if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
             pairs.real[:, k], pairs.imag[:, k] = _split(values)
-        omitted[:, k] = np.isnan(pairs.real[:, k]) if missing is None else missing | np.isnan(pairs.real[:, k])
-    return ranks(pairs, omitted)
+    return ranks(pairs, np.isnan(pairs.real) | _flags(columns, shape))
+
+
+def _flags(columns: Sequence[Numbers], shape: tuple[int, int]) -> np.ndarray:
+    out = np.zeros(shape, bool)
+    for k, each in enumerate(columns):
+        if each.missing is not None:
+            out[:, k] = each.missing
+    return out
 
 
 def _split(a: Any) -> tuple[Any, Any]:
@@ -126,10 +140,6 @@ def _lacks(column: Numbers) -> bool:
 
 def _present(column: Numbers) -> Any:
     return column.values if column.missing is None else column.values[~column.missing]
-
-
-def _exact(found: np.ndarray, given: list[Any]) -> bool:
-    return found.dtype.kind != "f" or has_all_of(found, given)
 
 
 def _is_missing(value: Any) -> bool:

@@ -50,7 +50,7 @@ def numbers(column: Any, by_order: bool) -> Numbers | None:
         codes = column.array.codes
         return Numbers(codes, codes < 0)
     if isinstance(kind, np.dtype) and kind.hasobject:
-        return of_objects(column.to_numpy(), by_order)
+        return of_objects(column.to_numpy())
     if not is_numeric(kind):
         return None
     if isinstance(kind, np.dtype):

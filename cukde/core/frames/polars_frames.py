@@ -40,7 +40,7 @@ def numbers(column: Any, by_order: bool) -> Numbers | None:
     """Return the numbers of a column, or ``by_order`` of ordered categories; None if it holds anything else."""
     polars, kind = _polars(), column.dtype
     if kind == polars.Object:
-        return of_objects(np.array(column.to_list(), object), by_order)
+        return of_objects(np.array(column.to_list(), object))
     if by_order and kind == polars.Enum:
         column = column.to_physical()
     elif not (kind.is_integer() or kind.is_float() or kind == polars.Boolean):
