@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import scipy.sparse
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import (
     array_shapes,
@@ -37,6 +38,20 @@ class _Nothing:
 
     def __repr__(self) -> str:
         return "<an object>"
+
+
+class Lazy:
+    """As a frame of polars that is computed when it is collected."""
+
+    def __init__(self, a: np.ndarray) -> None:
+        self._frame = pd.DataFrame(a)
+
+    @property
+    def columns(self) -> list[str]:
+        raise AssertionError("asked for its names, which takes work")
+
+    def collect(self) -> pd.DataFrame:
+        return self._frame
 
 
 def _read_only(a: np.ndarray) -> np.ndarray:
@@ -116,6 +131,18 @@ WRONG: dict[str, Callable[[], Any]] = {
     "numbers by names": lambda: {"a": 1.0, "b": 0.5},
     "numbers by positions": lambda: {0: 1.0, 1: 0.5},
     "a missing value": lambda: pd.NA,
+    "a generator": lambda: (each for each in (1.0, 2.0)),
+    "values of a dictionary": lambda: {"a": 1.0, "b": 2.0}.values(),
+    "a sparse matrix": lambda: scipy.sparse.eye_array(3, 2, format="csr"),
+    "a lazy frame": lambda: Lazy(np.eye(2)),
+    "integers that float64 does not have": lambda: np.arange(6).reshape(3, 2) + 2**53,
+    "integers beside floats": lambda: [[2**53 + 1, 0.5], [3, 1.5]],
+    "integers, missing": lambda: pd.array([2**53 + 1, None, 3], "Int64"),
+    "objects, missing": lambda: pd.DataFrame({"a": [2**70, None, 1], "b": [1, pd.NA, 2.5]}, dtype=object),
+    "ordered categories": lambda: pd.Series(pd.Categorical(["b", None, "a"], ["b", "a"], ordered=True)),
+    "intervals": lambda: pd.Series(pd.interval_range(0, 3)),
+    "a dictionary of Arrow": lambda: pa.array(["a", None, "b"]).dictionary_encode(),
+    "numbers of Arrow as decimals": lambda: pa.array([decimal.Decimal("0.5"), None]),
     "0": lambda: 0,
     "-1": lambda: -1,
     "1": lambda: 1,
@@ -188,10 +215,13 @@ DAMAGE: dict[str, Callable[[np.ndarray], Any]] = {
     "structured": _structured,
     "masked": lambda a: np.ma.masked_greater(a, 0.5),
     "masked as a whole": lambda a: np.ma.masked_all_like(a),
+    "objects and pandas.NA": lambda a: np.append(a.astype(object), pd.NA),
+    "integers that float64 does not have": lambda a: np.round(9 * np.clip(a, -9, 9)).astype(np.int64) + 2**60,
+    "nullable": lambda a: pd.DataFrame(a.reshape(len(a), -1)).convert_dtypes(),
     "strided": lambda a: np.repeat(a, 2, axis=-1)[..., ::2],
     "read-only": lambda a: _read_only(a.copy()),
     "a table": lambda a: pd.DataFrame(a) if a.ndim == 2 else pd.Series(a.ravel()),
-    "a tensor": Tensor,
+    "a tensor": lambda a: Tensor(a.astype(np.float64)) if a.dtype.itemsize > 8 or not a.dtype.isnative else Tensor(a),
 }
 """What may happen to an array."""
 

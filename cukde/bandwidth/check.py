@@ -70,6 +70,7 @@ def bandwidths(values: Any, d: int) -> np.ndarray:
     """Return deviations, (B, d) float64, of (B,) numbers or (B, d) deviations on the host."""
     if isinstance(values, str):
         raise ValueError(f"bandwidths must be numbers; got {values!r}: write None for a grid about the reference rule")
+    core_check.unmasked("bandwidths", values)
     try:
         out = np.asarray(values)
     except ValueError as error:

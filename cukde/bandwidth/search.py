@@ -36,6 +36,7 @@ _TIES = (
 
 
 @public_in("cukde.bandwidth")
+@reprs.readable
 class CrossValidation(NamedTuple):
     """The result of :func:`cukde.bandwidth.cross_validate`: see there."""
 
@@ -43,9 +44,6 @@ class CrossValidation(NamedTuple):
     score: float
     bandwidths: np.ndarray
     scores: np.ndarray
-
-    def __repr__(self) -> str:
-        return reprs.of_result(self)
 
 
 class Criterion(Protocol):

@@ -57,6 +57,7 @@ CANDIDATES = {
 
 
 @public_in("cukde.bandwidth")
+@reprs.readable
 class Selection(NamedTuple):
     """The result of :func:`cukde.bandwidth.select`: see there."""
 
@@ -72,9 +73,6 @@ class Selection(NamedTuple):
         """Compute the density of the data ``X`` at ``Y``, with options of :func:`cukde.kde` such as ``log``."""
         out: Array = CANDIDATES[self.method].density(X, Y, self.bandwidth, **options)
         return out
-
-    def __repr__(self) -> str:
-        return reprs.of_result(self)
 
 
 @declare(cost, of_selection, name="bandwidth.select")

@@ -60,7 +60,7 @@ def activated(out: Any, sums: Any) -> Any:
 
 def signal(name: str, a: Any, layout: str, backend: ModuleType) -> Any:
     """Return an array of batch, channels and positions."""
-    out = core_check.array(name, a, backend)
+    out = core_check.array(name, a, backend, rounded=True, points="")
     if out.ndim != 3:
         raise ValueError(f'{name} must have shape ({_axes(layout)}) for layout="{layout}"; got {out.shape}')
     if 0 in out.shape[1:]:
@@ -76,7 +76,7 @@ def _axes(layout: str) -> str:
 
 def weights(w: Any, channels: int, signals: str, backend: ModuleType) -> Any:
     """Return taps for the channels of the array named ``signals``."""
-    out = per_channel(core_check.array("w", w, backend))
+    out = per_channel(core_check.array("w", w, backend, rounded=True, points=""))
     if out.ndim != 2 or out.shape[1] == 0:
         raise ValueError(
             f"w must have shape (channels, taps), or (channels, 1, taps), with at least one tap; got {out.shape}"
@@ -94,7 +94,7 @@ def per_channel(w: Any) -> Any:
 
 def bias(b: Any, channels: int, backend: ModuleType) -> Any:
     """Return a bias."""
-    out = core_check.array("bias", b, backend)
+    out = core_check.array("bias", b, backend, rounded=True, points="")
     if out.shape != (channels,):
         raise ValueError(f"bias must have shape ({channels},), one for each channel; got {out.shape}")
     return out
@@ -102,7 +102,7 @@ def bias(b: Any, channels: int, backend: ModuleType) -> Any:
 
 def state(a: Any, shape: tuple[int, int, int], backend: ModuleType) -> Any:
     """Return a state of the shape it must have."""
-    out = core_check.array("state", a, backend)
+    out = core_check.array("state", a, backend, rounded=True, points="")
     if out.shape != shape:
         raise ValueError(f"state must have shape {shape}, the last (taps - 1) * dilation inputs; got {out.shape}")
     return out

@@ -14,32 +14,124 @@ from typing import Any
 import numpy as np
 
 from cukde.core import words
-from cukde.core.frames.columns import taken
+from cukde.core.frames import unread
+from cukde.core.frames.columns import not_exact, taken
 from cukde.core.frames.libraries import library_of
+from cukde.core.frames.numbers import Numbers, has_all, has_all_of, lacking, of_objects, together
 
 
-def array(name: str, a: Any, backend: ModuleType) -> Any:
-    """Return ``a`` as an array of the backend, of a real numeric dtype."""
-    if isinstance(a, np.ma.MaskedArray) and np.ma.is_masked(a):
-        raise ValueError(
-            f"{name} must not have masked entries; drop those rows first, e.g. numpy.ma.compress_rows({name})"
-        )
+def array(
+    name: str, a: Any, backend: ModuleType, *, missing: bool = False, rounded: bool = False, points: str = "rows"
+) -> Any:
+    """Return ``a`` as an array of the backend, of a real numeric dtype.
+
+    With ``missing``, masked entries, and None and pandas.NA among objects, become NaN; otherwise they are errors, whose
+    advice depends on whether points are rows or columns. Integers that float64 does not have are errors, too, unless
+    they may be ``rounded``, where only relative errors matter.
+    """
+    given = a
+    if type(a) is not np.ndarray:
+        a = _array_like(name, a, missing=missing, rounded=rounded, points=points)
     try:
         out = backend.asarray(a)
-        if out.dtype == object and library_of(a) is not None:  # a frame of mixed or nullable columns
-            out = backend.asarray(taken(name, a))
     except ValueError as error:
         raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
+    except (TypeError, RuntimeError, BufferError) as error:  # of a dtype, a layout or a state that others do not read
+        raise TypeError(f"{name} must hold real numbers in memory; got {type(given).__name__}: {error}") from None
+    if out.dtype == object and missing and (found := of_objects(out)) is not None:
+        out = backend.asarray(_filled(name, found))
     if out.dtype.kind not in "fiub" or out.dtype.itemsize > 8:
-        raise TypeError(
-            f"{name} must hold real numbers (float16, float32, float64, integers or booleans); got dtype {out.dtype}"
-        )
+        raise TypeError(not_real(name, given, out))
+    if not rounded and out.dtype.kind != "f":
+        exact(name, out)
     return out
+
+
+def _array_like(name: str, a: Any, *, missing: bool, rounded: bool, points: str) -> Any:
+    """Take apart what is no plain array: frames, masked arrays, and sequences whose integers NumPy would round."""
+    if library_of(a) is not None:
+        return taken(name, a)
+    if not missing:
+        unmasked(name, a, points)
+    elif np.ma.is_masked(a):
+        return _filled(name, Numbers(a.data.reshape(-1), np.ma.getmaskarray(a).reshape(-1))).reshape(a.shape)
+    if not rounded:
+        exact(name, a)
+    return a
+
+
+def exact(name: str, a: Any) -> None:
+    """Raise for integers, of an array or of nested sequences, that float64 does not have; for times, and for records."""
+    dtype = getattr(a, "dtype", None)
+    if isinstance(a, list | tuple):
+        try:
+            out = np.asarray(a)
+        except ValueError:  # of another shape, which is said later
+            return
+        has = has_all_of(out, a) if out.dtype.kind == "f" else out.dtype.kind not in "iu" or has_all(out)
+        if not has:
+            raise ValueError(not_exact(name))
+    elif isinstance(dtype, np.dtype) and (dtype.kind in "mM" or dtype.names):
+        raise TypeError(not_real(name, a, a))
+    elif isinstance(dtype, np.dtype) and dtype.kind in "iu" and not has_all(a):
+        raise ValueError(not_exact(name))
+
+
+def _filled(name: str, numbers: Numbers) -> np.ndarray:
+    """Numbers with NaN where one is missing."""
+    shape = numbers.values.shape
+    flat = Numbers(*(None if each is None else each.reshape(-1) for each in numbers))
+    out, rounded = together([flat])
+    if rounded is not None:
+        raise ValueError(not_exact(name))
+    return np.asarray(out.reshape(shape))
+
+
+def unmasked(name: str, a: Any, points: str = "") -> None:
+    """Raise for a masked array with masked entries; what the error says to write is accepted."""
+    if not isinstance(a, np.ma.MaskedArray) or not np.ma.is_masked(a):
+        return
+    drop = f"fill them first, e.g. {name}.filled(1)"
+    if points and a.ndim == 1:
+        drop = f"drop those rows first, e.g. numpy.ma.compressed({name})"
+    elif points and a.ndim == 2:
+        drop = f"drop those {points} first, e.g. numpy.ma.compress_{points.replace('umns', 's')}({name})"
+    raise ValueError(f"{name} must not have masked entries; {drop}")
+
+
+def in_memory(name: str, a: Any) -> None:
+    """Raise for what is no array, sequence or frame in memory, before anything is asked of it."""
+    if unread.call(a) is not None:
+        raise TypeError(not_real(name, a, np.array(None)))
+
+
+def not_real(name: str, given: Any, out: np.ndarray) -> str:
+    """The error of anything but real numbers, with what to write instead where that is known."""
+    kind, call = out.dtype.kind, None
+    if kind == "O" and out.ndim == 0:
+        call = unread.call(given, name)
+    elif kind == "O" and (count := int(lacking(out).sum())):
+        call = f'{count} missing: drop or fill those rows, or write nan_policy="omit" where there is one'
+    elif kind == "O":
+        call = f"write numpy.asarray({name}, float)"
+    elif kind == "M":
+        call = f'write ({name} - {name}.min()) / numpy.timedelta64(1, "s") for seconds since the first'
+    elif kind == "m":
+        call = f'write {name} / numpy.timedelta64(1, "s") for seconds'
+    elif out.dtype.names:
+        call = f"write numpy.column_stack([{name}[field] for field in {name}.dtype.names])"
+    elif "float" in out.dtype.name:  # of more than 64 bits, or such as bfloat16
+        call = f"write {name}.astype('float64')"
+    return (
+        f"{name} must hold real numbers (float16, float32, float64, integers or booleans); got dtype {out.dtype}"
+        + (f" of {type(given).__name__}" if out.ndim == 0 and kind == "O" else "")
+        + (f": {call}" if call else "")
+    )
 
 
 def floating(name: str, a: Any, backend: ModuleType) -> Any:
     """Return ``a`` as an array of the backend, floating-point in native byte order; integers become float64."""
-    out = array(name, a, backend)
+    out = array(name, a, backend, points="")
     if out.dtype.kind == "f" and out.dtype.isnative:
         return out
     return out.astype(out.dtype.newbyteorder("=") if out.dtype.kind == "f" else np.float64, copy=False)

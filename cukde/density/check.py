@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cukde.core import words
-from cukde.core.check import array, count
+from cukde.core.check import array, count, unmasked
 from cukde.core.dtypes import of_results
 from cukde.core.over_dask import is_dask
 
@@ -57,7 +57,7 @@ def queries(Y: Any, d: int, backend: ModuleType, name: str = "Y") -> tuple[Any, 
 
 def values(V: Any, n: int, backend: ModuleType) -> Any:
     """Check the values of a kernel sum; return them as they are, of shape (n,) or (n, k)."""
-    out = array("V", V, backend)
+    out = array("V", V, backend, rounded=True)
     if out.ndim not in (1, 2) or out.shape[0] != n or (out.ndim == 2 and out.shape[1] == 0):
         raise ValueError(f"V must have shape ({n},) or ({n}, k), a row for each row of X; got {out.shape}")
     return out
@@ -110,6 +110,7 @@ def no_rule(name: str, h: Any) -> None:
 
 def rectangular(name: str, argument: Any) -> np.ndarray:
     """Return a number or nested sequences on the host as an array."""
+    unmasked(name, argument)
     try:
         return np.asarray(argument)
     except ValueError as error:
@@ -140,7 +141,7 @@ def cholesky(covariance: np.ndarray, name: str = "h") -> np.ndarray:
 
 def weights(w: Any, n: int, backend: ModuleType, name: str = "weights", rows_of: str = "X") -> Any:
     """Check the form of weights; their values come with the pre-pass reductions, see :func:`weight_range`."""
-    out = array(name, w, backend)
+    out = array(name, w, backend, rounded=True)
     if out.shape != (n,):
         raise ValueError(f"{name} must have shape ({n},), one for each row of {rows_of}; got {out.shape}")
     return out

@@ -26,7 +26,7 @@ def numbers_of(name: str, a: Any, backend: ModuleType) -> Any:
     """Return ``a`` as an array of the backend of a real numeric dtype, extended precision among them."""
     if isinstance(a, np.ndarray | np.generic) and extended(a.dtype):
         return np.asarray(a)
-    return check.array(name, a, backend)
+    return check.array(name, a, backend, points="columns")
 
 
 def dataset(a: Any, backend: ModuleType) -> Any:

@@ -243,7 +243,7 @@ class KernelDensity(BaseEstimator):
         backend = self._backend_of_fit(meta(X), meta(sample_weight))
         check.metric_device(metric, self.metric, backend)
         names.same_rows("sample_weight", sample_weight, "X", X)
-        sample_weight = entry_points.taken("sample_weight", sample_weight)
+        sample_weight = entry_points.taken("sample_weight", sample_weight, rounded=True)
         if is_dask(X) or is_dask(sample_weight):
             fitted = _lazily().taken(self, self._array(X, backend, reset=True), sample_weight, metric, backend)
         else:

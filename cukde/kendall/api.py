@@ -26,6 +26,7 @@ _passes = partial(dispatch.passes, "cukde.kendall")
 
 
 @public_in("cukde")
+@reprs.readable
 class Concordance(NamedTuple):
     """Counts of pairs of samples for each pair of columns, int64; the five counts add up to n (n - 1) / 2."""
 
@@ -34,9 +35,6 @@ class Concordance(NamedTuple):
     tied_x: Array  # (p, q): equal in the column of A alone
     tied_y: Array  # (p, q): equal in the column of B alone
     tied_both: Array  # (p, q): equal in both
-
-    def __repr__(self) -> str:
-        return reprs.of_result(self)
 
 
 def _with_names(given: Given, result: Any) -> Any:
@@ -330,10 +328,10 @@ def _counting(backend: ModuleType, pairs: int, n: int) -> ModuleType:
 
 def _matrices(A: Any, B: Any, backend: ModuleType, nan_policy: str) -> tuple[Any, Any | None]:
     """Check two matrices; the second is None where there is none, or it is the first."""
-    a = check.matrix("A", A, backend)
+    a = check.matrix("A", A, backend, nan_policy)
     b = None
     if B is not None and B is not A:
-        b = check.matrix("B", B, backend)
+        b = check.matrix("B", B, backend, nan_policy)
         check.same_rows(a, b)
     if nan_policy == "raise":
         check.no_nan(A=a, **({} if b is None else {"B": b}))

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core import check as core_check
+from cukde.core.frames.numbers import are_numbers, has_all_of, lacking, ranks
+
 NAN_POLICIES = ("propagate", "omit", "raise")
 
 
@@ -25,36 +28,65 @@ def comparable(dtype: np.dtype) -> bool:
 def sample(name: str, a: Any, backend: ModuleType) -> Any:
     """Return a sample as an array of the backend; dtypes that only NumPy can compare are accepted on the CPU."""
     try:
-        out = backend.asarray(a)
+        out = _asarray(name, a, backend)
     except ValueError as error:
         raise ValueError(f"{name} must be a rectangular array: {error}") from None
-    if out.dtype.kind == "c":
+    if out.dtype.kind == "c" or out.dtype.names:
         raise TypeError(f"{name} must hold values that have an order; got dtype {out.dtype}")
     if not comparable(out.dtype) and backend.xp is not np:
         raise TypeError(f"{name} must hold real numbers of up to 8 bytes on the GPU; got dtype {out.dtype}")
     return out.reshape(1) if out.ndim == 0 else out
 
 
+def ranked(name: str, values: np.ndarray, omitted: np.ndarray) -> np.ndarray:
+    """Return ranks of values that NumPy compares, NaN where omitted."""
+    try:
+        return ranks(values, omitted)
+    except TypeError as error:
+        raise TypeError(f"{name} must hold values that have an order: {error}") from None
+
+
 def mask_on_host(name: str, backend: ModuleType) -> None:
     """Check that a masked sample stays on the CPU."""
     if backend.xp is not np:
-        raise TypeError(f'{name} must not be masked on the GPU; write {name}.filled(numpy.nan) and nan_policy="omit"')
+        raise TypeError(
+            f'{name} must not be masked on the GPU; write {name}.astype(float).filled(numpy.nan) and nan_policy="omit"'
+        )
 
 
-def matrix(name: str, A: Any, backend: ModuleType) -> Any:
-    """Return a matrix with a variable in each column, as an array of the backend."""
-    if np.ma.is_masked(A):
-        raise ValueError(f"{name} must not have masked entries; write {name}.filled(numpy.nan)")
+def matrix(name: str, A: Any, backend: ModuleType, nan_policy: str | None = None) -> Any:
+    """Return a matrix with a variable in each column, as an array of the backend.
+
+    With a policy, which blocks of a matrix have not, objects and masked arrays become ranks, NaN where one is missing.
+    """
+    masked = np.ma.is_masked(A)
+    if masked and nan_policy != "omit":
+        raise ValueError(
+            f'{name} must not have masked entries; write nan_policy="omit" where there is one, or drop those rows, '
+            f"numpy.ma.compress_rows({name})"
+        )
     try:
-        out = backend.asarray(A)
+        out = _asarray(name, A.data if masked else A, backend)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
-    if not comparable(out.dtype):
-        raise ValueError(
-            f"{name} must hold real numbers (float16, float32, float64, integers or booleans); got dtype {out.dtype}"
-        )
+    flags = lacking(out) if out.dtype == object and nan_policy is not None else None
+    if not comparable(out.dtype) and (flags is None or out.ndim == 0 or not are_numbers(out[~flags])):
+        raise ValueError(core_check.not_real(name, A, out))
     if out.ndim != 2:
         raise ValueError(f"{name} must have shape (rows, columns), a variable a column; got {out.shape}")
+    if masked or flags is not None:
+        flags = lacking(out) if flags is None else flags
+        out = backend.asarray(ranked(name, out, flags | np.ma.getmaskarray(A) if masked else flags))
+    return out
+
+
+def _asarray(name: str, a: Any, backend: ModuleType) -> Any:
+    """Return an array of the backend, of objects where NumPy would round integers beside floats."""
+    out = backend.asarray(a)
+    if isinstance(a, list | tuple) and out.dtype.kind == "f" and not has_all_of(out, a):
+        return np.asarray(a, object)
+    if out.dtype == object and out.ndim == 0:
+        core_check.in_memory(name, a)
     return out
 
 

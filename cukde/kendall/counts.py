@@ -61,14 +61,12 @@ class PairCounts(NamedTuple):
 
 
 @public_in("cukde")
+@reprs.readable
 class SignificanceResult(NamedTuple):
     """A statistic and its p-value, with the names that SciPy gives them."""
 
     statistic: Any
     pvalue: Any
-
-    def __repr__(self) -> str:
-        return reprs.of_result(self)
 
     @property
     def correlation(self) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cukde.core.frames.numbers import lacking
 from cukde.kendall import check
 
 
@@ -62,20 +63,7 @@ def _sample(name: str, a: Any, backend: ModuleType) -> tuple[Any, np.ndarray | N
         check.mask_on_host(name, backend)
         values = check.sample(name, a.data, backend)
         mask = np.ma.getmaskarray(a).reshape(values.shape)
-        nan = _missing(values) & ~mask
-        return _ranks(values, nan | mask), nan
+        nan = lacking(values) & ~mask
+        return check.ranked(name, values, nan | mask), nan
     out = check.sample(name, a, backend)
-    return (out if check.comparable(out.dtype) else _ranks(out, _missing(out))), None
-
-
-def _missing(values: np.ndarray) -> np.ndarray:
-    """Return where values are NaN or NaT: only these differ from themselves."""
-    out: np.ndarray = np.asarray(values != values, dtype=bool)
-    return out
-
-
-def _ranks(values: np.ndarray, omitted: np.ndarray) -> np.ndarray:
-    """Return dense ranks as float64, NaN where omitted, for any dtype that NumPy can sort."""
-    out = np.full(values.shape, np.nan)
-    out[~omitted] = np.unique(values[~omitted], return_inverse=True)[1]
-    return out
+    return (out if check.comparable(out.dtype) else check.ranked(name, out, lacking(out))), None

@@ -207,6 +207,7 @@ def domain(value: Any) -> tuple[float, float]:
 
 def knots_of_fit(value: Any, ends: tuple[float, float]) -> np.ndarray:
     """Return an array of knots in float64."""
+    core_check.unmasked("knots", value)
     try:
         array = np.asarray(value)
         out = array.astype(np.float64) if array.dtype.kind in "fiu" else None

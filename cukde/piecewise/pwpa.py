@@ -183,7 +183,7 @@ def soa_to_aos(coefficients: ArrayLike) -> Array:
 def _transposed(coefficients: Any) -> Any:
     backend = dispatch.backend(coefficients, "coefficients")
     with backend.device_of(coefficients):
-        a = core_check.array("coefficients", coefficients, backend)
+        a = core_check.array("coefficients", coefficients, backend, rounded=True, points="")
         if a.ndim != 2:
             raise ValueError(f"coefficients must have two dimensions; got shape {a.shape}")
         return a.T.copy(order="C")

@@ -82,7 +82,10 @@ def rows(X: Any, called: entry_names.Labels, hue: Any, title: str | None, weight
     check.in_memory("weights", is_dask(weights))
     entry_names.same_rows("weights", weights, "X", X)
     names = _names(X, called)
-    X, weights = (entry_points.taken(name, a, missing=True) for name, a in (("X", X), ("weights", weights)))
+    X, weights = (
+        entry_points.taken(name, a, missing=True, rounded=name == "weights")
+        for name, a in (("X", X), ("weights", weights))
+    )
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
         xp = backend.xp

@@ -32,11 +32,24 @@ def _of_numbers(name: str, frame: Any) -> Any:
         return frame
     taken(name, sample)  # or an error that names a column
     kinds = [sample.dtype] if sample.ndim == 1 else list(sample.dtypes)
-    if all(isinstance(kind, np.dtype) for kind in kinds) and len({kind.kind == "b" for kind in kinds}) == 1:
+    if all(isinstance(kind, np.dtype) for kind in kinds) and len({_promotion(kind) for kind in kinds}) == 1:
         return frame
     if sample.ndim == 1:
-        return frame.astype(_floating(sample.dtype))
-    return frame.astype({label: _floating(kind) for label, kind in zip(sample.columns, kinds, strict=True)})
+        floating: Any = _floating(sample.dtype)
+    else:
+        floating = {label: _floating(kind) for label, kind in zip(sample.columns, kinds, strict=True)}
+    return frame.map_partitions(_as_floats, name, floating, meta=sample.astype(floating))
+
+
+def _promotion(dtype: np.dtype) -> str:
+    """A name that dtypes share which are promoted to one that has all of their numbers."""
+    return "f" if dtype.kind != "b" and (dtype.kind == "f" or dtype.itemsize < 8) else str(dtype)
+
+
+def _as_floats(block: Any, name: str, floating: Any) -> Any:
+    """Return a block of a frame with floating-point numbers; raise for integers that would be rounded."""
+    core_check.array(name, block, dispatch.backend(block, name))
+    return block.astype(floating)
 
 
 def _floating(dtype: Any) -> np.dtype:

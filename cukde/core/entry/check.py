@@ -126,7 +126,12 @@ def no_gradient(argument: str, tracked: bool) -> None:
 
 def not_taken(argument: str, a: Any, error: Exception) -> TypeError:
     """Make the error of an array of another library that is none of real numbers in memory."""
+    dtype, how = str(getattr(a, "dtype", None)), ""
+    if getattr(a, "is_sparse", False) is True:
+        how = f"; write {argument}.to_dense()"
+    elif "float" in dtype:  # such as bfloat16, or on a device that is not read
+        how = f"; write {argument}.cpu().float()" if hasattr(a, "cpu") else f"; write {argument}.astype('float32')"
     return TypeError(
         f"{argument} must hold real numbers in memory (float16, float32, float64, integers or booleans); "
-        f"got {type(a).__module__}.{type(a).__name__} of dtype {getattr(a, 'dtype', None)}: {error}"
+        f"got {type(a).__module__}.{type(a).__name__} of dtype {dtype}: {error}{how}"
     )

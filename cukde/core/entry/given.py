@@ -11,9 +11,10 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.cost import arguments as core_arguments
 from cukde.core.dtypes import of_results
 from cukde.core.entry import check, missing, names, namespaces, outputs, plain
-from cukde.core.frames.columns import labels_of, taken as taken_frame
+from cukde.core.frames.columns import is_of_categories, labels_of, taken as taken_frame
 from cukde.core.frames.labelled import labelled
 from cukde.core.frames.libraries import library_of
+from cukde.core.frames.pandas_frames import as_series
 from cukde.core.over_dask import is_dask
 
 _DATA = {"X": ("weights", "local_factors", "V"), "Z": ("denominator_weights",)}
@@ -22,6 +23,7 @@ _DATA = {"X": ("weights", "local_factors", "V"), "Z": ("denominator_weights",)}
 _BESIDE = {beside: data for data, others in _DATA.items() for beside in others}
 _LIKE_X = ("Y", "Z", "seeds", "bandwidths")
 _SAMPLES = ("A", "B", "x", "y")  # of Kendall's tau: missing values have their own policy there, and names no order
+_ARRAYS = (*_DATA, *_BESIDE, *_LIKE_X, *_SAMPLES)
 
 Shape = Callable[[Mapping[str, Any]], tuple[tuple[int, ...], list[Any]]]
 Chosen = Callable[[Mapping[str, Any], Sequence[Any], int], Sequence[int]]
@@ -70,6 +72,9 @@ class Given:
             check.eager(policy, self.out)
         self._refuses = policy == "raise" and is_true(a.get("check_finite", True))
         self._arrays: dict[int, Any] = {}
+        for name in _ARRAYS:
+            if (value := a.get(name)) is not None and type(value) not in plain.PLAIN and not is_dask(value):
+                core_check.in_memory(name, value)
         X = a.get("X")
         self.labels = labels_of(X)
         d = self._take_points(X)
@@ -135,8 +140,9 @@ class Given:
         array = self._array(name, value)
         if labels is not None and array is value:  # a frame of a library that is not known here
             array = dispatch.backend(value, name).asarray(value)
-        if array is not value and self._refuses and name not in _SAMPLES and library_of(value) is not None:
-            missing.refuse(name, value, array, may_omit="nan_policy" in self._entry.own)
+        frame = value if library_of(value) is not None else as_series(value)
+        if array is not value and self._refuses and name not in _SAMPLES and frame is not None:
+            missing.refuse(name, frame, array, may_omit="nan_policy" in self._entry.own)
         return array if along is None else array[:, along]
 
     def _array(self, name: str, value: Any) -> Any:
@@ -150,6 +156,8 @@ class Given:
                 array = _numbers(name, value)
             elif namespaces.is_foreign(value):
                 array = namespaces.taken(name, value)
+            elif (series := as_series(value)) is not None:
+                array = _numbers(name, series)
             self._arrays[id(value)] = array
         return self._arrays[id(value)]
 
@@ -178,12 +186,16 @@ class Given:
         a = self.arguments
         if a.get(name) is None:
             return
-        together = [(each, core_check.array(each, a[each], self._backend)) for each in (name, *others)]
+        together = [
+            (each, core_check.array(each, a[each], self._backend, missing=True, rounded=each in _BESIDE))
+            for each in (name, *others)
+        ]
+        a.update(together)
         n = len(together[0][1]) if together[0][1].ndim else 0
         flags = missing.rows_of(together, n, self._backend.xp)
         if flags is not None:
             self._left_out[name] = flags
-            a.update({each: array[~flags] if len(array) == n else array for each, array in together})
+            a.update({each: array[~flags] for each, array in together if len(array) == n})
 
     def _check_out(self) -> None:
         a = self.arguments
@@ -218,11 +230,11 @@ def _columns(X: Any) -> int:
 
 def _numbers(name: str, a: Any) -> Any:
     """Return a frame or a series as an array; samples that are compared by NumPy, such as text, as they are."""
-    if name not in ("x", "y"):
-        return taken_frame(name, a)
     try:
-        return taken_frame(name, a)
+        return taken_frame(name, a, by_order=name in _SAMPLES)
     except TypeError:
+        if name not in ("x", "y") or is_of_categories(a):
+            raise
         return a
 
 

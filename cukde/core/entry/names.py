@@ -108,6 +108,8 @@ def bandwidth(argument: str, h: Any, labels: Labels, d: int, of: str = "X") -> A
             check.one_number(argument)
         along = order(argument, columns, labels, of)
         return out[0] if along is None else out[0, along]
+    if len(out) != len(columns):
+        return out  # no covariance, which is said later
     along, down = order(argument, columns, labels, of), None
     matched = labels is not None and set(columns) == set(labels)
     if rows is not None and (named(rows) or set(rows) == set(columns)):

@@ -30,9 +30,14 @@ def _is_foreign(kind: type) -> bool:
 
 def taken(argument: str, a: Any) -> Any:
     """Return an array of NumPy or CuPy over the same memory, where its library lets others read it."""
-    check.no_gradient(argument, getattr(a, "requires_grad", False) is True)
-    backend = dispatch.backend(a, argument)
+    if getattr(a, "requires_grad", False) is True:
+        torch = sys.modules.get("torch") if _is_tensor(type(a)) else None
+        check.no_gradient(argument, torch is None or torch.is_grad_enabled())
+        a = a.detach()
+    if hasattr(a, "resolve_neg"):
+        a = a.resolve_neg()
     try:
+        backend = dispatch.backend(a, argument)
         with backend.device_of(a):
             return backend.asarray(a)
     except (TypeError, ValueError, RuntimeError, BufferError) as error:  # a dtype or a layout that others do not have
@@ -40,13 +45,17 @@ def taken(argument: str, a: Any) -> Any:
 
 
 def like(array: Any, a: Any) -> Any:
-    """Bring a result to the library of ``a``, on its own device."""
+    """Bring a result to the library of ``a``, on its own device; as it is where that has not the dtype.
+
+    JAX without ``jax_enable_x64`` has no float64, in which small p-values are not 0, and no int64, which counts need.
+    """
     namespace = sys.modules["torch"] if _is_tensor(type(a)) else a.__array_namespace__()
-    array = np.asarray(array) if isinstance(array, np.generic) else array
+    given = np.asarray(array) if isinstance(array, np.generic) else array
     try:
-        return namespace.from_dlpack(array)
+        out = namespace.from_dlpack(given)
     except (TypeError, ValueError, RuntimeError, BufferError):  # a dtype that is not exchanged, such as booleans
-        return namespace.asarray(array)
+        out = namespace.asarray(given)
+    return out if getattr(out.dtype, "itemsize", given.itemsize) == given.itemsize else array
 
 
 def mapped(result: Any, a: Any) -> Any:

@@ -11,18 +11,26 @@ from cukde.core.cpu import arrays as host
 from cukde.core.entry import missing as entry_missing, namespaces
 from cukde.core.frames import columns
 from cukde.core.frames.libraries import library_of
+from cukde.core.frames.pandas_frames import as_series
 
 
-def taken(argument: str, a: Any, *, missing: bool = False) -> Any:
+def taken(argument: str, a: Any, *, missing: bool = False, rounded: bool = False) -> Any:
     """Return a frame, a series, a masked array or an array of another library as an array; all else as it is.
 
-    Masked entries are refused, and so are missing values unless ``missing`` says that they are left out.
+    Masked entries are refused, and so are missing values unless ``missing`` says that they are left out, and integers
+    that float64 does not have unless they may be ``rounded``. Sparse arrays are left to scikit-learn.
     """
-    if library_of(a) is not None:
-        array = columns.taken(argument, a)
+    frame = a if library_of(a) is not None else as_series(a)
+    if frame is not None:
+        a = columns.taken(argument, frame)
         if not missing:
-            entry_missing.refuse(argument, a, array, may_omit=False)
-        return array
-    if isinstance(a, np.ma.MaskedArray):
-        return core_check.array(argument, a, host)
-    return namespaces.taken(argument, a) if namespaces.is_foreign(a) else a
+            entry_missing.refuse(argument, frame, a, may_omit=False)
+    elif isinstance(a, np.ma.MaskedArray) or (missing and isinstance(a, list | tuple | np.ndarray)):
+        return core_check.array(argument, a, host, missing=missing, rounded=rounded)
+    elif namespaces.is_foreign(a):
+        a = namespaces.taken(argument, a)
+    elif not hasattr(a, "toarray"):
+        core_check.in_memory(argument, a)
+    if not rounded:
+        core_check.exact(argument, a)
+    return a

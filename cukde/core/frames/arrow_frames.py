@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core.frames.numbers import Numbers
+
 
 def labels(a: Any) -> tuple[Any, ...] | None:
     """Names of the columns of a table; None of an array."""
@@ -34,16 +36,25 @@ def dtype(column: Any) -> Any:
     return column.type
 
 
-def numbers(column: Any) -> np.ndarray | None:
-    """Return a column as an array, NaN where a value is missing; None if it holds anything but real numbers."""
-    types, kind = sys.modules["pyarrow"].types, column.type
-    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+def numbers(column: Any, by_order: bool) -> Numbers | None:
+    """Return the numbers of a column, or ``by_order`` of ordered categories; None if it holds anything else."""
+    arrow = sys.modules["pyarrow"]
+    types, kind = arrow.types, column.type
+    missing = column.is_null() if column.null_count else None
+    if by_order and types.is_dictionary(kind) and kind.ordered:
+        whole = arrow.chunked_array([column] if isinstance(column, arrow.Array) else column.chunks, kind)
+        column = whole.unify_dictionaries().combine_chunks().indices
+    elif not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
         return None
-    if column.null_count and not types.is_floating(kind):
-        column = column.cast("float64")
+    if missing is not None:
+        column = column.fill_null(arrow.scalar(0).cast(column.type))
     zero_copy = {} if hasattr(column, "chunks") else {"zero_copy_only": False}  # of arrays that are not in chunks
-    out: np.ndarray = column.to_numpy(**zero_copy)
-    return out
+    return Numbers(column.to_numpy(**zero_copy), None if missing is None else np.asarray(missing))
+
+
+def is_category(column: Any) -> bool:
+    """Whether a column is of categories, ordered or not."""
+    return bool(sys.modules["pyarrow"].types.is_dictionary(column.type))
 
 
 def whole(a: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core.frames.numbers import Numbers
 from cukde.core.frames.pandas_frames import contradict
 
 
@@ -37,16 +38,19 @@ def dtype(column: Any) -> Any:
     return column.dtype
 
 
-def numbers(column: Any) -> Any | None:
-    """Return a column as an array, NaN where a value is missing; None if it holds anything but real numbers."""
+def numbers(column: Any, by_order: bool) -> Numbers | None:
+    """Return the numbers of a column; None if it holds anything else."""
     kind = column.dtype
     if not isinstance(kind, np.dtype) or kind.kind not in "fiub":
         return None
     if not column.has_nulls:
-        return column.to_cupy()
-    out = column.fillna(0).to_cupy().astype(kind if kind.kind == "f" else np.float64)
-    out[column.isna().to_cupy()] = np.nan
-    return out
+        return Numbers(column.to_cupy())
+    return Numbers(column.fillna(0).to_cupy(), column.isna().to_cupy())
+
+
+def is_category(column: Any) -> bool:
+    """Whether a column is of categories."""
+    return str(column.dtype) == "category"
 
 
 def whole(a: Any) -> Any | None:

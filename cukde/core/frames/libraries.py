@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Any, Protocol
 
+from cukde.core.frames.numbers import Numbers
+
 _CLASSES = {
     "pandas": ("pandas_frames", ("DataFrame", "Series")),
     "cudf": ("cudf_frames", ("DataFrame", "Series")),
@@ -34,8 +36,11 @@ class Library(Protocol):
     def dtype(self, column: Any) -> Any:
         """The library's own dtype."""
 
-    def numbers(self, column: Any) -> Any | None:
-        """Return a column as an array, NaN where a value is missing; None if it holds anything but real numbers."""
+    def numbers(self, column: Any, by_order: bool) -> Numbers | None:
+        """Return the numbers of a column, or ``by_order`` of ordered categories; None if it holds anything else."""
+
+    def is_category(self, column: Any) -> bool:
+        """Whether a column is of categories, ordered or not."""
 
     def whole(self, a: Any) -> Any | None:
         """Return a frame as an array at once where all columns are of one plain dtype, else None."""

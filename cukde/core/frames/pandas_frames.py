@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+
+from cukde.core.frames.numbers import Numbers, of_objects
 
 
 def labels(a: Any) -> tuple[Any, ...] | None:
@@ -40,18 +43,35 @@ def is_numeric(kind: Any) -> bool:
     return plain is not None and plain.kind in "fiub" and plain.itemsize <= 8
 
 
-def numbers(column: Any) -> np.ndarray | None:
-    """Return a column as an array, NaN where a value is missing; None if it holds anything but real numbers."""
+def numbers(column: Any, by_order: bool) -> Numbers | None:
+    """Return the numbers of a column, or ``by_order`` of ordered categories; None if it holds anything else."""
     kind = column.dtype
+    if by_order and is_category(column) and kind.ordered:
+        codes = column.array.codes
+        return Numbers(codes, codes < 0)
+    if isinstance(kind, np.dtype) and kind.hasobject:
+        return of_objects(column.to_numpy())
     if not is_numeric(kind):
         return None
     if isinstance(kind, np.dtype):
-        out: np.ndarray = column.to_numpy()
-        return out
-    if column.isna().any():
-        plain = np.float64 if kind.kind != "f" else _plain(kind)
-        return column.to_numpy(dtype=plain, na_value=np.nan)
-    return column.to_numpy(dtype=_plain(kind))
+        return Numbers(column.to_numpy())
+    plain, missing = _plain(kind), column.isna().to_numpy()
+    if not missing.any():
+        return Numbers(column.to_numpy(dtype=plain))
+    return Numbers(column.to_numpy(dtype=plain, na_value=0), missing)
+
+
+def is_category(column: Any) -> bool:
+    """Whether a column is of categories, ordered or not."""
+    return isinstance(column.dtype, _pandas().CategoricalDtype)
+
+
+def as_series(a: Any) -> Any | None:
+    """Return an index or an array of pandas as a series; None for anything else."""
+    if "pandas" not in sys.modules:
+        return None
+    pandas = _pandas()
+    return pandas.Series(a) if isinstance(a, pandas.Index | pandas.api.extensions.ExtensionArray) else None
 
 
 def whole(a: Any) -> np.ndarray | None:
@@ -105,7 +125,7 @@ def _plain(kind: Any) -> np.dtype | None:
     """NumPy's dtype of the values, None where there is none."""
     if isinstance(kind, np.dtype):
         return kind
-    plain = getattr(kind, "numpy_dtype", getattr(kind, "subtype", None))  # the latter of sparse columns
+    plain = kind.subtype if isinstance(kind, _pandas().SparseDtype) else getattr(kind, "numpy_dtype", None)
     return plain if isinstance(plain, np.dtype) else None
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core.frames.numbers import Numbers, of_objects
+
 
 def labels(a: Any) -> tuple[Any, ...] | None:
     """Names of the columns of a frame; None of a series."""
@@ -34,15 +36,28 @@ def dtype(column: Any) -> Any:
     return column.dtype
 
 
-def numbers(column: Any) -> np.ndarray | None:
-    """Return a column as an array, NaN where a value is missing; None if it holds anything but real numbers."""
+def numbers(column: Any, by_order: bool) -> Numbers | None:
+    """Return the numbers of a column, or ``by_order`` of ordered categories; None if it holds anything else."""
     polars, kind = _polars(), column.dtype
-    if not (kind.is_integer() or kind.is_float() or kind == polars.Boolean):
+    if kind == polars.Object:
+        return of_objects(np.array(column.to_list(), object))
+    if by_order and kind == polars.Enum:
+        column = column.to_physical()
+    elif not (kind.is_integer() or kind.is_float() or kind == polars.Boolean):
         return None
-    if column.null_count():
-        column = column.cast(kind if kind.is_float() else polars.Float64)
+    missing = column.is_null().to_numpy() if column.null_count() else None
+    if missing is not None:
+        column = column.fill_null(False if kind == polars.Boolean else 0)
     out: np.ndarray = column.to_numpy()
-    return out if out.dtype.kind in "fiub" and out.dtype.itemsize <= 8 else None  # not integers of 128 bits
+    if out.dtype.kind not in "fiub" or out.dtype.itemsize > 8:
+        return None  # integers of 128 bits
+    return Numbers(out, missing)
+
+
+def is_category(column: Any) -> bool:
+    """Whether a column is of categories, ordered or not."""
+    polars = _polars()
+    return column.dtype in (polars.Enum, polars.Categorical)
 
 
 def whole(a: Any) -> None:

@@ -19,6 +19,7 @@ _SAMPLE = 4096  # rows of a block that say where it is divided
 _ROWS_AT_ONCE = 2**18  # of a block, in copies
 
 
+@reprs.readable
 class BlockBoxes(NamedTuple):
     """Boxes around the rows of each block of a Dask array; made by :func:`cukde.dask.block_boxes`.
 
@@ -56,9 +57,6 @@ class BlockBoxes(NamedTuple):
     variance: np.ndarray
     log_mass: np.ndarray
     weighted: Any
-
-    def __repr__(self) -> str:
-        return reprs.of_result(self)
 
     @property
     def log_total(self) -> float:

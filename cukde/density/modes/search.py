@@ -22,6 +22,7 @@ _MOST_STEPS = 1000
 
 
 @public_in("cukde")
+@reprs.readable
 class Modes(NamedTuple):
     """The result of :func:`cukde.modes`: see there."""
 
@@ -29,9 +30,6 @@ class Modes(NamedTuple):
     log_density: Array
     labels: Array
     iterations: int
-
-    def __repr__(self) -> str:
-        return reprs.of_result(self)
 
 
 def reported(maxima: Modes, lost: int, dtype: np.dtype, *, flat: bool, xp: Any) -> Modes:

@@ -21,6 +21,7 @@ _QUERIES = 2**20  # of a pass, which bounds memory
 
 
 @public_in("cukde")
+@reprs.readable
 class Mass(NamedTuple):
     """The result of :func:`cukde.positive_mass`.
 
@@ -34,9 +35,6 @@ class Mass(NamedTuple):
 
     value: float
     error: float
-
-    def __repr__(self) -> str:
-        return reprs.of_result(self)
 
 
 class Part(NamedTuple):

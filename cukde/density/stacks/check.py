@@ -62,7 +62,7 @@ def queries(Y: Any, shape: tuple[int, ...], backend: ModuleType) -> tuple[Any, t
 def weights(w: Any, shape: tuple[int, ...], backend: ModuleType) -> Any:
     """Check the form of the weights of a stack; return them as (b, n), or (1, n) where members share them."""
     b, n, _ = shape
-    out = core_check.array("weights", w, backend)
+    out = core_check.array("weights", w, backend, rounded=True)
     if out.shape not in ((n,), (b, n)):
         raise ValueError(
             f"weights must have shape ({b}, {n}), or ({n},) for weights that all members share, beside X of shape "
