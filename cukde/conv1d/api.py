@@ -58,8 +58,8 @@ def depthwise_conv1d(
         Added to each channel.
     padding : {"causal", "same", "valid"} or int
         Zeros around x. "causal" puts (K - 1) dilation zeros before x, so that no output depends on later inputs; "same"
-        distributes that number over both sides, with (K - 1) // 2 dilation before x; "valid" adds none; an integer is
-        the number on either side.
+        puts half of that number before x, rounded down as in PyTorch, and the rest after it; "valid" adds none; an
+        integer is the number on either side.
     stride : int
         Distance of adjacent outputs, in inputs.
     dilation : int

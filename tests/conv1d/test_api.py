@@ -161,6 +161,29 @@ class TestSums:
         np.testing.assert_array_equal(of(padding="same"), np.correlate(x, w, "full")[2:9])
         np.testing.assert_array_equal(of(padding="same", stride=3), np.correlate(x, w, "full")[2:9:3])
 
+    @settings(max_examples=40, deadline=None, derandomize=True)
+    @given(
+        taps=st.integers(1, 9),
+        dilation=st.integers(1, 4),
+        length=st.integers(1, 20),
+        layout=st.sampled_from(["BCL", "BLC"]),
+    )
+    def test_same_is_pytorchs(self, taps: int, dilation: int, length: int, layout: Any) -> None:
+        """Of dilation (taps - 1) zeros the smaller half is before x (``torch.nn.modules.conv._ConvNd``)."""
+        rng = np.random.default_rng(0)
+        x, w = rng.integers(-9, 9, (2, 3, length)) * 1.0, rng.integers(-9, 9, (3, taps)) * 1.0
+        zeros = dilation * (taps - 1)
+        padded = np.pad(x, ((0, 0), (0, 0), (zeros // 2, zeros - zeros // 2)))
+        want = sum(w[:, [k]] * padded[:, :, k * dilation : k * dilation + length] for k in range(taps))
+        ordered = (lambda a: a) if layout == "BCL" else (lambda a: a.swapaxes(1, 2))
+        options: Any = {"padding": "same", "dilation": dilation, "layout": layout}
+        y = cukde.depthwise_conv1d(ordered(x), w, **options)
+        np.testing.assert_array_equal(ordered(y), want)
+        dy = rng.integers(-9, 9, (2, 3, length)) * 1.0
+        dx = cukde.depthwise_conv1d_input_grad(ordered(dy), w, **options)
+        dw = cukde.depthwise_conv1d_weight_grad(ordered(x), ordered(dy), taps, **options)
+        assert (want * dy).sum() == (ordered(dx) * x).sum() == (dw * w).sum()
+
     def test_float16_is_rounded_once(self, backend: Backend) -> None:
         """2,048 ones, then 2^-11 of each: in float16 every sum of two would be rounded."""
         x = np.concatenate([np.full(100, 20.48), np.full(100, 0.01)]).astype(np.float16)[None, None]
