@@ -109,9 +109,9 @@ def depthwise_conv1d(
     either sign (measured: 2e-7 and 9e-16); float16 adds half a unit in the last place. NaN and infinities affect the
     outputs that depend on them, and no others.
 
-    The cost is 2 B C M K operations, and at least one pass over x and y. With some hundreds of taps, FFTs are used
-    where they are faster; on the CPU they are in float64. Errors are then relative to the largest sum of absolute terms
-    near the output, which for float32 matters only near outputs 1e8 times as large.
+    The cost is 2 B C M K operations, and at least one pass over x and y. With some hundreds of taps, in float64 with
+    more than 512, FFTs are used where they are faster; on the CPU they are in float64. Errors are then relative to the
+    largest sum of absolute terms near the output, which for float32 matters only near outputs 1e8 times as large.
 
     A sequence may be convolved in chunks: if each call gets the state that the previous one returned, the outputs are
     those of the whole sequence.
