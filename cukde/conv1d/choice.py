@@ -38,7 +38,7 @@ import numpy as np
 from cukde.conv1d.geometry import Geometry
 
 EXACT_TAPS = 512
-"""The most taps for which a float64 output keeps an error relative to its own terms, as sums do and transforms do not."""
+"""The most taps for which errors in float64 are relative to an output's own terms, as those of transforms are not."""
 
 Pass = Literal["forward", "input_grad", "weight_grad"]
 Engine = Literal["direct", "toeplitz", "fft"]

@@ -234,7 +234,7 @@ class KernelDensity(BaseEstimator):
         backend = self._backend_of_fit(meta(X), meta(sample_weight))
         check.metric_device(metric, self.metric, backend)
         if is_dask(X) or is_dask(sample_weight):
-            fitted = _lazily().taken(self, self._array(X, backend, reset=True), sample_weight, metric, backend)
+            fitted = _lazily().taken(self, self._array(X, backend, reset=True), sample_weight, metric, backend, X)
         else:
             fitted = self._taken(X, sample_weight, metric, backend)
         self.__dict__.pop(_KEPT, None)
