@@ -879,7 +879,7 @@ def _zeros(taps: int, padding: Padding, dilation: int) -> tuple[int, int]:
     """Before the input and after it."""
     reach = (taps - 1) * dilation
     if isinstance(padding, str):
-        before = {"causal": reach, "same": (taps - 1) // 2 * dilation, "valid": 0}[padding]
+        before = {"causal": reach, "same": reach // 2, "valid": 0}[padding]
         return before, reach - before if padding == "same" else 0
     return padding if isinstance(padding, tuple) else (padding, padding)
 

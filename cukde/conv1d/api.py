@@ -58,8 +58,8 @@ def depthwise_conv1d(
         Added to each channel.
     padding : {"causal", "same", "valid"} or int
         Zeros around x. "causal" puts (K - 1) dilation zeros before x, so that no output depends on later inputs; "same"
-        distributes that number over both sides, with (K - 1) // 2 dilation before x; "valid" adds none; an integer is
-        the number on either side.
+        puts half of that number before x, rounded down as in PyTorch, and the rest after it; "valid" adds none; an
+        integer is the number on either side.
     stride : int
         Distance of adjacent outputs, in inputs.
     dilation : int
@@ -109,9 +109,9 @@ def depthwise_conv1d(
     either sign (measured: 2e-7 and 9e-16); float16 adds half a unit in the last place. NaN and infinities affect the
     outputs that depend on them, and no others.
 
-    The cost is 2 B C M K operations, and at least one pass over x and y. With some hundreds of taps, FFTs are used
-    where they are faster; on the CPU they are in float64. Errors are then relative to the largest sum of absolute terms
-    near the output, which for float32 matters only near outputs 1e8 times as large.
+    The cost is 2 B C M K operations, and at least one pass over x and y. With some hundreds of taps, in float64 with
+    more than 512, FFTs are used where they are faster; on the CPU they are in float64. Errors are then relative to the
+    largest sum of absolute terms near the output, which for float32 matters only near outputs 1e8 times as large.
 
     A sequence may be convolved in chunks: if each call gets the state that the previous one returned, the outputs are
     those of the whole sequence.

@@ -179,8 +179,7 @@ def sides(padding: Any, taps: int, dilation: int) -> tuple[int, int]:
     if padding == "causal":
         return reach, 0
     if padding == "same":
-        before = (taps - 1) // 2 * dilation
-        return before, reach - before
+        return reach // 2, reach - reach // 2
     return (0, 0) if padding == "valid" else (int(padding), int(padding))
 
 

@@ -37,6 +37,9 @@ import numpy as np
 
 from cukde.conv1d.geometry import Geometry
 
+EXACT_TAPS = 512
+"""The most taps for which errors in float64 are relative to an output's own terms, as those of transforms are not."""
+
 Pass = Literal["forward", "input_grad", "weight_grad"]
 Engine = Literal["direct", "toeplitz", "fft"]
 
@@ -123,7 +126,8 @@ def engine(direction: Pass, dtype: Any, geometry: Geometry, capability: tuple[in
     transforms = _FOURIER_CALLS + _FOURIER[bits] * rows * _places(direction, geometry) * (
         _SLOWER_TRANSFORMS if slow else 1
     )
-    return "fft" if _LEAST_GAIN * transforms < cost else sums
+    exact = bits == 64 and taps <= EXACT_TAPS
+    return "fft" if _LEAST_GAIN * transforms < cost and not exact else sums
 
 
 def _output_time(sums: Literal["direct", "weights", "toeplitz"], bits: int, taps: int, ragged: bool) -> float:

@@ -79,7 +79,7 @@ def _fft_length(direction: Pass, g: Geometry, wide: int) -> int | None:
         if g.stride > 1:
             return None
         g = g._replace(length=g.outputs, before=g.reach - g.before, after=g.reach - g.after)
-    return conv1d_choice.fft_length(g, np.dtype(f"f{wide // 8}"))
+    return conv1d_choice.transforms(g, np.dtype(f"f{wide // 8}"))
 
 
 def _transforms(direction: Pass, g: Geometry, length: int) -> float:

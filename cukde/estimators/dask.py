@@ -38,11 +38,11 @@ def points(estimator: Any, X: Any, backend: ModuleType, *, reset: bool) -> da.Ar
 
 
 def taken(
-    estimator: Any, X: Any, sample_weight: Any, metric: Any | None, backend: ModuleType
+    estimator: Any, X: Any, sample_weight: Any, metric: Any | None, backend: ModuleType, rows_of: Any
 ) -> tuple[da.Array, Any, Any, np.dtype, Domain | None]:
     """Return the centres, the bandwidth and the weights of a fit to checked points, the data's dtype and their domain.
 
-    If a rule for the bandwidth needs the unknown number of rows, it is computed now.
+    If a rule for the bandwidth needs the unknown number of rows, it is computed now. ``rows_of`` is what X was.
     """
     dask_check.plain("bandwidth", is_dask(estimator.bandwidth))
     check.no_rule(estimator.bandwidth)
@@ -55,7 +55,7 @@ def taken(
     parameters = estimator._by_column(d)
     h = check.fit(parameters, metric, np.zeros((1, d)), n)
     domain = check.domain(parameters, h, d)
-    weights = None if sample_weight is None else _weights(sample_weight, X, backend)
+    weights = None if sample_weight is None else _weights(sample_weight, X, backend, rows_of)
     dtype = density_check.result_dtype(X)
     centres = X.astype(dtype)
     if estimator.method == "sd":
@@ -78,7 +78,7 @@ def _within(block: Any, domain: Domain) -> Any:
         return xp.where(domain.outside(block, xp), double, xp.minimum(xp.maximum(double, low), high))
 
 
-def _weights(sample_weight: Any, X: da.Array, backend: ModuleType) -> Any:
+def _weights(sample_weight: Any, X: da.Array, backend: ModuleType, rows_of: Any) -> Any:
     """Return checked weights aligned with X; of a Dask array only the shape is checked."""
     name = "sample_weight"
     known = not math.isnan(X.shape[0])
@@ -86,7 +86,7 @@ def _weights(sample_weight: Any, X: da.Array, backend: ModuleType) -> Any:
         dask_check.alignable(name, known, None, X.numblocks[0])
         moved = sample_weight if backend.xp is not np else dispatch.to_host(sample_weight)
         return check.weights(moved, X.shape[0], backend)
-    w = collected(name, sample_weight)
+    w = collected(name, sample_weight, rows_of)
     known &= not any(math.isnan(size) for size in w.shape)
     density_check.weights(stand_in(w, not known), X.shape[0] if known else 1, host, name)
     dask_check.alignable(name, known, w.numblocks[0], X.numblocks[0])

@@ -245,7 +245,7 @@ class KernelDensity(BaseEstimator):
         names.same_rows("sample_weight", sample_weight, "X", X)
         sample_weight = entry_points.taken("sample_weight", sample_weight, rounded=True)
         if is_dask(X) or is_dask(sample_weight):
-            fitted = _lazily().taken(self, self._array(X, backend, reset=True), sample_weight, metric, backend)
+            fitted = _lazily().taken(self, self._array(X, backend, reset=True), sample_weight, metric, backend, X)
         else:
             fitted = self._taken(X, sample_weight, metric, backend)
         self.__dict__.pop(_KEPT, None)

@@ -207,9 +207,9 @@ def kendall_matrix(
     -------
     array, shape (p, q), or SignificanceResult
         tau, float64; with ``pvalue=True`` the pair ``(statistic, pvalue)`` of such arrays. Without ``B`` q is p, and
-        the diagonal is 1. Constant columns give NaN, also on the diagonal. NumPy in, NumPy out; CuPy in, CuPy out; Dask
-        in, Dask out. For frames the result is a frame, whose rows have the names of the columns of ``A``, and whose
-        columns have those of ``B``.
+        the diagonal is 1, or less with "a" and "c" for columns with ties, which these variants count as pairs. Constant
+        columns give NaN, also on the diagonal. NumPy in, NumPy out; CuPy in, CuPy out; Dask in, Dask out. For frames
+        the result is a frame, whose rows have the names of the columns of ``A``, and whose columns have those of ``B``.
 
     Raises
     ------

@@ -58,7 +58,7 @@ def kendall_matrix(
     core_check.option("nan_policy", nan_policy, check.NAN_POLICIES)
     pvalue = core_check.flag("pvalue", pvalue)
     a = _matrix("A", A)
-    b = None if B is None or B is A else _matrix("B", B)
+    b = None if B is None or B is A else _matrix("B", B, A)
     if b is not None and is_dask(a) and is_dask(b) and a.name == b.name:
         b = None
     dispatch.backend(meta(a), "A", B=meta(b))
@@ -87,11 +87,11 @@ def columns_of_block(n: float, p: int, q: int, *, gpu: bool) -> int:
     return max(1, min(columns, int(_MOST_NUMBERS // rows)))
 
 
-def _matrix(name: str, a: Any) -> Any:
+def _matrix(name: str, a: Any, rows_of: Any = None) -> Any:
     """Return a two-dimensional Dask array, or a checked plain array."""
     if not is_dask(a):
         return check.matrix(name, a, dispatch.backend(a, name))
-    a = collected(name, a)
+    a = collected(name, a, rows_of)
     check.matrix(name, stand_in(a), host)
     dask_check.dimensions(name, a)
     return a

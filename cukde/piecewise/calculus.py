@@ -66,11 +66,12 @@ def integral_over_period(c: np.ndarray, knots: np.ndarray, a: float, b: float) -
     return out + periods * integral(c, knots, first, last) if periods else out
 
 
-def clamped(c: np.ndarray, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def clamped(c: np.ndarray, knots: np.ndarray, local: bool = True) -> tuple[np.ndarray, np.ndarray]:
     """Return coefficients and knots with a constant piece on either side, which keeps the end value."""
+    if knots[0] == knots[1]:  # the end is in the next piece
+        c, knots = c[:, 1:], knots[1:]
     ends = np.zeros((len(c), 2, *c.shape[2:]))
-    ends[-1, 0] = c[-1, 0]
-    ends[-1, 1] = _horner(c[:, -1:], np.diff(knots[-2:]))[0]
+    ends[-1] = _horner(c[:, [0, -1]], knots[[0, -1]] - (knots[[0, -2]] if local else 0))
     outward = np.sign(knots[-1] - knots[0]) * np.inf
     before, after = 2 * knots[0] - knots[1], 2 * knots[-1] - knots[-2]
     if before == knots[0] or not np.isfinite(before):

@@ -70,29 +70,6 @@ def order_of_antiderivative(nu: int) -> None:
         raise ValueError(f"nu must be at most {_HIGHEST_ORDER} for an antiderivative; got {nu}")
 
 
-def of_scipy(p: Any) -> None:
-    """Check that ``p`` is a ``PPoly`` of SciPy or CuPy of axis 0."""
-    if not all(hasattr(p, name) for name in ("c", "x", "extrapolate")):
-        raise TypeError(f"p must be a PPoly of SciPy or CuPy; got {type(p).__name__}")
-    if getattr(p, "axis", 0) != 0:
-        raise ValueError(f"p must have axis 0; got {p.axis}: move the axis of the values to the front")
-
-
-def spline(tck: Any) -> tuple[np.ndarray, np.ndarray, int, Any]:
-    """Return knots, coefficients and degree on the host, and the coefficients as given."""
-    parts = getattr(tck, "tck", tck)
-    if not isinstance(parts, tuple | list) or len(parts) != 3:
-        raise TypeError(f"tck must be a BSpline or a tuple (t, c, k); got {type(tck).__name__}")
-    t, c = on_host("t", parts[0]), on_host("c", parts[1])
-    if t.ndim != 1:
-        raise ValueError(f"t must have shape (knots,); got {t.shape}")
-    try:
-        k = operator.index(parts[2])
-    except TypeError:
-        raise TypeError(f"k must be an integer; got {parts[2]!r}") from None
-    return t, c, k, parts[1]
-
-
 def on_host(name: str, a: Any) -> np.ndarray:
     """Return real numbers on the host; those already there are not copied."""
     out: np.ndarray = core_check.array(name, dispatch.to_host(a), host)
@@ -114,11 +91,13 @@ def finite(name: str, a: np.ndarray) -> None:
         raise ValueError(f"{name} must be finite; got {int((~np.isfinite(a)).sum())} NaN or infinite entries")
 
 
-def knots(name: str, x: np.ndarray, *, decreasing: bool) -> None:
-    """Check that knots are at least two, and strictly in order."""
+def knots(name: str, x: np.ndarray, *, decreasing: bool, equal_ends: bool = False) -> None:
+    """Check that knots are at least two, and strictly in order, or but for the first and the last two."""
     if x.ndim != 1 or len(x) < 2:
         raise ValueError(f"{name} must have shape (pieces + 1,) with at least one piece; got {x.shape}")
     rises = (x[1:] > x[:-1]).astype(int) - (x[1:] < x[:-1])
+    if equal_ends and x[0] != x[-1]:
+        rises[[0, -1]] += (rises[[0, -1]] == 0) * (1 if x[-1] > x[0] else -1)
     direction = rises[0] if decreasing and rises[0] else 1
     wrong = np.flatnonzero(rises != direction)
     if wrong.size:

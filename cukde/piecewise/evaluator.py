@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cukde.core import dispatch, dtypes
-from cukde.piecewise import check, pieces as piecewise_pieces
+from cukde.piecewise import calculus, check, pieces as piecewise_pieces
 from cukde.piecewise.pieces import Pieces
 
 _passes = partial(dispatch.passes, "cukde.piecewise")
@@ -27,7 +27,7 @@ class Evaluator:
 
     def __init__(self, pieces: Pieces) -> None:
         self._pieces = pieces
-        self._prepared: dict[tuple[Any, np.dtype], Any] = {}
+        self._prepared: dict[tuple[Any, np.dtype, Extrapolate | None], Any] = {}
 
     def __call__(self, x: Any, extrapolate: Extrapolate, backend: ModuleType, out: Any = None) -> Any:
         """Evaluate at floating-point x of any shape on the current device of the backend.
@@ -42,7 +42,7 @@ class Evaluator:
         if on_gpu and (values := self._repeated.values(x, extrapolate)) is not None:
             return values
         dtype = np.dtype(np.float64) if extrapolate == "periodic" else x.dtype
-        prepared = self._prepare(backend, dtype)
+        prepared = self._prepare(backend, dtype, extrapolate)
         flat = backend.xp.ascontiguousarray(x if x.ndim == 1 else x.reshape(-1), dtype)
         if out is not None and out.flags.c_contiguous and out.dtype == dtype:
             _passes(backend).evaluate(prepared, flat, extrapolate, out.reshape(-1))
@@ -77,11 +77,20 @@ class Evaluator:
     def _repeated(self) -> Any:
         return importlib.import_module("cukde.piecewise.gpu.repeated").Repeated()
 
-    def _prepare(self, backend: ModuleType, dtype: np.dtype) -> Any:
-        key = backend.device_key(), dtype
+    def _prepare(self, backend: ModuleType, dtype: np.dtype, extrapolate: Extrapolate) -> Any:
+        """Return the tables, which depend on ``extrapolate`` only where an end piece has no number of the dtype."""
+        key = backend.device_key(), dtype, extrapolate
         if key not in self._prepared:
-            number = dtypes.arithmetic(dtype)
-            pieces = piecewise_pieces.rounded(self._pieces, number)
-            check.representable(pieces, number)
-            self._prepared[key] = _passes(backend).prepare(pieces, dtype)
+            number, pieces = dtypes.arithmetic(dtype), self._pieces
+            narrow = piecewise_pieces.has_narrow_end(pieces, number)
+            shared = *key[:2], extrapolate if narrow else None
+            if shared not in self._prepared:
+                clamp = narrow and extrapolate == "clamp"
+                if clamp:  # the values at the ends by pieces of their own
+                    c, knots = calculus.clamped(pieces.coefficients, pieces.knots, pieces.local)
+                    pieces = pieces._replace(coefficients=c, knots=knots)
+                pieces = piecewise_pieces.rounded(pieces, number, clamp or extrapolate is True)
+                check.representable(pieces, number)
+                self._prepared[shared] = _passes(backend).prepare(pieces, dtype)
+            self._prepared[key] = self._prepared[shared]
         return self._prepared[key]

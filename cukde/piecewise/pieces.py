@@ -12,7 +12,8 @@ Reduction = Literal["exp", "log"]
 class Pieces(NamedTuple):
     r"""m polynomials of k coefficients, the leading one first.
 
-    Piece i is for ``knots[i] <= x < knots[i + 1]``; the last piece includes its end.
+    Piece i is for ``knots[i] <= x < knots[i + 1]``; the last piece includes its end. The first and the last piece may
+    have no width in float64: then the one is for x below the knots, and the other for the last knot and x above it.
 
     With a ``reduction`` the polynomial p, of one value at a point, has a reduced argument, which never leaves the range
     of the knots:
@@ -27,9 +28,10 @@ class Pieces(NamedTuple):
     """
 
     coefficients: Any  # (k, m, r), for r values at a point
-    knots: Any  # (m + 1,), strictly increasing
+    knots: Any  # (m + 1,), increasing
     local: bool  # whether powers are of x - knots[i], or of x
     reduction: Reduction | None = None
+    last: Any = None  # the end of the range where it is not the last knot, see :func:`rounded`
 
 
 def horner(c: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -40,12 +42,19 @@ def horner(c: np.ndarray, u: np.ndarray) -> np.ndarray:
     return y
 
 
-def rounded(pieces: Pieces, dtype: np.dtype) -> Pieces:
-    """Return the same function of every x of ``dtype``, with knots and coefficients of that dtype.
+def has_narrow_end(pieces: Pieces, dtype: np.dtype) -> bool:
+    """Whether the first piece contains no number of ``dtype``, or the last piece at most one."""
+    knots, last = _within(pieces.knots, dtype)
+    return bool(knots[0] >= knots[1] or knots[-2] >= last)
 
-    Knots are rounded up and the last one down, so that no x of ``dtype`` changes its piece or leaves the range. Powers
-    of x - knot are expanded about the rounded knot before the coefficients are rounded. Pieces that contain no x of
-    ``dtype`` are left out.
+
+def rounded(pieces: Pieces, dtype: np.dtype, go_on: bool = False) -> Pieces:
+    """Return the same function of every x of ``dtype``, with strictly increasing knots and coefficients of that dtype.
+
+    Knots are rounded up and the end of the range down, so that no x of ``dtype`` changes its piece or leaves the range.
+    Powers of x - knot are expanded about the rounded knot before the coefficients are rounded. Pieces that contain no x
+    of ``dtype`` are left out, all of them if the range has fewer than two numbers. If the last piece contains a single
+    number, its end is the next one, and ``last`` that number.
 
     Parameters
     ----------
@@ -53,24 +62,40 @@ def rounded(pieces: Pieces, dtype: np.dtype) -> Pieces:
         Of float64 arrays on the host.
     dtype : dtype
         float32 or float64.
+    go_on : bool
+        Whether the end pieces are also for all x beyond the knots. Then they stay, and where no x of ``dtype`` is in
+        the first piece, it begins at the number before.
     """
-    if dtype == np.float64:
+    if dtype == np.float64 and not has_narrow_end(pieces, dtype):
         return pieces
-    with np.errstate(over="ignore"):
-        knots = pieces.knots.astype(dtype)
-        low, high = knots[:-1] < pieces.knots[:-1], knots[-1] > pieces.knots[-1]
-        knots[:-1][low] = np.nextafter(knots[:-1][low], dtype.type(np.inf))
-        if high:
-            knots[-1] = np.nextafter(knots[-1], dtype.type(-np.inf))
-        kept = knots[:-1] < np.minimum(knots[1:], knots[-1])
-        coefficients = pieces.coefficients[:, kept]
-        moved = knots[:-1][kept].astype(np.float64) - pieces.knots[:-1][kept]
+    with np.errstate(all="ignore"):
+        knots, last = _within(pieces.knots, dtype)
+        kept = knots[:-1] < np.append(knots[1:-1], np.nextafter(last, dtype.type(np.inf)))
+        kept[[0, -1]] |= go_on
+        kept &= knots[0] < last
+        starts, coefficients = knots[:-1][kept], pieces.coefficients[:, kept]
+        if len(starts) > 1 and starts[0] == starts[1]:
+            starts[0] = np.nextafter(starts[0], dtype.type(-np.inf))
+        end = np.maximum(last, np.nextafter(starts[-1:], dtype.type(np.inf)))
+        moved = starts.astype(np.float64) - pieces.knots[:-1][kept]
         if pieces.local and moved.any():
-            coefficients = _expanded_about(coefficients, moved)
-        return pieces._replace(coefficients=coefficients.astype(dtype), knots=np.append(knots[:-1][kept], knots[-1]))
+            coefficients = expanded_about(coefficients, moved)
+        return pieces._replace(
+            coefficients=coefficients.astype(dtype), knots=np.append(starts, end), last=None if go_on else last
+        )
 
 
-def _expanded_about(coefficients: np.ndarray, moved: np.ndarray) -> np.ndarray:
+def _within(knots: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, Any]:
+    """Return the least numbers of ``dtype`` that are not below the knots, and the largest one not above the last."""
+    with np.errstate(all="ignore"):
+        nearest = knots.astype(dtype)
+        up, last = np.nextafter(nearest, dtype.type(np.inf)), nearest[-1]
+        if last > knots[-1]:
+            last = np.nextafter(last, dtype.type(-np.inf))
+        return np.where(nearest < knots, up, nearest), last
+
+
+def expanded_about(coefficients: np.ndarray, moved: np.ndarray) -> np.ndarray:
     """Return the coefficients of p(u + moved) from those of p(u), (k, m, r), by repeated synthetic division."""
     out: np.ndarray = coefficients.copy()
     for last in range(len(out), 1, -1):

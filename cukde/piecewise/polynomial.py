@@ -14,7 +14,7 @@ from cukde.core.entry.over_arrays import over_arrays
 from cukde.core.over_dask import is_dask
 from cukde.core.public import public_in
 from cukde.core.types import Array, ArrayLike
-from cukde.piecewise import calculus, check, cost
+from cukde.piecewise import calculus, check, cost, foreign
 from cukde.piecewise.evaluator import Evaluator, Extrapolate
 from cukde.piecewise.pieces import Pieces
 
@@ -88,10 +88,14 @@ class PiecewisePolynomial:
     axis = 0
 
     def __init__(self, c: ArrayLike, x: ArrayLike, *, extrapolate: Extrapolate = True) -> None:
+        self._hold(c, x, extrapolate, equal_ends=False)
+
+    def _hold(self, c: Any, x: Any, extrapolate: Any, equal_ends: bool) -> None:
+        """Take what defines the polynomial; end pieces of foreign polynomials may have no width."""
         self.extrapolate: Extrapolate = check.extrapolate(extrapolate)
         self.max_error: float | None = None
         held_c, held_x = check.held("c", c), check.held("x", x)
-        check.knots("x", held_x, decreasing=True)
+        check.knots("x", held_x, decreasing=True, equal_ends=equal_ends)
         check.coefficients(held_c, len(held_x) - 1)
         self.c: Any = held_c
         self.x: Any = held_x
@@ -115,7 +119,7 @@ class PiecewisePolynomial:
             Order of the derivative, at least 0.
         extrapolate : {True, False, "periodic", "clamp", "raise"}, optional
             Overrides the attribute. "clamp" replaces x beyond the knots by the nearer end, or by the nearest number of
-            its dtype within the range; derivatives are then those at the end.
+            its dtype in the piece there; derivatives are then those at the end.
 
         Returns
         -------
@@ -262,16 +266,17 @@ class PiecewisePolynomial:
             total = calculus.integral(*calculus.clamped(c, knots), a, b)
         else:
             total = calculus.integral(c, knots, a, b)
-        return self._where_held((sign * total).reshape(self._c.shape[2:]))
+        return _beside((sign * total).reshape(self._c.shape[2:]), self.c)
 
     @classmethod
     def from_spline(cls, tck: Any, *, extrapolate: Extrapolate | None = None) -> PiecewisePolynomial:
-        """Return a spline as a piecewise polynomial.
+        """Return a spline as a piecewise polynomial on its base interval, from t[k] to t[n].
 
         Parameters
         ----------
-        tck : BSpline or tuple (t, c, k)
-            A one-dimensional spline, SciPy's or CuPy's. Pieces between equal knots are left out.
+        tck : BSpline, UnivariateSpline or tuple (t, c, k)
+            A spline of one variable, SciPy's or CuPy's, with any number of values at a point. Pieces between equal
+            knots are left out, but for those at the ends that are evaluated at the last knot or beyond.
         extrapolate : {True, False, "periodic", "clamp", "raise"}, optional
             Default the spline's, or True for a tuple.
 
@@ -280,34 +285,25 @@ class PiecewisePolynomial:
         TypeError, ValueError
             For anything but ordered knots, matching coefficients and a degree.
         """
-        from scipy.interpolate import BSpline, PPoly
-
-        t, c, k, coefficients = check.spline(tck)
-        if extrapolate is None:
-            extrapolate = getattr(tck, "extrapolate", True)
-        return cls._without_empty_pieces(PPoly.from_spline(BSpline(t, c, k)), coefficients, extrapolate)
+        c, x, own, like = foreign.of_spline(tck)
+        return cls._with_ends(c, x, own if extrapolate is None else extrapolate, like)
 
     @classmethod
     def from_scipy(cls, p: Any, *, extrapolate: Extrapolate | None = None) -> PiecewisePolynomial:
-        """Convert a ``PPoly`` of SciPy or CuPy, or an instance of a subclass such as ``CubicSpline``.
+        """Convert a ``PPoly`` or ``BPoly`` of SciPy or CuPy, or an instance of a subclass such as ``CubicSpline``.
 
-        Pieces between equal knots are left out. Raises TypeError for anything else, and ValueError for an ``axis``
-        other than 0.
+        Pieces between equal knots are left out, but for those at the ends that are evaluated at the last knot or
+        beyond. Raises TypeError for anything else, and ValueError for an ``axis`` other than 0.
         """
-        check.of_scipy(p)
-        return cls._without_empty_pieces(p, p.c, p.extrapolate if extrapolate is None else extrapolate)
+        c, x, own, like = foreign.of_polynomial(p)
+        return cls._with_ends(c, x, own if extrapolate is None else extrapolate, like)
 
     @classmethod
-    def _without_empty_pieces(cls, p: Any, like: Any, extrapolate: Any) -> PiecewisePolynomial:
-        """Convert SciPy's ``p``; the result is on the GPU if ``like`` is."""
-        c, x = dispatch.to_host(p.c), dispatch.to_host(p.x)
-        kept = np.flatnonzero(np.diff(x) != 0)
-        c, x = c[:, kept], np.append(x[kept], x[-1])
-        if dispatch.is_gpu_array(like):
-            gpu = dispatch.backend(like, "c")
-            with gpu.device_of(like):
-                c, x = gpu.asarray(c), gpu.asarray(x)
-        return cls(c, x, extrapolate=True if extrapolate is None else extrapolate)
+    def _with_ends(cls, c: np.ndarray, x: np.ndarray, extrapolate: Any, like: Any) -> PiecewisePolynomial:
+        """Make a polynomial whose end pieces may have no width, on the device of ``like``."""
+        out = cls.__new__(cls)
+        out._hold(_beside(c, like), _beside(x, like), extrapolate, equal_ends=True)
+        return out
 
     def to_scipy(self) -> Any:
         """Convert to SciPy's ``PPoly``, on the host and in float64.
@@ -323,14 +319,16 @@ class PiecewisePolynomial:
 
     def _like(self, c: np.ndarray, x: np.ndarray, extrapolate: Extrapolate) -> PiecewisePolynomial:
         """Return another polynomial on the device of this one."""
-        return PiecewisePolynomial(self._where_held(c), self._where_held(x), extrapolate=extrapolate)
+        return PiecewisePolynomial._with_ends(c, x, extrapolate, self.c)
 
-    def _where_held(self, a: np.ndarray) -> Any:
-        if not dispatch.is_gpu_array(self.c):
-            return a
-        gpu = dispatch.backend(self.c, "c")
-        with gpu.device_of(self.c):
-            return gpu.asarray(a)
+
+def _beside(a: np.ndarray, like: Any) -> Any:
+    """Return an array on the device of ``like``."""
+    if not dispatch.is_gpu_array(like):
+        return a
+    gpu = dispatch.backend(like, "c")
+    with gpu.device_of(like):
+        return gpu.asarray(a)
 
 
 def _negative(points: Any) -> Any:

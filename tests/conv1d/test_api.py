@@ -128,6 +128,34 @@ class TestSums:
         sizes = (2, 3, reach + backend.size(2500, 150), taps)
         check_all(backend, rng, sizes, dtype, True, "gelu", by_fft=True, dilation=dilation, flip=True)
 
+    @settings(max_examples=15, deadline=None, derandomize=True)
+    @given(
+        taps=st.integers(64, 512),
+        decades=st.sampled_from([0, 2, 6, 12]),
+        dtype=st.sampled_from(["float32", "float64"]),
+        layout=st.sampled_from(["BCL", "BLC"]),
+        seed=st.integers(0, 2**32 - 1),
+    )
+    def test_signals_whose_size_varies(self, taps: int, decades: int, dtype: str, layout: Any, seed: int) -> None:
+        """Each output is as accurate as its own terms allow, beside much larger ones, too."""
+        rng = np.random.default_rng(seed)
+        if dtype == "float32":  # transforms in float64 keep eight digits less
+            decades = min(decades, 6)
+        sizes = 10.0 ** (decades * (np.sin(np.arange(4096) / 500 + rng.uniform(0, 6)) - 1) / 2)
+        x = (rng.standard_normal((1, 2, 4096)) * sizes).astype(dtype)
+        w = rng.standard_normal((2, taps)).astype(dtype)
+        ordered = (lambda a: a) if layout == "BCL" else (lambda a: np.ascontiguousarray(a.swapaxes(1, 2)))
+        absolute = [np.abs(x), np.abs(w)]
+        y = cukde.depthwise_conv1d(ordered(x), w, layout=layout)
+        compare(ordered(y), reference.conv1d(x, w), reference.conv1d(*absolute), "convolution")
+        dx = cukde.depthwise_conv1d_input_grad(ordered(x), w, layout=layout)
+        options: Any = {"input_length": 4096}
+        want, size = (reference.conv1d_input_grad(*of, **options) for of in ((x, w), absolute))
+        compare(ordered(dx), want, size, "input gradient")
+        dw = cukde.depthwise_conv1d_weight_grad(ordered(x), ordered(x), taps, layout=layout)
+        size = reference.conv1d_weight_grad(np.abs(x), np.abs(x), taps)
+        compare(dw, reference.conv1d_weight_grad(x, x, taps), size, "weight gradient")
+
     @pytest.mark.parametrize("layout", ["BCL", "BLC"])
     def test_short_rows_of_a_large_batch(self, backend: Backend, layout: str) -> None:
         sizes = (backend.size(3001, 70), 3, 5, 4)
@@ -160,6 +188,29 @@ class TestSums:
         np.testing.assert_array_equal(of(padding=3), np.correlate(x, w, "full"))
         np.testing.assert_array_equal(of(padding="same"), np.correlate(x, w, "full")[2:9])
         np.testing.assert_array_equal(of(padding="same", stride=3), np.correlate(x, w, "full")[2:9:3])
+
+    @settings(max_examples=40, deadline=None, derandomize=True)
+    @given(
+        taps=st.integers(1, 9),
+        dilation=st.integers(1, 4),
+        length=st.integers(1, 20),
+        layout=st.sampled_from(["BCL", "BLC"]),
+    )
+    def test_same_is_pytorchs(self, taps: int, dilation: int, length: int, layout: Any) -> None:
+        """Of dilation (taps - 1) zeros the smaller half is before x (``torch.nn.modules.conv._ConvNd``)."""
+        rng = np.random.default_rng(0)
+        x, w = rng.integers(-9, 9, (2, 3, length)) * 1.0, rng.integers(-9, 9, (3, taps)) * 1.0
+        zeros = dilation * (taps - 1)
+        padded = np.pad(x, ((0, 0), (0, 0), (zeros // 2, zeros - zeros // 2)))
+        want = sum(w[:, [k]] * padded[:, :, k * dilation : k * dilation + length] for k in range(taps))
+        ordered = (lambda a: a) if layout == "BCL" else (lambda a: a.swapaxes(1, 2))
+        options: Any = {"padding": "same", "dilation": dilation, "layout": layout}
+        y = cukde.depthwise_conv1d(ordered(x), w, **options)
+        np.testing.assert_array_equal(ordered(y), want)
+        dy = rng.integers(-9, 9, (2, 3, length)) * 1.0
+        dx = cukde.depthwise_conv1d_input_grad(ordered(dy), w, **options)
+        dw = cukde.depthwise_conv1d_weight_grad(ordered(x), ordered(dy), taps, **options)
+        assert (want * dy).sum() == (ordered(dx) * x).sum() == (dw * w).sum()
 
     def test_float16_is_rounded_once(self, backend: Backend) -> None:
         """2,048 ones, then 2^-11 of each: in float16 every sum of two would be rounded."""

@@ -241,6 +241,29 @@ class TestAgainstScipy:
         )
 
 
+class TestDiagonal:
+    @settings(max_examples=40, deadline=None, derandomize=True)
+    @given(
+        columns=arrays(
+            np.float64, st.tuples(st.integers(1, 9), st.integers(1, 3)), elements=st.sampled_from([-1, 0, 2.5])
+        ),
+        variant=st.sampled_from(["a", "b", "c"]),
+    )
+    def test_is_1_but_for_ties(self, columns: np.ndarray, variant: Any) -> None:
+        """Of a constant column it is NaN; "a" and "c" count tied pairs, too."""
+        n = len(columns)
+        for column, got in zip(columns.T, np.diag(cukde.kendall_matrix(columns, variant=variant)), strict=True):
+            classes, counts = np.unique(column, return_counts=True)
+            m, pairs = len(classes), n * (n - 1) / 2
+            untied = pairs - (counts * (counts - 1) / 2).sum()
+            if m == 1:
+                assert np.isnan(got)
+            elif variant == "b" or (variant == "a" and m == n):
+                assert got == 1
+            else:
+                assert got == pytest.approx(untied / (pairs if variant == "a" else n**2 * (m - 1) / m / 2), rel=1e-14)
+
+
 class TestResult:
     def test_is_a_pair_with_names(self) -> None:
         result = cukde.kendalltau([1, 2, 3], [1, 3, 2])

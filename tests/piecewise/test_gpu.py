@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cukde.piecewise import fit_pieces
+from cukde.piecewise import fit_pieces, pieces as piecewise_pieces
 from cukde.piecewise.pieces import Pieces
 from tests import tolerances
 from tests.conftest import Backend
@@ -250,6 +250,38 @@ def test_random_knots_and_degrees(device: Backend, piecewise: ModuleType, seed: 
     knots = np.unique((rng.standard_normal(m + 1) ** 3).astype(arithmetic(dtype)))
     pieces = Pieces(coefficients_of(k, knots.size - 1, columns, dtype), knots, bool(rng.integers(2)))
     check_all_modes(device, piecewise, pieces, points_of(knots, dtype, int(rng.integers(1, 3000))))
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "knots",
+    [
+        [0, 0.5, 1 - 2e-8, 1 + 3e-8],  # a last piece of one float32
+        [0, 0.5, 1 + 1e-9, 1 + 2e-9],  # of none
+        [1 + 1e-9, 1 + 2e-9, 2, 3],  # a first piece of none
+        [1 + 1e-9, 1 + 2e-9, 1 + 2.0**-23 + 1e-9, 1 + 2.0**-22 + 1e-9],  # and uniform ones
+        [1, 1, 2, 3, 3],  # without width
+    ],
+)
+def test_narrow_end_pieces(
+    device: Backend, piecewise: ModuleType, knots: list[float], dtype: str, columns: int
+) -> None:
+    given = np.array(knots, np.float64)
+    m = given.size - 1
+    pieces = Pieces(np.repeat(np.arange(1.0, m + 1)[None, :, None], columns, axis=2), given, True)
+    near = np.unique(given.astype(dtype))
+    infinite = np.array(np.inf, dtype)
+    x = np.concatenate([near, np.nextafter(near, infinite), np.nextafter(near, -infinite), near - 4, near + 4])
+    exact = x.astype(np.float64)
+    want = 1.0 + np.clip(np.searchsorted(given, exact, "right") - 1, 0, m - 1)
+    for mode in (True, False):
+        rounded = piecewise_pieces.rounded(pieces, np.dtype(arithmetic(dtype)), mode)
+        got = device.asnumpy(piecewise.evaluate(piecewise.prepare(rounded, dtype), device.asarray(x), mode)).reshape(
+            -1, columns
+        )
+        inside = (exact >= given[0]) & (exact <= given[-1]) | mode
+        np.testing.assert_array_equal(got, np.where(inside, want, np.nan)[:, None] + np.zeros(columns))
 
 
 def test_few_specialisations(device: Backend, piecewise: ModuleType) -> None:

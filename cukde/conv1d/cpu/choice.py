@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from cukde.conv1d.choice import EXACT_TAPS
 from cukde.conv1d.geometry import Geometry
 
 # For each element and each bit of its length, a transform and its inverse take as long as so many taps of an output.
@@ -32,3 +33,8 @@ def fft_length(g: Geometry, number: np.dtype) -> int | None:
     bits = math.ceil(math.log2(min(max(2 * span, min(_SPANS * span, _LONG)), g.outputs + g.reach)))
     new = min(2**bits - g.reach, g.outputs)  # outputs of a transform
     return 2**bits if g.taps * new > TAPS_OF_TRANSFORM[number.name] * bits * 2**bits else None
+
+
+def transforms(g: Geometry, number: np.dtype) -> int | None:
+    """Return the length of the transforms where they are faster and accurate enough, or None for direct sums."""
+    return None if number == np.float64 and g.taps <= EXACT_TAPS else fft_length(g, number)

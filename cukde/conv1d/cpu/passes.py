@@ -97,7 +97,7 @@ def weight_grad(x: np.ndarray, dy: np.ndarray, geometry: Geometry, bias: bool) -
     g = geometry
     number = dtypes.arithmetic(x.dtype)
     tasks, parts = _fixed_tasks(g)
-    length = choice.fft_length(g, number)
+    length = choice.transforms(g, number)
     dw = np.zeros((parts, g.channels, g.taps))
     db = np.zeros((parts, g.channels))
 
@@ -129,7 +129,7 @@ def _correlate(
 ) -> None:
     """Write activation(bias + convolution) with taps (C, K), in the order of x, of the dtype of the arithmetic."""
     number = taps.dtype
-    length = choice.fft_length(g, number)
+    length = choice.transforms(g, number)
     spectra = fft.spectra(taps, g.dilation, length) if length else None
     longest = 0 if length is None else length - g.reach
 

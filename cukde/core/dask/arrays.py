@@ -2,27 +2,60 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from functools import partial
 from typing import Any
 
 import dask.array as da
 import numpy as np
+from dask._task_spec import TaskRef
+from dask.base import tokenize
+from dask.core import flatten
+from dask.highlevelgraph import HighLevelGraph
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.dask import check
+from cukde.core.dask.graph import Unfused
 from cukde.core.frames.columns import taken
 from cukde.core.frames.libraries import library_of
 from cukde.core.over_dask import is_dask, meta
 
 
-def collected(name: str, a: Any) -> Any:
-    """Return a Dask array, also for a Dask data frame, or a plain array of NumPy or CuPy."""
+def collected(name: str, a: Any, rows_of: Any = None) -> Any:
+    """Return a Dask array, also for a Dask data frame, or a plain array of NumPy or CuPy.
+
+    If ``a`` and ``rows_of`` are frames of as many blocks, tasks check that their rows have the same labels.
+    """
     if not is_dask(a):
         return core_check.array(name, a, dispatch.backend(a, name))
     if hasattr(type(a), "to_dask_array"):  # a data frame
-        a = _of_numbers(name, a).to_dask_array()
+        frame = _of_numbers(name, a)
+        if hasattr(type(rows_of), "to_dask_array") and rows_of is not a and rows_of.npartitions == a.npartitions:
+            frame = frame.map_partitions(check.labelled, rows_of, name, meta=frame._meta, align_dataframes=False)
+        a = frame.to_dask_array()
     check.collection(name, a, isinstance(a, da.Array))
-    return a
+    return _as_declared(a)
+
+
+def _as_declared(a: da.Array) -> da.Array:
+    """Return the array with tasks that check each block against the shape and the dtype that the array declares.
+
+    Nothing else tells blocks of fewer rows, after which sums would be divided by the wrong number. The layer is no
+    Blockwise of Dask's, which would be fused into each use of a block.
+    """
+    name = f"declared-{tokenize(a.name, a.chunks, a.dtype)}"
+    layer = {
+        (name, *place): Unfused(
+            (name, *place),
+            partial(check.declared, source=a.name, place=place, shape=shape, dtype=a.dtype),
+            TaskRef(key),
+        )
+        for place, shape, key in zip(
+            np.ndindex(*a.numblocks), itertools.product(*a.chunks), flatten(a.__dask_keys__()), strict=True
+        )
+    }
+    return da.Array(HighLevelGraph.from_collections(name, layer, [a]), name, a.chunks, dtype=a.dtype, meta=a._meta)
 
 
 def _of_numbers(name: str, frame: Any) -> Any:

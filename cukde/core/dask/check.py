@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 _ROWS_NAMED = 5
 
 
@@ -42,6 +44,35 @@ def no_output(out: Any) -> None:
     """Raise for an output array, since nothing is computed yet."""
     if out is not None:
         raise TypeError("out must be None beside Dask arrays, which are computed later; write dask.array.store(y, out)")
+
+
+def declared(block: Any, source: str, place: tuple[int, ...], shape: tuple[float, ...], dtype: np.dtype) -> Any:
+    """Return a block of the array ``source`` if it has the declared shape, NaN if unknown, and no wider numbers."""
+    found = np.shape(block)
+    if len(found) != len(shape) or any(size != said for size, said in zip(found, shape, strict=True) if said == said):
+        raise ValueError(
+            f"blocks of a Dask array must have the shapes that it declares: block {place} of {source!r} has shape "
+            f"{found}, and the array declares {shape}: call compute_chunk_sizes() of that array first"
+        )
+    own = getattr(block, "dtype", dtype)
+    arithmetic = dtype if dtype.kind == "f" else np.dtype(np.float64)  # of which results will be
+    if own != dtype and own.kind in "biufc" and not np.can_cast(own, arithmetic):
+        raise TypeError(
+            f"blocks of a Dask array must have the dtype that it declares: block {place} of {source!r} has {own}, and "
+            f"the array declares {dtype}: give the function that makes its blocks dtype={own.name!r}"
+        )
+    return block
+
+
+def labelled(block: Any, rows_of: Any, name: str) -> Any:
+    """Return a block of a frame if its rows have the labels of those that they belong to."""
+    if len(block) == len(rows_of) and not block.index.equals(rows_of.index):  # an error of lengths comes later
+        own, others = (a.index[:_ROWS_NAMED].tolist() for a in (block, rows_of))
+        raise ValueError(
+            f"{name} must have the labels of the rows beside it, in their order, in each block of a Dask data frame; "
+            f"got {own} beside {others}: take both from one frame, or write {name}.to_dask_array() to go by position"
+        )
+    return block
 
 
 def alignable(name: str, sizes_known: bool, blocks: int | None, blocks_of_data: int, *, of: str = "X") -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+from dask._task_spec import Task as DaskTask
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
@@ -42,6 +43,20 @@ class Blocks:
 
     def __dask_layers__(self) -> tuple[str]:
         return (self.name,)
+
+
+class Unfused(DaskTask):
+    """A task that Dask does not fuse with others.
+
+    Equal calls have equal keys. Dask would fuse the first task of a call with its input, or not if the input is
+    persisted, and so give one key different tasks: a cluster that still holds the one warns of deadlocks.
+    """
+
+    __slots__ = ()
+
+    @property
+    def block_fusion(self) -> bool:
+        return True
 
 
 def each(

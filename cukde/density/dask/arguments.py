@@ -194,7 +194,7 @@ def arguments(
     if isinstance(x, da.Array) and isinstance(y, da.Array) and x.name == y.name:
         y = None
     w, v, factors = (
-        None if a is None else _collected(name, a)
+        None if a is None else _collected(name, a, X)
         for name, a in (("weights", weights), ("V", V), ("local_factors", local_factors))
     )
     dispatch.backend(meta(x), weights=meta(w), V=meta(v), local_factors=meta(factors))
@@ -259,9 +259,9 @@ def _boxes(
     return Boxes(data, queries, declared)
 
 
-def _collected(name: str, a: Any) -> Any:
+def _collected(name: str, a: Any, rows_of: Any = None) -> Any:
     """A Dask array of rows, or a plain array."""
-    a = collected(name, a)
+    a = collected(name, a, rows_of)
     if is_dask(a):
         dask_check.dimensions(name, a)
     return a

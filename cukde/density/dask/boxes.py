@@ -64,7 +64,7 @@ def block_boxes(X: ArrayLike, *, weights: ArrayLike | None = None) -> BlockBoxes
     dask_check.dimensions("X", x)
     if x.ndim == 2 and x.numblocks[1] > 1:
         x = x.rechunk({1: -1})
-    w = None if weights is None else beside("weights", collected("weights", weights), x)
+    w = None if weights is None else beside("weights", collected("weights", weights, X), x)
     parts = parts_of_block(x.numblocks[0])
     blocks = x.to_delayed().ravel()
     others = [None] * len(blocks) if w is None else w.to_delayed().ravel()

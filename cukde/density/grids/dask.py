@@ -68,7 +68,7 @@ def evaluate_grid(
     density_check.no_rule("h", h)
     deterministic = core_check.flag("deterministic", deterministic)
     check_finite = core_check.flag("check_finite", check_finite)
-    x, w = _rows("X", X), None if weights is None else _rows("weights", weights)
+    x, w = _rows("X", X), None if weights is None else _rows("weights", weights, X)
     dispatch.backend(meta(x), weights=meta(w))
     if not is_dask(x):
         of_weights: Any = w
@@ -170,9 +170,9 @@ def _rounded(share: _Share, *, dtype: np.dtype, weighted: bool) -> Any:
         return results.cast(share.density, dtype)
 
 
-def _rows(name: str, a: Any) -> Any:
+def _rows(name: str, a: Any, rows_of: Any = None) -> Any:
     """A Dask array of rows, or a plain one."""
-    a = collected(name, a)
+    a = collected(name, a, rows_of)
     if is_dask(a):
         dask_check.dimensions(name, a)
     return a

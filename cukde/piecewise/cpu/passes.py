@@ -39,7 +39,8 @@ def prepare(pieces: Pieces, dtype: np.dtype) -> Prepared:
     knots = np.ascontiguousarray(pieces.knots, number)
     coefficients = np.ascontiguousarray(np.asarray(pieces.coefficients, number).transpose(2, 1, 0))
     reduction = None if pieces.reduction is None else piecewise_reduction.constants(pieces.reduction, number)
-    return Prepared(coefficients, locate.search(knots), (knots[0], knots[-1]), pieces.local, reduction)
+    ends = knots[0], knots[-1] if pieces.last is None else number.type(pieces.last)
+    return Prepared(coefficients, locate.search(knots), ends, pieces.local, reduction)
 
 
 def evaluate(

@@ -106,7 +106,7 @@ def prepare(pieces: Pieces, dtype: Any) -> Prepared:
     k, m, columns = coefficients.shape
     rows = cp.asarray(_in_rows(coefficients))
     levels = (m - 1).bit_length()
-    candidates = _tables(knots, levels)
+    candidates = _tables(knots, levels, knots[-1] if pieces.last is None else real.type(pieces.last))
     # Its kernel knows uniform knots and the tree.
     columnar = next(table for table in candidates if table.search != "guide")
     plan = _plan(candidates, dtype, k, m, pieces.reduction) if columns == 1 else None
@@ -206,8 +206,11 @@ def _has_guide(dtype: np.dtype, coefficients: int) -> bool:
     return dtype == np.float32 or (dtype == np.float16 and coefficients != 0)
 
 
-def _tables(knots: np.ndarray, levels: int) -> list[Table]:
-    """What finds the piece for these knots, the faster first: uniform knots alone, or guides and the tree."""
+def _tables(knots: np.ndarray, levels: int, end: Any) -> list[Table]:
+    """What finds the piece for these knots, the faster first: uniform knots alone, or guides and the tree.
+
+    ``end`` is the last x within the range.
+    """
     m, real = knots.size - 1, knots.dtype.type
     first, last = float(knots[0]), float(knots[-1])
     with np.errstate(all="ignore"):
@@ -215,7 +218,7 @@ def _tables(knots: np.ndarray, levels: int) -> list[Table]:
         # A little more than rounding takes, so that a knot is not in the cell before its own.
         most = max(1.0, abs(first * float(scale)), abs(last * float(scale)))
         offset = real(-first * float(scale) + 4 * float(np.finfo(real).eps) * most)
-        scalars = Knots(knots[0], knots[-1], scale, offset, real(1), step)
+        scalars = Knots(knots[0], end, scale, offset, real(1), step)
     smallest = np.finfo(real).tiny
     tables: list[Table] = []
     if np.isfinite(scalars).all() and scale >= smallest and step >= smallest:
