@@ -20,6 +20,7 @@ class Group(NamedTuple):
     X: Any  # (n, d) float64; of columns on a logarithmic axis log10
     weights: Any | None  # (n,) float64, all positive
     share: float  # of all groups together, by weight
+    number: int = 0  # among all labels
 
 
 class Rows(NamedTuple):
@@ -29,7 +30,7 @@ class Rows(NamedTuple):
     groups: list[Group]
     title: str | None  # name of the column that tells the groups apart
     log: tuple[bool, ...]  # whether the axis of each column is logarithmic
-    left_out: int  # rows with NaN
+    notes: list[str]  # for the legend, of rows that are not drawn
     names: list[str]  # of the columns
 
     @property
@@ -70,8 +71,13 @@ def chosen(X: Any, hue: Any, columns: Any) -> tuple[Any, list[str], Any, str | N
     return X if drawn == list(X.columns) else X[drawn], [str(name) for name in drawn], labels, title
 
 
-def rows(X: Any, names: list[str], hue: Any, title: str | None, weights: Any, log_scale: Any) -> Rows:
-    """Check data, weights and labels, and return the rows in groups. Unnamed columns are x, or x0, x1, ..."""
+def rows(
+    X: Any, names: list[str], hue: Any, title: str | None, weights: Any, log_scale: Any, *, varying: bool = False
+) -> Rows:
+    """Check data, weights and labels, and return the rows in groups. Unnamed columns are x, or x0, x1, ...
+
+    Groups that have no density are left out: those of one row and, if columns must be ``varying``, constant ones.
+    """
     check.in_memory("weights", is_dask(weights))
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
@@ -109,10 +115,36 @@ def rows(X: Any, names: list[str], hue: Any, title: str | None, weights: Any, lo
                 of = backend.asarray(which == k)
                 own = None if w is None else w[of]
                 share = float(of.sum() if own is None else own.sum()) / total
-                groups.append(Group(str(label), xp.ascontiguousarray(x[of]), own, share))
-        for group in groups:
-            check.rows(len(group.X), w is not None, group.label)
-        return Rows(backend, groups, title, log, left_out, names)
+                groups.append(Group(shown_label(label), xp.ascontiguousarray(x[of]), own, share, k))
+        faults = [_without_density(group, varying, names, xp) for group in groups]
+        whole = [group for group, fault in zip(groups, faults, strict=True) if fault is None]
+        if not whole:
+            check.rows(max(len(group.X) for group in groups), w is not None, in_groups=labels is not None)
+        notes = [f"{group.label}: {fault}" for group, fault in zip(groups, faults, strict=True) if fault and whole]
+        return Rows(backend, whole or groups, title, log, without_nan(left_out) + notes, names)
+
+
+def shown_label(label: Any) -> str:
+    """Return the text of a label; Matplotlib leaves out of legends what begins with an underscore."""
+    if isinstance(label, np.datetime64) and label == label.astype("datetime64[D]"):
+        label = label.astype("datetime64[D]")
+    return f" {label}" if str(label).startswith("_") else str(label)
+
+
+def without_nan(left_out: int) -> list[str]:
+    """Return what a legend says of so many rows with NaN."""
+    return [f"{left_out:,} row{'s' * (left_out > 1)} with NaN left out"] if left_out else []
+
+
+def _without_density(group: Group, varying: bool, names: list[str], xp: ModuleType) -> str | None:
+    """Return what a legend says of a group that has no density, or None."""
+    n = len(group.X)
+    if n < 2:
+        return f"{n} row{'s' * (n != 1)}, not drawn"
+    if not varying or group.label is None:
+        return None
+    constant = xp.flatnonzero((group.X[0] == group.X).all(axis=0))
+    return f"{n:,} rows, {names[int(constant[0])]} constant, not drawn" if len(constant) else None
 
 
 def _names(X: Any, d: int) -> list[str]:
