@@ -46,7 +46,7 @@ def colours(value: Any, labels: Sequence[str | None], numbers: Sequence[int]) ->
         out = [value]
     elif isinstance(value, Mapping):
         of_labels = {shown_label(key): each for key, each in value.items()}
-        out = [of_labels.get(label) for label in labels]
+        out = [of_labels.get(label or "") for label in labels]
     else:
         several = [] if isinstance(value, str) or not np.iterable(value) or is_color_like(value) else list(value)
         out = [several[number] if number < len(several) else None for number in numbers]
@@ -54,8 +54,8 @@ def colours(value: Any, labels: Sequence[str | None], numbers: Sequence[int]) ->
         wanted = "a colour of Matplotlib's, as 'C1'"
         if list(labels) != [None]:
             wanted = (
-                f"a list of colours, one for each label of hue in their order, or a mapping with {', '.join(labels)} "
-                "among its keys; a colour map has lists, as matplotlib.colormaps['Set2'].colors"
+                "a list of colours, one for each label of hue in their order, or a mapping with the keys "
+                f"{', '.join(map(str, labels))}; a colour map has lists, as matplotlib.colormaps['Set2'].colors"
             )
         raise ValueError(f"color must be {wanted}; got {value!r}")
     return out
@@ -102,8 +102,7 @@ def finish_curve(axes: Axes, name: str, title: str | None, notes: Sequence[str],
 
 def check_scales(axes: Axes, log: Sequence[bool]) -> None:
     """Raise for axes whose scale is not that of the densities, of the first column and the second of two."""
-    for axis, scaled in zip((axes.xaxis, axes.yaxis), log, strict=False):
-        name = axis.axis_name
+    for name, axis, scaled in zip("xy", (axes.xaxis, axes.yaxis), log, strict=False):
         if axis.get_scale() == "log" and not scaled:
             raise ValueError(
                 f"log_scale must be True for the {name} axis of ax, which is logarithmic: the density is then per "
@@ -237,10 +236,10 @@ def _few_ticks(axis: Any, log: bool) -> None:
 def legend_of_pairs(
     grid: np.ndarray,
     masses: Sequence[float],
-    groups: Sequence[str],
-    of_groups: Sequence[Any],
-    title: str | None,
-    notes: Sequence[str],
+    groups: Sequence[str] = (),
+    of_groups: Sequence[Any] = COLOURS,
+    title: str | None = None,
+    notes: Sequence[str] = (),
 ) -> None:
     """Add a legend of the regions above the panels of a new figure."""
     handles = [*region_handles(masses, groups, of_groups), *map(legends.note, notes)]

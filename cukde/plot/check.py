@@ -257,6 +257,9 @@ def row_labels(name: str, value: Any, n: int) -> tuple[list[Any], np.ndarray]:
     Labels are in order; those of categories are in the order of the categories.
     """
     out = np.asarray(value)
+    if out.dtype.kind == "f" and "int" in str(getattr(value, "dtype", getattr(value, "type", ""))).lower():
+        # Integers with missing ones among them, which NumPy would round.
+        out = np.array(value.to_pylist() if hasattr(value, "to_pylist") else list(value), dtype=object)
     if out.shape != (n,):
         raise ValueError(f"{name} must have shape ({n},), a label for each row; got {out.shape}")
     if out.dtype.kind == "O":

@@ -434,15 +434,15 @@ def histograms(kinds: list[Any], ends: tuple[float, float], count: int | None, b
 def axis_of_most(finite: Any, threshold: float, chosen: bool, backend: ModuleType) -> tuple[float, float]:
     """Return the ends of an axis on which most log densities are visible, and a threshold that was ``chosen``.
 
-    Below a threshold, or the third quartile if this is lower, the axis is as long as above it. It ends at most 15
-    interquartile ranges beyond the quartiles. Where this would not save a third of the whole axis, it is whole.
+    Below a threshold, or the third quartile if this is lower, the axis is three times as long as above it. It ends at
+    most 15 interquartile ranges beyond the quartiles. A whole axis of at most 2.5 times that length is not cut.
     """
     whole = float(finite.min()), float(finite.max())
     first, third = (float(q) for q in backend.xp.percentile(finite, backend.asarray(np.array([25.0, 75.0]))))
     far = _FAR * (third - first) if third > first else np.inf
     low, high = max(whole[0], first - far), min(whole[1], third + far)
-    low = max(low, 2 * min(threshold, third) - high)
+    low = max(low, 4 * min(threshold, third) - 3 * high)
     if chosen:
         room = 0.05 * (high - low)
         low, high = max(whole[0], min(low, threshold - room)), min(whole[1], max(high, threshold + room))
-    return (low, high) if low < high and whole[1] - whole[0] > 1.5 * (high - low) else whole
+    return (low, high) if low < high and whole[1] - whole[0] > 2.5 * (high - low) else whole

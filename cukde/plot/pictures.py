@@ -503,9 +503,10 @@ def anomalies(
 
     Notes
     -----
-    Counts are exact. The axis shows most rows: it is as long below the threshold as above, and ends at most 15
-    interquartile ranges beyond the quartiles, where that saves a third of it. Arrows at its ends, explained in the
-    legend, stand for the rows beyond. A ``threshold`` is always visible; a quantile may be beyond the axis.
+    Counts are exact. An axis that a few far log densities would make long ends before them: below the threshold it is
+    at most three times as long as above, and it ends at most 15 interquartile ranges beyond the quartiles. Arrows at
+    its ends, explained in the legend, stand for the rows beyond. A ``threshold`` is always visible; a quantile may be
+    beyond the axis.
 
     Cost: O(n), and a sort for the quantile.
 
@@ -587,6 +588,7 @@ def _lower_quantile(values: Any, q: float, xp: Any) -> float:
 
 
 def _of_all(what: str, some: int, n: int) -> str:
+    what = what.replace("rows", "row") if n == 1 else what
     return f"{some:,} {what}" if some == n else f"{some:,} of {n:,} {what}, drawn at random"
 
 

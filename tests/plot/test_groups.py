@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import cukde
@@ -83,8 +84,11 @@ def test_a_group_is_drawn_as_it_is_alone() -> None:
         (pd.Categorical(KIND, categories=["low", "none", "high"]), ["low", "high"]),
         (KIND == "high", ["False", "True"]),
         (np.where(KIND == "high", 10.0, 9.0), ["9.0", "10.0"]),
+        (pd.array([None, *np.where(KIND[1:] == "high", 2**53 + 1, 2**53)], "Int64"), [str(2**53), str(2**53 + 1)]),
+        (pl.Series([None, *np.where(KIND[1:] == "high", 2, 1).tolist()]), ["1", "2"]),
+        (np.where(KIND == "high", "2021-01-01", "2020-01-01").astype("datetime64[ns]"), ["2020-01-01", "2021-01-01"]),
     ],
-    ids=["categories", "booleans", "numbers"],
+    ids=["categories", "booleans", "numbers", "integers", "integers of polars", "dates"],
 )
 def test_the_order_of_groups(hue: Any, order: list[str]) -> None:
     assert list(curves(plot.density(LINE, hue=hue, ax=new(), **FEW))) == order
