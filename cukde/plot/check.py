@@ -216,7 +216,8 @@ def log_densities(value: Any, backend: ModuleType) -> Any:
     out = core_check.array("log_density", value, backend)
     out = out[:, 0] if out.ndim == 2 and out.shape[1] == 1 else out
     if out.ndim != 1 or out.shape[0] == 0:
-        raise ValueError(f"log_density must have shape (n,) with at least one row; got {out.shape}")
+        instead = ": cukde.kde(X, X, h, log=True) has this shape" if out.ndim > 1 else ""
+        raise ValueError(f"log_density must have shape (n,) with at least one row; got {out.shape}{instead}")
     out = out.astype(np.float64)
     infinite = int((out == np.inf).sum())
     if infinite:

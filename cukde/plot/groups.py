@@ -43,6 +43,17 @@ class Rows(NamedTuple):
         """Return the number of rows that are drawn."""
         return sum(len(group.X) for group in self.groups)
 
+    def without(self, faults: dict[int, str]) -> Rows:
+        """Return the rows without some groups, of which a note says what they lack."""
+        left, notes = [], list(self.notes)
+        for group in self.groups:
+            if group.number in faults:
+                n = len(group.X)
+                notes.append(f"{group.label}: {n:,} row{'s' * (n != 1)}, {faults[group.number]}not drawn")
+            else:
+                left.append(group)
+        return self._replace(groups=left, notes=notes)
+
 
 def taken(X: Any, hue: Any, name: str = "X") -> tuple[list[Any] | None, Any, str | None]:
     """Return the names of the columns that ``hue`` does not name, the labels of the rows, and their name."""
@@ -71,13 +82,8 @@ def chosen(X: Any, hue: Any, columns: Any) -> tuple[Any, list[str], Any, str | N
     return X if drawn == list(X.columns) else X[drawn], [str(name) for name in drawn], labels, title
 
 
-def rows(
-    X: Any, names: list[str], hue: Any, title: str | None, weights: Any, log_scale: Any, *, varying: bool = False
-) -> Rows:
-    """Check data, weights and labels, and return the rows in groups. Unnamed columns are x, or x0, x1, ...
-
-    Groups that have no density are left out: those of one row and, if columns must be ``varying``, constant ones.
-    """
+def rows(X: Any, names: list[str], hue: Any, title: str | None, weights: Any, log_scale: Any) -> Rows:
+    """Check data, weights and labels, and return the rows in groups. Unnamed columns are x, or x0, x1, ..."""
     check.in_memory("weights", is_dask(weights))
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
@@ -116,12 +122,9 @@ def rows(
                 own = None if w is None else w[of]
                 share = float(of.sum() if own is None else own.sum()) / total
                 groups.append(Group(shown_label(label), xp.ascontiguousarray(x[of]), own, share, k))
-        faults = [_without_density(group, varying, names, xp) for group in groups]
-        whole = [group for group, fault in zip(groups, faults, strict=True) if fault is None]
-        if not whole:
-            check.rows(max(len(group.X) for group in groups), w is not None, in_groups=labels is not None)
-        notes = [f"{group.label}: {fault}" for group, fault in zip(groups, faults, strict=True) if fault and whole]
-        return Rows(backend, whole or groups, title, log, without_nan(left_out) + notes, names)
+        check.rows(max(len(group.X) for group in groups), w is not None, in_groups=labels is not None)
+        out = Rows(backend, groups, title, log, without_nan(left_out), names)
+        return out.without({group.number: "" for group in groups if len(group.X) < 2})
 
 
 def shown_label(label: Any) -> str:
@@ -134,17 +137,6 @@ def shown_label(label: Any) -> str:
 def without_nan(left_out: int) -> list[str]:
     """Return what a legend says of so many rows with NaN."""
     return [f"{left_out:,} row{'s' * (left_out > 1)} with NaN left out"] if left_out else []
-
-
-def _without_density(group: Group, varying: bool, names: list[str], xp: ModuleType) -> str | None:
-    """Return what a legend says of a group that has no density, or None."""
-    n = len(group.X)
-    if n < 2:
-        return f"{n} row{'s' * (n != 1)}, not drawn"
-    if not varying or group.label is None:
-        return None
-    constant = xp.flatnonzero((group.X[0] == group.X).all(axis=0))
-    return f"{n:,} rows, {names[int(constant[0])]} constant, not drawn" if len(constant) else None
 
 
 def _names(X: Any, d: int) -> list[str]:

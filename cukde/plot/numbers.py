@@ -43,6 +43,10 @@ _ENTRIES = 2**23  # numbers in a block of resamples: 64 MiB
 _RESAMPLES, _MARKS, _LEVELS, _ROWS = range(4)
 
 
+class NoBandwidthError(Exception):
+    """The rule has no bandwidth for data; the cause says why."""
+
+
 class Estimate(NamedTuple):
     """A density estimate: checked data on their backend, without rows of weight 0, bandwidth and method."""
 
@@ -104,7 +108,10 @@ def estimate(
         domains_check.inside(outside, len(x), domain.low, domain.high)
         x = domain.restored(domain.anchored(x, backend.xp), backend.xp)
     ends = {} if domain is None else domain.arguments
-    h = rules_by_name.bandwidth(RULES[method](x, weights=w, **ends) if h is None else h, x, w, method, **ends)
+    try:
+        h = rules_by_name.bandwidth(RULES[method](x, weights=w, **ends) if h is None else h, x, w, method, **ends)
+    except ValueError as error:
+        raise NoBandwidthError from error
     h = density_check.bandwidth(h, x.shape[1])
     h = h * (adjust * adjust if h.ndim == 2 else adjust)
     if h.ndim == 2:

@@ -87,8 +87,8 @@ def density(
     hue : array_like, shape (n,), or str, optional
         Labels of the rows, up to 7 different ones, or the name of the column of ``X`` that holds them. Each group has
         its own curve, with the bandwidth that the rule gives for it. Groups are in the order of their labels or
-        categories. A group of one row, or a constant one whose bandwidth is a rule's, has no density: it is left out,
-        and the legend says so.
+        categories. A group of one row, or one for which the rule has no bandwidth, such as a constant one, is left
+        out, and the legend says so.
     common_norm : bool
         Whether the area under a group's curve is its share of the rows, by weight, so that the areas of all groups add
         up to 1.
@@ -160,15 +160,15 @@ def density(
     common_norm = core_check.flag("common_norm", common_norm)
     log_scale = core_check.flag("log_scale", log_scale)
     ends = check.limits(limits, log_scale)
-    rows = _rows(X, weights, hue, h, method, log_scale, entropy)
+    rows = _rows(X, weights, hue, method, log_scale, entropy)
     check.columns(rows.columns, 1, "density")
     if ax is not None:
         artists.check_scales(ax, rows.log)
-    colours = [None for _ in rows.groups] if color is None else _colours(artists, color, rows)
+    colours = {} if color is None else _colours(artists, color, rows)
     domain = _domain(rows, bounds, periods)
     curves, marked = [], []
     with rows.backend.device_of(rows.groups[0].X):
-        estimates = _estimates(rows, h, method, bw_adjust, domain)
+        rows, estimates = _estimates(rows, h, method, bw_adjust, domain)
         for group, estimate in zip(rows.groups, estimates, strict=True):
             curve = numbers.curve(estimate, points, ends, level, resamples, entropy)
             curves.append(numbers.as_drawn(curve, log_scale, group.share if common_norm else 1.0))
@@ -180,7 +180,7 @@ def density(
     artists.set_scales(ax, rows.log)
     for k, (group, estimate, curve) in enumerate(zip(rows.groups, estimates, curves, strict=True)):
         said = _of_curve(group, label, method, estimate.widths[0], log_scale)
-        artists.draw_curve(ax, curve, said, level, colours[k])
+        artists.draw_curve(ax, curve, said, level, colours.get(group.number))
         if rug:
             artists.draw_rug(ax, marked[k], _of_rug(rows, [len(marks) for marks in marked], k))
     artists.finish_curve(ax, rows.names[0], rows.title, rows.notes, log=log_scale)
@@ -276,32 +276,32 @@ def contours(
     points = check.between("points", points, 2, 2000)
     subsample = check.between("subsample", subsample, 2, 2**40)
     entropy = integer(random_state, seed)
-    rows = _rows(X, weights, hue, h, method, log_scale, entropy)
+    rows = _rows(X, weights, hue, method, log_scale, entropy)
     check.columns(rows.columns, 2, "contours")
     if ax is not None:
         artists.check_scales(ax, rows.log)
     colours = _colours(artists, color, rows)
     domain = _domain(rows, bounds, periods)
     with rows.backend.device_of(rows.groups[0].X):
-        found = [
-            numbers.regions(estimate, masses, points, subsample, entropy)
-            for estimate in _estimates(rows, h, method, bw_adjust, domain)
-        ]
+        rows, estimates = _estimates(rows, h, method, bw_adjust, domain)
+        found = [numbers.regions(estimate, masses, points, subsample, entropy) for estimate in estimates]
 
     ax = ax if ax is not None else artists.new_axes()
     artists.set_scales(ax, rows.log)
     left_out = sum(each.left_out for each in found)
     outside = outside and left_out > 0
-    for group, colour, each in zip(rows.groups, colours, found, strict=True):
+    for group, each in zip(rows.groups, found, strict=True):
         number = None if hue is None else group.number
-        artists.draw_regions(ax, numbers.regions_in_units(each, rows.log), colour, outside=outside, number=number)
+        drawn = numbers.regions_in_units(each, rows.log)
+        artists.draw_regions(ax, drawn, colours[group.number], outside=outside, number=number)
     legend = None
     if outside:
         legend = _of_all("rows outside", sum(len(each.outside) for each in found), left_out)
         evaluated = sum(each.rows for each in found)
         legend += "" if evaluated == rows.drawn else f", of {evaluated:,} drawn from {rows.drawn:,}"
     notes = rows.notes + _of_fewer(found)
-    artists.finish_regions(ax, rows.names, masses, _group_names(rows), colours, rows.title, legend, notes)
+    shown = [colours[group.number] for group in rows.groups]
+    artists.finish_regions(ax, rows.names, masses, _group_names(rows), shown, rows.title, legend, notes)
     return ax
 
 
@@ -389,7 +389,7 @@ def pairs(
     points = check.between("points", points, 2, 2000)
     subsample = check.between("subsample", subsample, 2, 2**40)
     entropy = integer(random_state, seed)
-    rows = _rows(X, weights, hue, h, method, log_scale, entropy, columns)
+    rows = _rows(X, weights, hue, method, log_scale, entropy, columns)
     d = rows.columns
     check.panels(d)
     domain = _domain(rows, bounds, periods)
@@ -403,7 +403,8 @@ def pairs(
     marginals: list[list[numbers.Estimate]] = []
     taus = []
     with rows.backend.device_of(rows.groups[0].X):
-        for group, estimate in zip(rows.groups, _estimates(rows, h, method, bw_adjust, domain), strict=True):
+        rows, estimates = _estimates(rows, h, method, bw_adjust, domain)
+        for group, estimate in zip(rows.groups, estimates, strict=True):
             marginals.append([numbers.marginal(estimate, [k], h is None) for k in range(d)])
             panels.append(
                 {
@@ -437,7 +438,8 @@ def pairs(
     for (row, column), each in np.ndenumerate(grid):
         if column <= row:
             artists.set_scales(each, [rows.log[column], rows.log[row] and column < row])
-    for group, colour, of_columns, of_pairs in zip(rows.groups, colours, curves, panels, strict=True):
+    shown = [colours[group.number] for group in rows.groups]
+    for group, colour, of_columns, of_pairs in zip(rows.groups, shown, curves, panels, strict=True):
         for k, curve in enumerate(of_columns):
             artists.draw_diagonal(grid[k, k], curve, colour, group.number)
         for (i, j), regions in of_pairs.items():
@@ -445,11 +447,11 @@ def pairs(
             artists.draw_regions(grid[i, j], drawn, colour, number=None if hue is None else group.number)
     if taus:
         for i, j in panels[0]:
-            artists.write_tau(grid[j, i], [float(each[j, i]) for each in taus], colours)
+            artists.write_tau(grid[j, i], [float(each[j, i]) for each in taus], shown)
     limits = [tuple(10.0**value if log else value for value in end) for end, log in zip(ends, rows.log, strict=True)]
     artists.finish_pairs(grid, names, limits, rows.log)
     if new:
-        artists.legend_of_pairs(grid, masses, _group_names(rows), colours, rows.title, notes)
+        artists.legend_of_pairs(grid, masses, _group_names(rows), shown, rows.title, notes)
     else:
         artists.note_on_pairs(grid, notes)
     return grid
@@ -597,12 +599,10 @@ def _of_fewer(found: Iterable[numbers.Regions]) -> list[str]:
     return ["a largest region is all of positive density, and has fewer rows"] * any(each.fewer for each in found)
 
 
-def _colours(artists: ModuleType, color: Any, rows: groups.Rows) -> list[Any]:
-    """Return the colour of each group."""
-    out: list[Any] = artists.colours(
-        color, [group.label for group in rows.groups], [group.number for group in rows.groups]
-    )
-    return out
+def _colours(artists: ModuleType, color: Any, rows: groups.Rows) -> dict[int, Any]:
+    """Return the colour of each group, by its number."""
+    places = [group.number for group in rows.groups]
+    return dict(zip(places, artists.colours(color, [group.label for group in rows.groups], places), strict=True))
 
 
 def _group_names(rows: groups.Rows) -> list[str]:
@@ -625,15 +625,12 @@ def _of_rug(rows: groups.Rows, marked: list[int], k: int) -> str:
     return f"at most {numbers.MOST_MARKS:,} rows of a group, drawn at random" if thinned[:1] == [k] else "_nolegend_"
 
 
-def _rows(
-    X: Any, weights: Any, hue: Any, h: Any, method: Any, log_scale: Any, seed: int, columns: Any = None
-) -> groups.Rows:
+def _rows(X: Any, weights: Any, hue: Any, method: Any, log_scale: Any, seed: int, columns: Any = None) -> groups.Rows:
     """Check data and return the rows to draw in groups; of Dask collections a sample is drawn with the seed."""
     core_check.option("method", method, check.METHODS)
     check.no_hue(hue, is_dask(X) or is_dask(weights))
     X, weights = numbers.in_memory(X, weights, seed)
-    by_rule = h is None or isinstance(h, str) or callable(h)
-    return groups.rows(*groups.chosen(X, hue, columns), weights, log_scale, varying=by_rule)
+    return groups.rows(*groups.chosen(X, hue, columns), weights, log_scale)
 
 
 def _domain(rows: groups.Rows, bounds: Any, periods: Any) -> Ends | None:
@@ -648,15 +645,23 @@ def _domain(rows: groups.Rows, bounds: Any, periods: Any) -> Ends | None:
     return domain
 
 
-def _estimates(rows: groups.Rows, h: Any, method: str, adjust: Any, domain: Ends | None) -> list[numbers.Estimate]:
-    """Return the estimate of each group."""
+def _estimates(
+    rows: groups.Rows, h: Any, method: str, adjust: Any, domain: Ends | None
+) -> tuple[groups.Rows, list[numbers.Estimate]]:
+    """Return the rows, without groups for which the rule has no bandwidth, and the estimate of each group."""
     factor = core_check.number("bw_adjust", adjust, above=True)
-    out = []
+    out, failed = [], {}
     for group in rows.groups:
         try:
             out.append(numbers.estimate(rows.backend, group.X, group.weights, h, method, factor, domain))
+        except numbers.NoBandwidthError as error:
+            if group.label is None:
+                raise error.__cause__ or error from None
+            if len(failed) + 1 == len(rows.groups):
+                raise ValueError(f"{error.__cause__} (in every group of hue)") from None
+            failed[group.number] = "no bandwidth, "
         except ValueError as error:
             if group.label is None:
                 raise
             raise ValueError(f"{error} (in group {group.label!r} of hue)") from None
-    return out
+    return rows.without(failed), out

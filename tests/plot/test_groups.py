@@ -261,7 +261,7 @@ def test_random_state_and_seed_are_one() -> None:
         (lambda: plot.density(LINE, hue=np.arange(90)), ValueError, "1 to 7 different labels.*got 90"),
         (lambda: plot.density(LINE, hue=[None] * 90), ValueError, "1 to 7 different labels.*got 0"),
         (lambda: plot.density([1.0, 2, 3], hue=[0, 1, 2]), ValueError, "2 rows.* in a group of hue to draw; got 1"),
-        (lambda: plot.density([1.0, 1, 1, 1], hue=[0, 0, 1, 1]), ValueError, "constant.*group '0' of hue"),
+        (lambda: plot.density([1.0, 1, 1, 1], hue=[0, 0, 1, 1]), ValueError, "constant.*in every group of hue"),
         (lambda: plot.density(LINE, bw_adjust=0), ValueError, "bw_adjust must be positive"),
         (lambda: plot.density(LINE, common_norm="yes"), ValueError, "common_norm must be True or False"),
         (lambda: plot.density(LINE, log_scale=True), ValueError, r"positive for log_scale; \d+ of 90 rows of 'x' are"),

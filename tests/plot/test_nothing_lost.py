@@ -179,7 +179,7 @@ def test_groups_without_a_density_are_left_out_and_said(
     options: dict[str, Any] = {"ax": Figure().subplots(2, 2) if name == "pairs" else new(), "points": 9}
     ax = getattr(plot, name)(X, hue=kinds, weights=w, **options)
     want = [f"g{k}: 1 row, not drawn" for k, size in enumerate(sizes) if size == 1]
-    want += [f"g{len(sizes) - 1}: 5 rows, x constant, not drawn"] * constant
+    want += [f"g{len(sizes) - 1}: 5 rows, no bandwidth, not drawn"] * constant
     if name == "pairs":
         assert ax[0, 0].get_title(loc="left") == "\n".join(want)
         first = ax[0, 0].lines[0]
