@@ -34,7 +34,11 @@ def columns(d: int, expected: int, function: str) -> None:
     """Raise for data with another number of columns than a picture shows."""
     if d != expected:
         others = {1: "contours(X) for two columns", 2: "density(X) for one column"}[expected]
-        choose = "put x and y side by side, as numpy.column_stack([x, y])" if d < expected else "choose columns"
+        choose = (
+            "put x and y side by side, as numpy.column_stack([x, y])"
+            if d < expected
+            else "choose columns, by x='name'" + ", y='name'" * (expected > 1)
+        )
         raise ValueError(
             f"X must have {expected} column{'s' * (expected > 1)} for cukde.plot.{function}; got {d}: {choose}, "
             f"or write cukde.plot.{others}, cukde.plot.pairs(X) for more"

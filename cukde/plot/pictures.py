@@ -650,7 +650,8 @@ def _estimates(
 ) -> tuple[groups.Rows, list[numbers.Estimate]]:
     """Return the rows, without groups for which the rule has no bandwidth, and the estimate of each group."""
     factor = core_check.number("bw_adjust", adjust, above=True)
-    out, failed = [], {}
+    out: list[numbers.Estimate] = []
+    failed: dict[int, str] = {}
     for group in rows.groups:
         try:
             out.append(numbers.estimate(rows.backend, group.X, group.weights, h, method, factor, domain))
