@@ -240,16 +240,16 @@ def save_picture(path: Path, X: Any, h: Any, method: Any, weights: Any, names: l
     from matplotlib.figure import Figure
 
     from cukde.cli import output
-    from cukde.plot import artists, pictures
+    from cukde.plot import artists, legends, pictures
 
     d = len(names)
     side = 6.4 if d < 3 else max(4.0, min(2.1 * d, 16.0))
     figure = Figure(figsize=(side, 4.4 if d < 3 else side), layout="constrained")
     if d < 3:
         ax = figure.subplots()
-        ax.set_xlabel(names[0])
+        ax.set_xlabel(legends.shown(names[0]))
         if d == 2:
-            ax.set_ylabel(names[1])
+            ax.set_ylabel(legends.shown(names[1]))
         (pictures.density if d == 1 else pictures.contours)(X, h, ax=ax, method=method, weights=weights)
     else:
         axes = pictures.pairs(X, h, ax=figure.subplots(d, d), names=names, method=method, weights=weights)

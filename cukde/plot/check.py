@@ -35,8 +35,13 @@ def columns(d: int, expected: int, function: str) -> None:
     """Raise for data with another number of columns than a picture shows."""
     if d != expected:
         others = {1: "contours(X) for two columns", 2: "density(X) for one column"}[expected]
+        choose = (
+            "put x and y side by side, as numpy.column_stack([x, y])"
+            if d < expected
+            else "choose columns, by x='name'" + ", y='name'" * (expected > 1)
+        )
         raise ValueError(
-            f"X must have {expected} column{'s' * (expected > 1)} for cukde.plot.{function}; got {d}: choose columns, "
+            f"X must have {expected} column{'s' * (expected > 1)} for cukde.plot.{function}; got {d}: {choose}, "
             f"or write cukde.plot.{others}, cukde.plot.pairs(X) for more"
         )
 
@@ -47,10 +52,10 @@ def panels(d: int) -> None:
         raise ValueError(f"X must have 2 to {_MOST_PANELS} columns for cukde.plot.pairs; got {d}: write columns=[...]")
 
 
-def rows(n: int, weighted: bool, group: str | None = None) -> None:
-    """Raise for too few rows to draw, of all or of a group."""
+def rows(n: int, weighted: bool, *, in_groups: bool = False) -> None:
+    """Raise for too few rows to draw, of all or in the largest group."""
     if n < 2:
-        of = "" if group is None else f" in group {group!r} of hue"
+        of = " in a group of hue" * in_groups
         raise ValueError(
             f"X must have at least 2 rows{' of positive weight' * weighted} without NaN{of} to draw; got {n}"
         )
@@ -198,8 +203,10 @@ def chosen(value: Any, labels: Sequence[Any] | None, d: int) -> list[int]:
 def log_densities(value: Any, backend: ModuleType) -> Any:
     """Return log densities as float64 of shape (n,); -inf and NaN are allowed, inf is not."""
     out = core_check.array("log_density", value, backend)
+    out = out[:, 0] if out.ndim == 2 and out.shape[1] == 1 else out
     if out.ndim != 1 or out.shape[0] == 0:
-        raise ValueError(f"log_density must have shape (n,) with at least one row; got {out.shape}")
+        instead = ": cukde.kde(X, X, h, log=True) has this shape" if out.ndim > 1 else ""
+        raise ValueError(f"log_density must have shape (n,) with at least one row; got {out.shape}{instead}")
     out = out.astype(np.float64)
     infinite = int((out == np.inf).sum())
     if infinite:
@@ -240,6 +247,9 @@ def row_labels(name: str, value: Any, n: int) -> tuple[list[Any], np.ndarray]:
     Labels are in order; those of categories are in the order of the categories.
     """
     out = np.asarray(value)
+    if out.dtype.kind == "f" and "int" in str(getattr(value, "dtype", getattr(value, "type", ""))).lower():
+        # Integers with missing ones among them, which NumPy would round.
+        out = np.array(value.to_pylist() if hasattr(value, "to_pylist") else list(value), dtype=object)
     if out.shape != (n,):
         raise ValueError(f"{name} must have shape ({n},), a label for each row; got {out.shape}")
     if out.dtype.kind == "O":

@@ -23,6 +23,7 @@ class Group(NamedTuple):
     X: Any  # (n, d) float64; of columns on a logarithmic axis log10
     weights: Any | None  # (n,) float64, all positive
     share: float  # of all groups together, by weight
+    number: int = 0  # among all labels
 
 
 class Rows(NamedTuple):
@@ -32,7 +33,7 @@ class Rows(NamedTuple):
     groups: list[Group]
     title: str | None  # name of the column that tells the groups apart
     log: tuple[bool, ...]  # whether the axis of each column is logarithmic
-    left_out: int  # rows with NaN
+    notes: list[str]  # for the legend, of rows that are not drawn
     names: list[str]  # of the columns, as they are written
     called: entry_names.Labels  # their names as they are, for arguments by name
 
@@ -45,6 +46,17 @@ class Rows(NamedTuple):
     def drawn(self) -> int:
         """Return the number of rows that are drawn."""
         return sum(len(group.X) for group in self.groups)
+
+    def without(self, faults: dict[int, str]) -> Rows:
+        """Return the rows without some groups, of which a note says what they lack."""
+        left, notes = [], list(self.notes)
+        for group in self.groups:
+            if group.number in faults:
+                n = len(group.X)
+                notes.append(f"{group.label}: {n:,} row{'s' * (n != 1)}, {faults[group.number]}not drawn")
+            else:
+                left.append(group)
+        return self._replace(groups=left, notes=notes)
 
 
 def taken(X: Any, hue: Any, name: str = "X") -> tuple[int | None, Any, str | None]:
@@ -122,10 +134,22 @@ def rows(X: Any, called: entry_names.Labels, hue: Any, title: str | None, weight
                 of = backend.asarray(which == k)
                 own = None if w is None else w[of]
                 share = float(of.sum() if own is None else own.sum()) / total
-                groups.append(Group(str(label), xp.ascontiguousarray(x[of]), own, share))
-        for group in groups:
-            check.rows(len(group.X), w is not None, group.label)
-        return Rows(backend, groups, title, log, left_out, names, called)
+                groups.append(Group(shown_label(label), xp.ascontiguousarray(x[of]), own, share, k))
+        check.rows(max(len(group.X) for group in groups), w is not None, in_groups=labels is not None)
+        out = Rows(backend, groups, title, log, without_nan(left_out), names, called)
+        return out.without({group.number: "" for group in groups if len(group.X) < 2})
+
+
+def shown_label(label: Any) -> str:
+    """Return the text of a label; Matplotlib leaves out of legends what begins with an underscore."""
+    if isinstance(label, np.datetime64) and label == label.astype("datetime64[D]"):
+        label = label.astype("datetime64[D]")
+    return f" {label}" if str(label).startswith("_") else str(label)
+
+
+def without_nan(left_out: int) -> list[str]:
+    """Return what a legend says of so many rows with NaN."""
+    return [f"{left_out:,} row{'s' * (left_out > 1)} with NaN left out"] if left_out else []
 
 
 def _names(X: Any, called: entry_names.Labels) -> list[str]:

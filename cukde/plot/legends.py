@@ -7,6 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.mathtext import MathTextParser
 
 _MOST = 0.8  # of the height that a legend may take
 _FEW = 3  # entries that are in one column
@@ -14,7 +15,17 @@ _FEW = 3  # entries that are in one column
 
 def note(text: str) -> Line2D:
     """Return an entry of text alone."""
-    return Line2D([], [], linestyle="none", label=text)
+    return Line2D([], [], linestyle="none", label=shown(text))
+
+
+def shown(text: str) -> str:
+    """Return text with dollar signs that are no formula of Matplotlib's as they are written."""
+    if text.count("$") > 1:
+        try:
+            MathTextParser("path").parse(text)
+        except ValueError:
+            return text.replace("$", r"\$")
+    return text
 
 
 def add(axes: Axes, handles: Sequence[Any] | None = None, title: str | None = None) -> float:
@@ -23,7 +34,12 @@ def add(axes: Axes, handles: Sequence[Any] | None = None, title: str | None = No
     Axes whose limit the caller has set keep it; Matplotlib then chooses the place.
     """
     handles = axes.get_legend_handles_labels()[0] if handles is None else handles
-    options: dict[str, Any] = {"handles": handles, "title": title, "frameon": False, "fontsize": "small"}
+    options: dict[str, Any] = {
+        "handles": handles,
+        "title": title and shown(title),
+        "frameon": False,
+        "fontsize": "small",
+    }
     if not axes.get_autoscaley_on():
         axes.legend(loc="best", **options)
         return 0.0

@@ -34,10 +34,17 @@ _REACH = 3  # bandwidths by which a curve extends beyond the data
 _CELLS = 16  # for each bandwidth, of the resampled data
 _REACH_OF_IMAGES = 6  # bandwidths beyond which an image is nothing
 _MOST_TURNS = 16  # around a period, or between two bounds and back, of which images are taken
+_FAR = 15  # interquartile ranges of log densities beyond the quartiles that an axis shows
+_FURTHEST = 1e4  # bandwidths beyond the rows at which the search for the end of a region stops
+_ROUNDING = 1e-5  # relative error of the densities at rows
 _ENTRIES = 2**23  # numbers in a block of resamples: 64 MiB
 
 # Each use of random numbers has its own stream, so that leaving one out does not change the others.
 _RESAMPLES, _MARKS, _LEVELS, _ROWS = range(4)
+
+
+class NoBandwidthError(Exception):
+    """The rule has no bandwidth for data; the cause says why."""
 
 
 class Estimate(NamedTuple):
@@ -101,7 +108,10 @@ def estimate(
         domains_check.inside(outside, len(x), domain.low, domain.high)
         x = domain.restored(domain.anchored(x, backend.xp), backend.xp)
     ends = {} if domain is None else domain.arguments
-    h = rules_by_name.bandwidth(RULES[method](x, weights=w, **ends) if h is None else h, x, w, method, **ends)
+    try:
+        h = rules_by_name.bandwidth(RULES[method](x, weights=w, **ends) if h is None else h, x, w, method, **ends)
+    except ValueError as error:
+        raise NoBandwidthError from error
     h = density_check.bandwidth(h, x.shape[1])
     h = h * (adjust * adjust if h.ndim == 2 else adjust)
     if h.ndim == 2:
@@ -171,15 +181,10 @@ def curve(
     return Curve(x, density, ends)
 
 
-def in_units(curve: Curve, log: bool, share: float) -> Curve:
-    """Return a curve per unit of the data, of log10 data if ``log``, times the share of its group."""
-    if not log:
-        factor: Any = share
-    else:
-        x = 10.0**curve.x
-        curve, factor = curve._replace(x=x), share / (x * math.log(10))  # by the derivative of log10
-    band = None if curve.band is None else (curve.band[0] * factor, curve.band[1] * factor)
-    return curve._replace(density=curve.density * factor, band=band)
+def as_drawn(curve: Curve, log: bool, share: float) -> Curve:
+    """Return a curve times the share of its group; that of log10 data, per decade, at places in units of the data."""
+    band = None if curve.band is None else (curve.band[0] * share, curve.band[1] * share)
+    return Curve(10.0**curve.x if log else curve.x, curve.density * share, band)
 
 
 def _band(
@@ -237,12 +242,14 @@ class Regions(NamedTuple):
     outside: np.ndarray  # rows outside of all regions, or a random sample of them
     left_out: int  # the number of rows outside
     rows: int  # the number of rows that were evaluated
+    fewer: bool  # whether the largest region has a smaller share than asked for
 
 
 def regions(data: Estimate, masses: list[float], points: int, most: int, seed: int) -> Regions:
     """Return the density of two columns on a grid around the largest region, and the levels of all regions.
 
-    Levels are of densities without a row's own kernel, as those of :func:`cukde.hdr_threshold`.
+    Levels are of densities without a row's own kernel, as those of :func:`cukde.hdr_threshold`. What is drawn has all
+    kernels, so the grid is around all rows whose density with their own kernel is above the lowest level.
     """
     with data.backend.device_of(data.X):
         chosen = _chosen(data, most, seed, _LEVELS)
@@ -255,18 +262,54 @@ def regions(data: Estimate, masses: list[float], points: int, most: int, seed: i
         if data.method == "positive":
             mass = positive_mass(data.X, data.h, weights=data.weights, precision="float32", **data.ends)
             data = data._replace(mass=mass.value)
-        at_rows = _without_own(data, rows, data.X[chosen], w)
-        levels = data.backend.asnumpy(compositions_regions.levels(at_rows, np.asarray(masses), w, data.backend))
-        at_rows, rows = data.backend.asnumpy(at_rows), data.backend.asnumpy(rows)
+        of_others, at_rows = _at_rows(data, rows, data.X[chosen], w)
+        levels = data.backend.asnumpy(compositions_regions.levels(of_others, np.asarray(masses), w, data.backend))
+        of_others, at_rows, rows = (data.backend.asnumpy(each) for each in (of_others, at_rows, rows))
+        outside = rows[of_others < levels[0]]
+        # Lower levels are rounding, of rows that have no other near; a level of 0 or less would bound no region.
+        lowest = _ROUNDING * at_rows[at_rows > 0].min()
+        levels, floored = np.maximum(levels, lowest), bool(levels[0] < lowest)
         inside = at_rows >= levels[0]
-        low, high = rows[inside].min(axis=0), rows[inside].max(axis=0)
-        margin = 4 * data.widths + 0.1 * (high - low)
-        x, y = (np.linspace(*data.within(k, low[k] - margin[k], high[k] + margin[k]), points) for k in range(2))
-        density = data.backend.asnumpy(_on_grid(data, x, y))
-    outside = rows[~inside]
-    if len(outside) > MOST_MARKS:
-        outside = outside[np.random.default_rng([seed, _MARKS]).choice(len(outside), MOST_MARKS, replace=False)]
-    return Regions(x, y, density, levels, outside, int((~inside).sum()), len(rows))
+        fewer = floored and np.average(inside, weights=None if w is None else data.backend.asnumpy(w)) < max(masses)
+        held = rows[inside]
+        reach = 4.0  # bandwidths beyond the rows; more where many kernels sum up beside few
+        while True:
+            x, y = axes = (_axis(data, 0, held[:, 0], reach, points), _axis(data, 1, held[:, 1], reach, points))
+            density = data.backend.asnumpy(_on_grid(data, x, y))
+            if reach > _FURTHEST or not _cut(data, axes, density, float(levels[0])):
+                break
+            reach *= 2
+    left_out = len(outside)
+    if left_out > MOST_MARKS:
+        outside = outside[np.random.default_rng([seed, _MARKS]).choice(left_out, MOST_MARKS, replace=False)]
+    return Regions(x, y, density, levels, outside, left_out, len(rows), bool(fewer))
+
+
+def _axis(data: Estimate, k: int, held: np.ndarray, reach: float, points: int) -> np.ndarray:
+    """Return places of the grid along the axis of column ``k``: evenly about the rows, but none in wide gaps."""
+    width, held = reach * float(data.widths[k]), np.sort(held)
+    gaps = np.flatnonzero(np.diff(held) > 2 * width)
+    low, high = held[np.append(0, gaps + 1)] - width, held[np.append(gaps, -1)] + width
+    margin = 0.1 * float((high - low - 2 * width).sum())
+    low[0], high[-1] = data.within(k, low[0] - margin, high[-1] + margin)
+    if data.domain is not None and data.domain.periodic[k]:
+        low, high = low[:1], high[-1:]
+    end = np.cumsum(high - low)
+    start = end - (high - low)
+    return np.interp(
+        np.linspace(0, end[-1], points), np.stack([start, end], axis=1).ravel(), np.stack([low, high], axis=1).ravel()
+    )
+
+
+def _cut(data: Estimate, axes: tuple[np.ndarray, np.ndarray], density: np.ndarray, level: float) -> bool:
+    """Whether an edge of the grid, other than an end of the domain, cuts the region above a level."""
+    for k, places in enumerate(axes):
+        highest = density.max(axis=k)
+        for end in (0, -1):
+            low, high = data.within(k, -np.inf, np.inf)
+            if highest[end] >= level and low < places[end] < high:
+                return True
+    return False
 
 
 def _at(data: Estimate, Y: Any) -> Any:
@@ -279,18 +322,22 @@ def _at(data: Estimate, Y: Any) -> Any:
     return kde(data.X, Y, data.h, rtol=1e-5, **options)
 
 
-def _without_own(data: Estimate, rows: Any, points: Any, w: Any | None) -> Any:
-    """Return the density at rows without the kernels at ``points``, which are theirs; to five digits of it with these.
+def _at_rows(data: Estimate, rows: Any, points: Any, w: Any | None) -> tuple[Any, Any]:
+    """Return the density at rows without the kernels at ``points``, which are theirs, and with them, to five digits.
 
     A picture's levels do not ask for more digits of rows whose own kernel is nearly all.
     """
     xp, d = data.backend.xp, rows.shape[1]
     if data.method == "positive":
-        p, corrected = (_without_own(data._replace(method=method), rows, points, w) for method in ("kde", "laplace"))
-        t = xp.where(p > 0, corrected / xp.where(p > 0, p, 1.0) - 1, 0.0)
-        return p * (1 + t + correction.excess(t, xp)) / data.mass
+        both = (_at_rows(data._replace(method=method), rows, points, w) for method in ("kde", "laplace"))
+        out = []
+        for p, corrected in zip(*both, strict=True):
+            t = xp.where(p > 0, corrected / xp.where(p > 0, p, 1.0) - 1, 0.0)
+            out.append(p * (1 + t + correction.excess(t, xp)) / data.mass)
+        return out[0], out[1]
     covariance = data.h if data.h.ndim == 2 else np.diag(data.widths**2)
-    whitening = data.backend.asarray(np.linalg.inv(np.linalg.cholesky(covariance))).T
+    root = np.linalg.cholesky(covariance)
+    whitening = data.backend.asarray(np.linalg.inv(root)).T
     if data.domain is not None:
         rows_here, points = (data.domain.anchored(a, xp) for a in (rows, points))
     else:
@@ -301,10 +348,11 @@ def _without_own(data: Estimate, rows: Any, points: Any, w: Any | None) -> Any:
         exponents = 0.5 * (z * z).sum(axis=1)
         factors = 1 + 0.5 * d - exponents if data.method == "laplace" else 1.0
         kernel = kernel + xp.exp(-exponents) * factors
-    kernel /= math.sqrt((2 * math.pi) ** d * np.linalg.det(covariance))
+    kernel /= (2 * math.pi) ** (d / 2) * np.diag(root).prod()
     share = 1 / len(data.X) if data.weights is None else w / data.weights.sum()
-    out = (_at(data, rows) - share * kernel) / (1 - share)
-    return out if data.method == "laplace" else xp.maximum(out, 0)
+    at_rows = _at(data, rows)
+    of_others = (at_rows - share * kernel) / (1 - share)
+    return (of_others if data.method == "laplace" else xp.maximum(of_others, 0)), at_rows
 
 
 def _images(points: Any, data: Estimate) -> Iterator[Any]:
@@ -354,17 +402,54 @@ def view(columns: list[Estimate], regions: list[tuple[float, float]]) -> tuple[f
 # --- log densities ------------------------------------------------------------------------------------------
 
 
-def bin_edges(finite: Any, backend: ModuleType, low: float, high: float) -> np.ndarray:
-    """Return the edges of bins by Freedman and Diaconis' rule, from 10 to 200."""
-    first, third = (float(q) for q in backend.xp.percentile(finite, backend.asarray(np.array([25.0, 75.0]))))
-    width = 2 * (third - first) / len(finite) ** (1 / 3)
-    count = 10 if not width > 0 else math.ceil(min(200.0, max(10.0, (high - low) / width)))
-    return edges(low, high, count)
+def rows_of(n: int) -> str:
+    """Return the words for so many rows."""
+    return f"{n:,} row{'s' * (n != 1)}"
 
 
-def edges(low: float, high: float, count: int) -> np.ndarray:
-    """Return the edges of bins; a single value is in the middle of them."""
-    if high - low < 1e-9 * max(abs(low), abs(high), 1e-9):
+class Histogram(NamedTuple):
+    """Counts of rows of one kind, on the host, and what is said of those beyond the edges."""
+
+    counts: np.ndarray
+    edges: np.ndarray
+    below: str | None
+    above: str | None
+
+
+def histograms(kinds: list[Any], ends: tuple[float, float], count: int | None, backend: ModuleType) -> list[Histogram]:
+    """Return the histogram of each kind, of ``count`` bins or as many as Freedman and Diaconis' rule has, 10 to 200."""
+    xp = backend.xp
+    inside = xp.concatenate([v[(v >= ends[0]) & (v <= ends[1])] for v in kinds])
+    if count is None:
+        first, third = (float(q) for q in xp.percentile(inside, backend.asarray(np.array([25.0, 75.0]))))
+        width = 2 * (third - first) / len(inside) ** (1 / 3)
+        count = 10 if not width > 0 else math.ceil(min(200.0, max(10.0, (ends[1] - ends[0]) / width)))
+    low, high = ends
+    if high - low < 1e-9 * max(abs(low), abs(high), 1e-9):  # a single value is in the middle of the bins
         room = 0.5 * max(1.0, 1e-6 * abs(low))
         low, high = low - room, high + room
-    return np.linspace(low, high, count + 1)
+    edges = np.linspace(low, high, count + 1)
+    out = []
+    for v in kinds:
+        lower, upper = v[v < low], v[v > high]
+        below = f"{rows_of(len(lower))} below {low:.4g}, down to {float(lower.min()):.4g}" if len(lower) else None
+        above = f"{rows_of(len(upper))} above {high:.4g}, up to {float(upper.max()):.4g}" if len(upper) else None
+        out.append(Histogram(backend.asnumpy(xp.histogram(v, backend.asarray(edges))[0]), edges, below, above))
+    return out
+
+
+def axis_of_most(finite: Any, threshold: float, chosen: bool, backend: ModuleType) -> tuple[float, float]:
+    """Return the ends of an axis on which most log densities are visible, and a threshold that was ``chosen``.
+
+    Below a threshold, or the third quartile if this is lower, the axis is three times as long as above it. It ends at
+    most 15 interquartile ranges beyond the quartiles. A whole axis of at most 2.5 times that length is not cut.
+    """
+    whole = float(finite.min()), float(finite.max())
+    first, third = (float(q) for q in backend.xp.percentile(finite, backend.asarray(np.array([25.0, 75.0]))))
+    far = _FAR * (third - first) if third > first else np.inf
+    low, high = max(whole[0], first - far), min(whole[1], third + far)
+    low = max(low, 4 * min(threshold, third) - 3 * high)
+    if chosen:
+        room = 0.05 * (high - low)
+        low, high = max(whole[0], min(low, threshold - room)), min(whole[1], max(high, threshold + room))
+    return (low, high) if low < high and whole[1] - whole[0] > 2.5 * (high - low) else whole

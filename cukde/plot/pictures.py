@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from cukde.core import check as core_check, dispatch, extras, words
+from cukde.core import check as core_check, dispatch, extras
 from cukde.core.entry import names as entry_names
 from cukde.core.over_dask import is_dask
 from cukde.core.random_state import DEFAULT, RandomState, integer
@@ -18,6 +18,7 @@ from cukde.core.types import ArrayLike, Bandwidth, Columns, Domain
 from cukde.density.domains.domain import Domain as Ends, domain_of
 from cukde.kendall.api import kendall_matrix
 from cukde.plot import check, groups, numbers
+from cukde.plot.options import first_tries
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +28,7 @@ _NAMES = {"kde": "KDE", "sd": "SD-KDE", "laplace": "Laplace-corrected KDE", "pos
 _ON_DIAGONAL = 256  # points of a curve in a pair plot
 
 
-@words.suggested
+@first_tries
 def density(
     X: ArrayLike,
     h: Bandwidth | None = None,
@@ -40,6 +41,7 @@ def density(
     points: int = 512,
     limits: tuple[float, float] | None = None,
     label: str | None = None,
+    color: Any = None,
     hue: ArrayLike | None = None,
     common_norm: bool = True,
     bw_adjust: float = 1.0,
@@ -79,17 +81,23 @@ def density(
         Ends of the curve. Default: 3 bandwidths beyond the data.
     label : str, optional
         Label of the curve in the legend. Default: the method and its bandwidth.
+    color : color, list or mapping, optional
+        Colour in any form of Matplotlib's; with ``hue`` a list of colours, in the order of the labels, or a mapping
+        from labels to them.
     hue : array_like, shape (n,), or str, optional
         Labels of the rows, up to 7 different ones, or the name of the column of ``X`` that holds them. Each group has
         its own curve, with the bandwidth that the rule gives for it. Groups are in the order of their labels or
-        categories.
+        categories. A group of one row, or one for which the rule has no bandwidth, such as a constant one, is left
+        out, and the legend says so.
     common_norm : bool
-        Whether the area under a group's curve is its share of the rows, by weight, so that the areas add up to 1.
+        Whether the area under a group's curve is its share of the rows, by weight, so that the areas of all groups add
+        up to 1.
         Otherwise each curve has the area 1.
     bw_adjust : float
         Factor by which the bandwidth is multiplied, that of the rule or ``h``.
     log_scale : bool
-        Whether to estimate the density of log10 of ``X`` and draw it on a logarithmic axis. ``h`` is then in decades.
+        Whether to estimate the density of log10 of ``X`` and draw it on a logarithmic axis, per decade, as seaborn
+        does: areas on the picture are shares of the rows. ``h`` is then in decades.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Random state of the band and the rug: the same integer gives the same picture. None uses NumPy's global state.
     seed
@@ -103,17 +111,17 @@ def density(
     Returns
     -------
     matplotlib.axes.Axes
-        The density is per unit of ``X``, also on a logarithmic axis: that of log10 of ``X`` over x log(10).
+        The density is per unit of ``X``, or per decade on a logarithmic axis; its label says which.
 
     Raises
     ------
     ImportError
         Without Matplotlib.
     TypeError, ValueError
-        For more columns than one, fewer than two rows (of a group), arguments that :func:`cukde.kde` and the rule
+        For more columns than one, fewer than two rows (in every group), arguments that :func:`cukde.kde` and the rule
         refuse, data that ``log_scale`` does not allow, ``log_scale`` with bounds or a period, an ``ax`` that is not
-        plain Axes, options out of their range, ``random_state`` together with ``seed``, and ``hue`` with Dask
-        collections.
+        plain Axes or whose scale is another, options out of their range, ``random_state`` together with ``seed``, and
+        ``hue`` with Dask collections.
 
     Notes
     -----
@@ -154,13 +162,16 @@ def density(
     ends = check.limits(limits, log_scale)
     rows = _rows(X, weights, hue, method, log_scale, entropy)
     check.columns(rows.columns, 1, "density")
+    if ax is not None:
+        artists.check_scales(ax, rows.log)
+    colours = {} if color is None else _colours(artists, color, rows)
     domain = _domain(rows, bounds, periods)
     curves, marked = [], []
     with rows.backend.device_of(rows.groups[0].X):
-        estimates = _estimates(rows, h, method, bw_adjust, domain)
+        rows, estimates = _estimates(rows, h, method, bw_adjust, domain)
         for group, estimate in zip(rows.groups, estimates, strict=True):
             curve = numbers.curve(estimate, points, ends, level, resamples, entropy)
-            curves.append(numbers.in_units(curve, log_scale, group.share if common_norm else 1.0))
+            curves.append(numbers.as_drawn(curve, log_scale, group.share if common_norm else 1.0))
             if rug:
                 marks = rows.backend.asnumpy(numbers.some(estimate, numbers.MOST_MARKS, entropy)[0][:, 0])
                 marked.append(10.0**marks if log_scale else marks)
@@ -168,14 +179,15 @@ def density(
     ax = ax if ax is not None else artists.new_axes()
     artists.set_scales(ax, rows.log)
     for k, (group, estimate, curve) in enumerate(zip(rows.groups, estimates, curves, strict=True)):
-        artists.draw_curve(ax, curve, _of_curve(group, label, method, estimate.widths[0], log_scale), level)
+        said = _of_curve(group, label, method, estimate.widths[0], log_scale)
+        artists.draw_curve(ax, curve, said, level, colours.get(group.number))
         if rug:
             artists.draw_rug(ax, marked[k], _of_rug(rows, [len(marks) for marks in marked], k))
-    artists.finish_curve(ax, rows.names[0], rows.title, _notes(rows.left_out))
+    artists.finish_curve(ax, rows.names[0], rows.title, rows.notes, log=log_scale)
     return ax
 
 
-@words.suggested
+@first_tries
 def contours(
     X: ArrayLike,
     h: Bandwidth | None = None,
@@ -186,6 +198,7 @@ def contours(
     outside: bool = True,
     points: int = 100,
     subsample: int = 5000,
+    color: Any = None,
     hue: ArrayLike | None = None,
     bw_adjust: float = 1.0,
     log_scale: bool | Sequence[bool] = False,
@@ -210,9 +223,10 @@ def contours(
     subsample : int
         Largest number of rows at which the density is evaluated to find the levels; if there are more, a random sample
         is used.
+    color
+        As in :func:`density`; regions are shades of it.
     hue : array_like, shape (n,), or str, optional
-        Labels of the rows, up to 7 different ones, or the name of the column of ``X`` that holds them. Each group has
-        its own regions, with shares of its own rows.
+        Labels of the rows, as in :func:`density`. Each group has its own regions, with shares of its own rows.
     log_scale : bool or (bool, bool)
         Whether axes are logarithmic, both or each separately. Regions are then those of log10 of these columns, so they
         are the smallest regions as drawn. ``h`` is then in decades.
@@ -232,8 +246,12 @@ def contours(
     -----
     In a region the density is at least a level, which is chosen such that the region holds its share of the rows, by
     weight. It is the smallest such region (Hyndman). With m rows evaluated, the share has a standard error of sqrt(mass
-    (1 - mass) / m): 0.3% of the rows for 95% and 5,000 rows. The grid covers the largest region and extends 4
-    bandwidths and a tenth of its size beyond the rows in it, so outliers do not make it coarser.
+    (1 - mass) / m): 0.3% of the rows for 95% and 5,000 rows. Levels, and the rows outside, are by densities without a
+    row's own kernel, as for a new row (:func:`cukde.hdr_threshold`). What is drawn has all kernels: where they are much
+    of the density, a row outside has an island of its own. A level is at least 1e-5 of the lowest density at a row.
+
+    The grid covers the largest region: 4 bandwidths and a tenth of its size beyond the rows in it, or more until the
+    region ends within it. It leaves out wide gaps between rows, so outliers do not make it coarser.
 
     Cost: the density at ``subsample`` rows, by :func:`cukde.kde` with a tolerance of 1e-5, and on the grid, by
     :func:`cukde.evaluate_grid`; "laplace" and "positive" take n (points^2 + subsample) pairs instead, and "sd" n^2
@@ -260,30 +278,34 @@ def contours(
     entropy = integer(random_state, seed)
     rows = _rows(X, weights, hue, method, log_scale, entropy)
     check.columns(rows.columns, 2, "contours")
+    if ax is not None:
+        artists.check_scales(ax, rows.log)
+    colours = _colours(artists, color, rows)
     domain = _domain(rows, bounds, periods)
     with rows.backend.device_of(rows.groups[0].X):
-        found = [
-            numbers.regions(estimate, masses, points, subsample, entropy)
-            for estimate in _estimates(rows, h, method, bw_adjust, domain)
-        ]
+        rows, estimates = _estimates(rows, h, method, bw_adjust, domain)
+        found = [numbers.regions(estimate, masses, points, subsample, entropy) for estimate in estimates]
 
     ax = ax if ax is not None else artists.new_axes()
     artists.set_scales(ax, rows.log)
     left_out = sum(each.left_out for each in found)
     outside = outside and left_out > 0
-    for k, each in enumerate(found):
-        number = None if hue is None else k
-        artists.draw_regions(ax, numbers.regions_in_units(each, rows.log), outside=outside, number=number)
+    for group, each in zip(rows.groups, found, strict=True):
+        number = None if hue is None else group.number
+        drawn = numbers.regions_in_units(each, rows.log)
+        artists.draw_regions(ax, drawn, colours[group.number], outside=outside, number=number)
     legend = None
     if outside:
         legend = _of_all("rows outside", sum(len(each.outside) for each in found), left_out)
         evaluated = sum(each.rows for each in found)
         legend += "" if evaluated == rows.drawn else f", of {evaluated:,} drawn from {rows.drawn:,}"
-    artists.finish_regions(ax, rows.names, masses, _group_names(rows), rows.title, legend, _notes(rows.left_out))
+    notes = rows.notes + _of_fewer(found)
+    shown = [colours[group.number] for group in rows.groups]
+    artists.finish_regions(ax, rows.names, masses, _group_names(rows), shown, rows.title, legend, notes)
     return ax
 
 
-@words.suggested
+@first_tries
 def pairs(
     X: ArrayLike,
     h: Bandwidth | None = None,
@@ -296,6 +318,7 @@ def pairs(
     tau: bool = True,
     points: int = 64,
     subsample: int = 2000,
+    color: Any = None,
     hue: ArrayLike | None = None,
     bw_adjust: float = 1.0,
     log_scale: bool | Sequence[bool] = False,
@@ -322,7 +345,7 @@ def pairs(
         Names of the drawn columns, instead of those of the data frame or x0, x1, ...
     ax : array_like of matplotlib.axes.Axes, shape (d, d), optional
         Where to draw; default: a new figure. Its legend explains the regions and the groups, and has the number of rows
-        with NaN in a drawn column, which are left out.
+        with NaN in a drawn column, which are left out; of given axes the first panel has that number as a title.
     tau : bool
         Whether to write Kendall's tau-b (:func:`cukde.kendall_matrix`) of all rows, or of each group, above the
         diagonal; not with weights, which it does not take.
@@ -333,7 +356,7 @@ def pairs(
         the diagonal are the groups' shares.
     log_scale : bool or sequence of bool
         As in :func:`contours`, for each drawn column.
-    method, mass, bw_adjust, random_state, seed, weights
+    method, mass, color, bw_adjust, random_state, seed, weights
         As in :func:`contours`.
     bounds, periods
         As in :func:`density`, for the drawn columns.
@@ -372,11 +395,16 @@ def pairs(
     domain = _domain(rows, bounds, periods)
     names = rows.names if names is None else check.column_names(names, d)
     grid = None if ax is None else check.grid_of_axes(ax, d, artists.Axes)
+    for (row, column), each in np.ndenumerate([] if grid is None else grid):
+        if column <= row:
+            artists.check_scales(each, [rows.log[column], rows.log[row]][: 1 + (column < row)])
+    colours = _colours(artists, color, rows)
     panels: list[dict[tuple[int, int], numbers.Regions]] = []
     marginals: list[list[numbers.Estimate]] = []
     taus = []
     with rows.backend.device_of(rows.groups[0].X):
-        for group, estimate in zip(rows.groups, _estimates(rows, h, method, bw_adjust, domain), strict=True):
+        rows, estimates = _estimates(rows, h, method, bw_adjust, domain)
+        for group, estimate in zip(rows.groups, estimates, strict=True):
             marginals.append([numbers.marginal(estimate, [k], h is None) for k in range(d)])
             panels.append(
                 {
@@ -398,40 +426,45 @@ def pairs(
         ]
         curves = [
             [
-                numbers.in_units(numbers.curve(marginal, _ON_DIAGONAL, end), log, group.share)
+                numbers.as_drawn(numbers.curve(marginal, _ON_DIAGONAL, end), log, group.share)
                 for marginal, end, log in zip(each, ends, rows.log, strict=True)
             ]
             for group, each in zip(rows.groups, marginals, strict=True)
         ]
 
+    notes = rows.notes + _of_fewer(regions for of_pairs in panels for regions in of_pairs.values())
     new = grid is None
     grid = artists.new_grid(d) if grid is None else grid
     for (row, column), each in np.ndenumerate(grid):
         if column <= row:
             artists.set_scales(each, [rows.log[column], rows.log[row] and column < row])
-    for number, (of_columns, of_pairs) in enumerate(zip(curves, panels, strict=True)):
+    shown = [colours[group.number] for group in rows.groups]
+    for group, colour, of_columns, of_pairs in zip(rows.groups, shown, curves, panels, strict=True):
         for k, curve in enumerate(of_columns):
-            artists.draw_diagonal(grid[k, k], curve, number)
+            artists.draw_diagonal(grid[k, k], curve, colour, group.number)
         for (i, j), regions in of_pairs.items():
             drawn = numbers.regions_in_units(regions, (rows.log[j], rows.log[i]))
-            artists.draw_regions(grid[i, j], drawn, number=None if hue is None else number)
+            artists.draw_regions(grid[i, j], drawn, colour, number=None if hue is None else group.number)
     if taus:
         for i, j in panels[0]:
-            artists.write_tau(grid[j, i], [float(each[j, i]) for each in taus])
+            artists.write_tau(grid[j, i], [float(each[j, i]) for each in taus], shown)
     limits = [tuple(10.0**value if log else value for value in end) for end, log in zip(ends, rows.log, strict=True)]
     artists.finish_pairs(grid, names, limits, rows.log)
     if new:
-        artists.legend_of_pairs(grid, masses, _group_names(rows), rows.title, _notes(rows.left_out))
+        artists.legend_of_pairs(grid, masses, _group_names(rows), shown, rows.title, notes)
+    else:
+        artists.note_on_pairs(grid, notes)
     return grid
 
 
-@words.suggested
+@first_tries
 def anomalies(
     log_density: ArrayLike,
     *,
     ax: Axes | None = None,
     threshold: float | None = None,
     quantile: float | None = None,
+    color: Any = None,
     hue: ArrayLike | None = None,
     bins: int | None = None,
     log_counts: bool = False,
@@ -450,6 +483,8 @@ def anomalies(
         The log density below which a row is an anomaly.
     quantile : float, optional
         The threshold as a quantile of the log densities, between 0 and 1. Default: 0.05, if there is no threshold.
+    color
+        As in :func:`density`.
     hue : array_like, shape (n,), optional
         Known kinds of the rows, as booleans, numbers or text, at most 7. Each kind has its own histogram.
     bins : int, optional
@@ -470,7 +505,12 @@ def anomalies(
 
     Notes
     -----
-    Counts are exact. Cost: O(n), and a sort for the quantile.
+    Counts are exact. An axis that a few far log densities would make long ends before them: below the threshold it is
+    at most three times as long as above, and it ends at most 15 interquartile ranges beyond the quartiles. Arrows at
+    its ends, explained in the legend, stand for the rows beyond. A ``threshold`` is always visible; a quantile may be
+    beyond the axis.
+
+    Cost: O(n), and a sort for the quantile.
 
     Examples
     --------
@@ -499,24 +539,28 @@ def anomalies(
         finite = values[values > -np.inf]
         low, high = (float(finite.min()), float(finite.max())) if len(finite) else (np.inf, -np.inf)
         check.drawable(low, high)
+        labels = [None] if hue is None else [groups.shown_label(kind) for kind in known]
+        colours = artists.colours(color, labels, range(len(labels)))
+        chosen = cut is not None
         if cut is None:
             cut = _lower_quantile(values, 0.05 if q is None else q, xp)
             cut = low if cut == -np.inf else cut
-        ends = numbers.bin_edges(finite, backend, low, high) if count is None else numbers.edges(low, high, count)
-        edges = backend.asarray(ends)
         kinds = {_of_all("rows", len(finite), n): finite}
         if hue is not None:
             each = [values[backend.asarray(which == k)] for k in range(len(known))]
-            kinds = {f"{kind}: {len(v):,} rows": v[v > -np.inf] for kind, v in zip(known, each, strict=True)}
-        counts = [backend.asnumpy(xp.histogram(v, edges)[0]) for v in kinds.values()]
+            kinds = {f"{kind}: {len(v):,} rows": v[v > -np.inf] for kind, v in zip(labels, each, strict=True)}
+        ends = numbers.axis_of_most(finite, cut, chosen, backend)
+        drawn = numbers.histograms(list(kinds.values()), ends, count, backend)
         below = int((values < cut).sum())
 
     ax = ax if ax is not None else artists.new_axes()
-    for number, (label, heights) in enumerate(zip(kinds, counts, strict=True)):
-        artists.draw_histogram(ax, heights, ends, label, number)
+    for number, (label, colour, histogram) in enumerate(zip(kinds, colours, drawn, strict=True)):
+        artists.draw_histogram(ax, histogram, label, colour, number)
     lost = f", {n - len(finite):,} of them at -inf" if len(finite) < n else ""
-    said = f"threshold {cut:.4g}: {below:,} of {n:,} rows below{lost}"
-    artists.finish_histogram(ax, cut, said, title, _notes(all_rows - n), log=log_counts)
+    where = "" if chosen or ends[0] <= cut <= ends[1] else " beyond the axis"
+    said = f"threshold {cut:.4g}{where}: {below:,} of {n:,} rows below{lost}"
+    cut = cut if chosen else min(max(cut, ends[0]), ends[1])
+    artists.finish_histogram(ax, cut, said, title, groups.without_nan(all_rows - n), log=log_counts)
     return ax
 
 
@@ -546,16 +590,23 @@ def _lower_quantile(values: Any, q: float, xp: Any) -> float:
 
 
 def _of_all(what: str, some: int, n: int) -> str:
+    what = what.replace("rows", "row") if n == 1 else what
     return f"{some:,} {what}" if some == n else f"{some:,} of {n:,} {what}, drawn at random"
+
+
+def _of_fewer(found: Iterable[numbers.Regions]) -> list[str]:
+    """Return what the legend says if so few rows have a positive corrected density that no region has its share."""
+    return ["a largest region is all of positive density, and has fewer rows"] * any(each.fewer for each in found)
+
+
+def _colours(artists: ModuleType, color: Any, rows: groups.Rows) -> dict[int, Any]:
+    """Return the colour of each group, by its number."""
+    places = [group.number for group in rows.groups]
+    return dict(zip(places, artists.colours(color, [group.label for group in rows.groups], places), strict=True))
 
 
 def _group_names(rows: groups.Rows) -> list[str]:
     return [group.label for group in rows.groups if group.label is not None]
-
-
-def _notes(left_out: int) -> list[str]:
-    """Return what the legend says of rows that are not drawn."""
-    return [f"{left_out:,} row{'s' * (left_out > 1)} with NaN left out"] if left_out else []
 
 
 def _of_curve(group: groups.Group, label: str | None, method: str, width: float, log: bool) -> str:
@@ -591,16 +642,25 @@ def _domain(rows: groups.Rows, bounds: Any, periods: Any) -> Ends | None:
     return domain
 
 
-def _estimates(rows: groups.Rows, h: Any, method: str, adjust: Any, domain: Ends | None) -> list[numbers.Estimate]:
-    """Return the estimate of each group."""
+def _estimates(
+    rows: groups.Rows, h: Any, method: str, adjust: Any, domain: Ends | None
+) -> tuple[groups.Rows, list[numbers.Estimate]]:
+    """Return the rows, without groups for which the rule has no bandwidth, and the estimate of each group."""
     factor = core_check.number("bw_adjust", adjust, above=True)
     h = entry_names.bandwidth("h", h, rows.called, rows.columns, "the picture")
-    out = []
+    out: list[numbers.Estimate] = []
+    failed: dict[int, str] = {}
     for group in rows.groups:
         try:
             out.append(numbers.estimate(rows.backend, group.X, group.weights, h, method, factor, domain))
+        except numbers.NoBandwidthError as error:
+            if group.label is None:
+                raise error.__cause__ or error from None
+            if len(failed) + 1 == len(rows.groups):
+                raise ValueError(f"{error.__cause__} (in every group of hue)") from None
+            failed[group.number] = "no bandwidth, "
         except ValueError as error:
             if group.label is None:
                 raise
             raise ValueError(f"{error} (in group {group.label!r} of hue)") from None
-    return out
+    return rows.without(failed), out
