@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cukde.core.cpu import threads
+from cukde.core.cpu import meanwhile, threads
 from cukde.density.kept import kept
 from cukde.density.one_dimension.plan import BANDWIDTHS
 from cukde.density.options import Options
 from cukde.density.pairs import counting
-from cukde.density.pairs.cpu import passes as pairs_passes
+from cukde.density.pairs.cpu import few, passes as pairs_passes
 from cukde.density.pairs.cpu.ends import ended
 from cukde.density.pairs.cpu.skipping import passes as skipping_passes
 from cukde.density.pairs.cpu.weighted import weighted
@@ -40,6 +40,7 @@ _PAIRS_OF_POINT: dict[Output, dict[int, float]] = {
 _PAIR_COST = {4: 4.0, 8: 8.0}
 
 
+@meanwhile.answered_by(few.many)
 def partial_sums(
     X: np.ndarray,
     Y: np.ndarray | None,
