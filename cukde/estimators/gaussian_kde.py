@@ -11,6 +11,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.public import public_in
+from cukde.core.quiet import quiet_methods
 from cukde.density.arguments import prepare
 from cukde.density.problem import Problem
 from cukde.estimators import boxes, gaussian_kde_check as check, quantiles
@@ -19,6 +20,7 @@ _KEPT = "_problems_kept"  # what was made of the data and the covariance by the 
 
 
 @public_in("cukde")
+@quiet_methods
 class gaussian_kde:
     """Kernel density estimation with the interface of ``scipy.stats.gaussian_kde``.
 

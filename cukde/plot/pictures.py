@@ -13,6 +13,7 @@ import numpy as np
 from cukde.core import check as core_check, dispatch, extras
 from cukde.core.entry.names import by_name
 from cukde.core.over_dask import is_dask
+from cukde.core.quiet import quiet
 from cukde.core.random_state import DEFAULT, RandomState, integer
 from cukde.core.types import ArrayLike, Bandwidth, Columns, Domain
 from cukde.density.domains.domain import Domain as Ends, domain_of
@@ -27,6 +28,7 @@ _NAMES = {"kde": "KDE", "sd": "SD-KDE", "laplace": "Laplace-corrected KDE", "pos
 _ON_DIAGONAL = 256  # points of a curve in a pair plot
 
 
+@quiet
 def density(
     X: ArrayLike,
     h: Bandwidth | None = None,
@@ -174,6 +176,7 @@ def density(
     return ax
 
 
+@quiet
 def contours(
     X: ArrayLike,
     h: Bandwidth | None = None,
@@ -281,6 +284,7 @@ def contours(
     return ax
 
 
+@quiet
 def pairs(
     X: ArrayLike,
     h: Bandwidth | None = None,
@@ -422,6 +426,7 @@ def pairs(
     return grid
 
 
+@quiet
 def anomalies(
     log_density: ArrayLike,
     *,

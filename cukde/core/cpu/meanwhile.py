@@ -13,7 +13,6 @@ import contextlib
 import contextvars
 import functools
 import os
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
+
 from cukde.core.entry import outputs, plain, returned as entry_returned
 from cukde.core.entry.given import Chosen, Entry, Given, Shape
 from cukde.core.entry.returned import Returned
@@ -59,13 +61,16 @@ def public_call(
                 and own.isdisjoint(kwargs)
                 and not (outputs.forced and outputs.asked_for(sys._getframe(1)))
             ):
-                return function(*args, **kwargs)
-            given = Given(entry, args, kwargs, sys._getframe(1))
-            result = function(*given.args, **given.arguments)
-            if given.out is not None:
-                given.out[...] = given.of_all_rows(result, "Y" if "Y" in given.given else "X")
-                return given.out
-            return result if given.lazy else to_user(given, result)
+                with np.errstate(all="ignore"):  # see :mod:`cukde.core.quiet`
+                    return function(*args, **kwargs)
+            caller = sys._getframe(1)
+            with np.errstate(all="ignore"):
+                given = Given(entry, args, kwargs, caller)
+                result = function(*given.args, **given.arguments)
+                if given.out is not None:
+                    given.out[...] = given.of_all_rows(result, "Y" if "Y" in given.given else "X")
+                    return given.out
+                return result if given.lazy else to_user(given, result)
 
         return call  # type: ignore[return-value]
 

@@ -133,7 +133,13 @@ def _sums(
     tables = _tables(h, output, one_dimension_plan.TOLERANCE[precision])
     store = options.kept if values is None else None
     key = h, output, precision
-    boxes = kept(store, "few boxes", X, key, lambda: _summed(X.reshape(-1), values, options.log_weights, tables.plan, limits.boxes))
+    boxes = kept(
+        store,
+        "few boxes",
+        X,
+        key,
+        lambda: _summed(X.reshape(-1), values, options.log_weights, tables.plan, limits.boxes),
+    )
     if boxes is None:
         return None
     y = Y.reshape(-1).astype(np.float64, copy=False)
