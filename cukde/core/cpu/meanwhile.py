@@ -22,13 +22,14 @@ from cukde.core.cpu.workers import WorkerPool
 
 T = TypeVar("T", bound=Callable[..., Any])
 
-FREE, COMPILED_ONLY, IN_BACKGROUND = range(3)
+FREE, WAITING, COMPILED_ONLY, IN_BACKGROUND = range(4)
 
 mode: contextvars.ContextVar[int] = contextvars.ContextVar("mode", default=FREE)
-"""Whether this thread compiles what it needs, takes only what is compiled, or compiles for later calls."""
+"""Whether calls of this thread may be answered by NumPy, wait for the compiler, take only what is compiled, or compile
+for later ones."""
 
-enabled = os.environ.get("CUKDE_COMPILE", "background") != "first"
-"""Whether calls are answered while the compiler runs; otherwise they wait for it."""
+enabled = True
+"""Whether NumPy answers for any call; tests and benchmarks, which call twice and compare, set it to False."""
 
 
 class NotCompiledError(Exception):
@@ -46,7 +47,7 @@ def answered_by(plain: Callable[..., Any]) -> Callable[[T], T]:
         def call(*args: Any, **kwargs: Any) -> Any:
             if not enabled or mode.get() != FREE:
                 return compiled(*args, **kwargs)
-            with within(COMPILED_ONLY), contextlib.suppress(NotCompiledError):
+            with contextlib.suppress(NotCompiledError), within(COMPILED_ONLY):
                 return compiled(*args, **kwargs)
             out = plain(*args, **kwargs) if _background.may_ask() else None
             if out is None:
