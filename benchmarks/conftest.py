@@ -10,6 +10,7 @@ import pytest
 import tests.conftest  # noqa: F401  where no GPU works it sets up Numba, before a benchmark loads it
 from benchmarks import record, rounds
 from benchmarks.peers import Peer
+from cukde.core.cpu import meanwhile
 
 _ROWS = pytest.StashKey[list[dict[str, Any]]]()
 _SESSION = pytest.StashKey[record.Session]()
@@ -21,6 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    meanwhile.enabled = False
     config.stash[_ROWS] = []
 
 

@@ -70,6 +70,9 @@ def pytest_configure() -> None:
     """Let Hypothesis wait: drawing an example may take long because another process compiles. Let code be changed."""
     from hypothesis import HealthCheck, settings  # which benchmarks that import this module do without
 
+    from cukde.core.cpu import meanwhile
+
+    meanwhile.enabled = False
     settings.register_profile("patient", suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("patient")
     os.environ["CUKDE_DIRTY"] = "1"  # for records in folders of tests

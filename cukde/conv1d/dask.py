@@ -18,9 +18,11 @@ from cukde.core.dask import check as dask_check
 from cukde.core.dask.arrays import collected, empty_like, stand_in, unknown_rows
 from cukde.core.dask.devices import computing
 from cukde.core.over_dask import is_dask, meta, plain
+from cukde.core.quiet import quiet
 from cukde.core.types import Array, ArrayLike
 
 
+@quiet
 def depthwise_conv1d(
     x: ArrayLike,
     w: ArrayLike,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from cukde.core import check as core_check, dispatch
-from cukde.core.cpu import arrays as cpu
+from cukde.core.cpu import arrays as cpu, meanwhile
 from cukde.core.gpu import compile as core_compile
 from cukde.core.types import Bandwidth
 from cukde.core.warnings import NegativeDensityWarning
@@ -130,7 +130,8 @@ def warmup(
         n, m = min(n, _CPU_ROWS), None if m is None else min(m, _CPU_QUERIES)
     calls = _Calls(module.xp, n, m, d, h, result, values if "kernel_sum" in names else None, weights)
     options = {"precision": precision, "deterministic": deterministic}
-    with warnings.catch_warnings(), core_compile.rehearsed(but="core/survey") as rehearsal:
+    waiting = meanwhile.within(meanwhile.WAITING)
+    with warnings.catch_warnings(), waiting, core_compile.rehearsed(but="core/survey") as rehearsal:
         warnings.simplefilter("ignore", NegativeDensityWarning)
         passes = backends.passes(module, d, Options(chosen))
         for squared_radius in passes.squared_radii(chosen, d):

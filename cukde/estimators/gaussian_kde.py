@@ -12,6 +12,7 @@ import numpy as np
 from cukde.core import check as core_check, dispatch, words
 from cukde.core.entry import names as entry_names
 from cukde.core.public import public_in
+from cukde.core.quiet import quiet_methods
 from cukde.density.arguments import prepare
 from cukde.density.problem import Problem
 from cukde.estimators import boxes, gaussian_kde_check as check, quantiles
@@ -20,6 +21,7 @@ _KEPT = "_problems_kept"  # what was made of the data and the covariance by the 
 
 
 @public_in("cukde")
+@quiet_methods
 class gaussian_kde:
     """Kernel density estimation with the interface of ``scipy.stats.gaussian_kde``.
 

@@ -18,6 +18,7 @@ from cukde.core.entry import names, points as entry_points
 from cukde.core.frames.columns import labels_of
 from cukde.core.over_dask import is_dask, meta
 from cukde.core.public import public_in
+from cukde.core.quiet import quiet_methods
 from cukde.core.random_state import RandomState
 from cukde.core.types import Array, ArrayLike
 from cukde.core.warnings import NegativeDensityWarning
@@ -55,6 +56,7 @@ _LATER: dict[str, Any] = {
 
 
 @public_in("cukde")
+@quiet_methods
 class KernelDensity(BaseEstimator):
     """Kernel density estimation with the interface of ``sklearn.neighbors.KernelDensity``.
 

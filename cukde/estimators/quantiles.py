@@ -61,6 +61,6 @@ def lower(problems: tuple[Problem, Problem], deviation: float, q: Any, weights: 
     warnings.warn(
         f"{len(rest)} of {len(q)} quantiles are not exact to {TOLERANCE:g} of their levels",
         ConvergenceWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
     return out

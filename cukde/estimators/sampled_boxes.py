@@ -66,7 +66,7 @@ def mass(
             f"the mass in a box is known to {error:.1g} only, from {len(sums) * size} points for each centre: "
             f"give more than maxpts={most}",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return float(sums.mean())
 

@@ -19,6 +19,7 @@ from cukde.core.dask.arrays import collected, empty_like, stand_in, unknown_rows
 from cukde.core.dask.devices import computing
 from cukde.core.dask.graph import Blocks
 from cukde.core.over_dask import is_dask, meta, plain
+from cukde.core.quiet import quiet
 from cukde.core.types import Array, ArrayLike
 from cukde.kendall import check, statistics
 from cukde.kendall.counts import SignificanceResult
@@ -32,6 +33,7 @@ _MOST_BLOCKS = 64  # of either matrix; of more columns blocks are larger
 _ROWS = 2**16  # assumed where the number is unknown
 
 
+@quiet
 def kendall_matrix(
     A: ArrayLike,
     B: ArrayLike | None = None,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
+from cukde.core.cpu import meanwhile
 from cukde.core.public import public_in
 from cukde.core.random_state import DEFAULT, RandomState, integer
 from cukde.perf import _clocks, _cold
@@ -105,6 +106,7 @@ class Rotating:
         self._held.append(self._fn(*next(self._turns)))
 
 
+@meanwhile.within(meanwhile.WAITING)
 def measure(
     fn: Callable[..., Any],
     *args: Any,

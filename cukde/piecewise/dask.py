@@ -14,6 +14,7 @@ from cukde.core.dask import check as dask_check
 from cukde.core.dask.arrays import collected, empty_like, stand_in
 from cukde.core.dask.devices import computing
 from cukde.core.over_dask import is_dask, meta, plain
+from cukde.core.quiet import quiet
 from cukde.core.types import ArrayLike
 from cukde.piecewise import check
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from cukde.piecewise.evaluator import Extrapolate
 
 
+@quiet
 def pwpa(
     x: ArrayLike,
     coefficients: ArrayLike,

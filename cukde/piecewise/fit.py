@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from cukde.core import check as core_check, dtypes
 from cukde.core.public import public_in
+from cukde.core.quiet import quiet
 from cukde.piecewise import check, fit_pieces, pieces as piecewise_pieces
 from cukde.piecewise.evaluator import Extrapolate
 from cukde.piecewise.polynomial import PiecewisePolynomial
@@ -35,6 +36,7 @@ class FittedPolynomial(PiecewisePolynomial):
     max_errors: dict[str, float]
 
 
+@quiet
 def fit_piecewise(
     func: Callable[[np.ndarray], Any],
     domain: tuple[float, float],

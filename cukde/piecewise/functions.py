@@ -11,6 +11,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch, elementwise
 from cukde.core.cost.registry import declare
+from cukde.core.quiet import quiet
 from cukde.core.types import Array, ArrayLike
 from cukde.piecewise import cost, fit_pieces
 from cukde.piecewise.evaluator import Evaluator
@@ -57,7 +58,7 @@ def _declared(f: F) -> F:
     """Declare a function and its cost by its name; without a reduction it has one more piece at either side."""
     made = _FUNCTIONS[f.__name__]
     count = cost.function(made.pieces + 2 * (made.reduction is None), _DEGREE, made.reduction, _beyond(made))
-    return elementwise.add(declare(count, cost.of_points, f"functions.{f.__name__}")(f))
+    return elementwise.add(declare(count, cost.of_points, f"functions.{f.__name__}")(quiet(f)))
 
 
 def _beyond(function: _Piecewise) -> bool | Literal["clamp"]:
@@ -66,6 +67,7 @@ def _beyond(function: _Piecewise) -> bool | Literal["clamp"]:
 
 
 @functools.cache
+@quiet
 def polynomial(name: str) -> PiecewisePolynomial:
     """Return the polynomial that computes a function, with one more piece at either side.
 

@@ -13,6 +13,7 @@ from cukde.core.cost.registry import declare
 from cukde.core.entry.over_arrays import over_arrays
 from cukde.core.over_dask import is_dask
 from cukde.core.public import public_in
+from cukde.core.quiet import quiet_methods
 from cukde.core.types import Array, ArrayLike
 from cukde.piecewise import calculus, check, cost, foreign
 from cukde.piecewise.evaluator import Evaluator, Extrapolate
@@ -21,6 +22,7 @@ from cukde.piecewise.pieces import Pieces
 
 @declare(cost.polynomial, cost.of_polynomial)
 @public_in("cukde")
+@quiet_methods
 class PiecewisePolynomial:
     r"""A piecewise polynomial like SciPy's ``PPoly``, for float16, float32 and float64, on the CPU and the GPU.
 

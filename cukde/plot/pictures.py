@@ -13,6 +13,7 @@ import numpy as np
 from cukde.core import check as core_check, dispatch, extras
 from cukde.core.entry import names as entry_names
 from cukde.core.over_dask import is_dask
+from cukde.core.quiet import quiet
 from cukde.core.random_state import DEFAULT, RandomState, integer
 from cukde.core.types import ArrayLike, Bandwidth, Columns, Domain
 from cukde.density.domains.domain import Domain as Ends, domain_of
@@ -29,6 +30,7 @@ _ON_DIAGONAL = 256  # points of a curve in a pair plot
 
 
 @first_tries
+@quiet
 def density(
     X: ArrayLike,
     h: Bandwidth | None = None,
@@ -188,6 +190,7 @@ def density(
 
 
 @first_tries
+@quiet
 def contours(
     X: ArrayLike,
     h: Bandwidth | None = None,
@@ -306,6 +309,7 @@ def contours(
 
 
 @first_tries
+@quiet
 def pairs(
     X: ArrayLike,
     h: Bandwidth | None = None,
@@ -458,6 +462,7 @@ def pairs(
 
 
 @first_tries
+@quiet
 def anomalies(
     log_density: ArrayLike,
     *,

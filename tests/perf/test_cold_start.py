@@ -91,14 +91,15 @@ def test_first_calls_of_every_public_function(monkeypatch: pytest.MonkeyPatch) -
     named = {name.partition(" ")[0] for name in first_calls.CASES}
     assert functions - named == {"warmup", "aos_to_soa", "soa_to_aos", "set_output"}
     assert first_calls.PEERS.keys() <= first_calls.CASES.keys()
-    times = first_calls.child("bandwidth.scott", peer=False)
-    assert times.keys() == {"import_ms", "first_ms", "next_ms"}
-    monkeypatch.setattr(
-        first_calls, "fresh", lambda *args, **kwargs: {"import_ms": 1.0, "first_ms": 3.0, "next_ms": 2.0}
-    )
-    compiled, cached = first_calls.rows("kde", 2)
+    times = first_calls.child("bandwidth.scott", 1000, peer=False)
+    assert times.keys() == {"first_ms", *first_calls.EXTRA}
+    made_up = {"import_ms": 1.0, "first_ms": 3.0, "next_ms": 2.0, "processor_ms": 5.0, "next_processor_ms": 2.0}
+    monkeypatch.setattr(first_calls, "fresh", lambda *args, **kwargs: made_up)
+    compiled, cached = first_calls.rows("kde", 1000, 2)
+    assert first_calls.beyond(compiled) == 3.0
     assert (compiled["timing"], cached["timing"], cached["median_ms"]) == ("compiled", "cached", 4.0)
     assert cached["peer"]["median_ms"] == 3.0
+    assert cached["shape"] == {"n": 1000}
 
 
 def test_the_row_holds_the_median_and_what_surrounds_it() -> None:

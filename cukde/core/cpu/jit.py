@@ -35,6 +35,7 @@ from numba.np import linalg
 
 from cukde._version import __version__
 from cukde.core import files as core_files
+from cukde.core.cpu import meanwhile
 
 
 def _load_without_scipy() -> None:
@@ -91,12 +92,30 @@ def _dispatcher(function: Callable[..., Any], cache: bool, **options: Any) -> An
     dispatcher = numba.njit(**options)(function)
     dispatcher._cache = _NoCache()
     _dispatchers.append(dispatcher)
+    if not numba.config.DISABLE_JIT:
+        dispatcher.compile = _unless_refused(dispatcher.compile)
     if cache and not numba.config.DISABLE_JIT:
         try:
             dispatcher._cache = _Cache(function, "called" if "no_cpython_wrapper" in options else "")
         except (RuntimeError, OSError):  # Numba raises RuntimeError without a writable folder
             _warn_once("no folder for them can be written to")
     return dispatcher
+
+
+def _unless_refused(compile_: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Compile, or load, where this thread may; one that may not does not wait for the thread that does."""
+
+    def compile_or_refuse(sig: Any) -> Any:
+        if meanwhile.mode.get() != meanwhile.COMPILED_ONLY:
+            return compile_(sig)
+        if not global_compiler_lock._lock.acquire(blocking=not meanwhile.compiles()):
+            raise meanwhile.NotCompiledError
+        try:
+            return compile_(sig)
+        finally:
+            global_compiler_lock._lock.release()
+
+    return compile_or_refuse
 
 
 def compiled() -> list[str]:
@@ -109,7 +128,7 @@ class _NoCache(caching.NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> None:
         """Return None: the code is compiled."""
-        _say_that_it_compiles()
+        _missing()
 
 
 class _Cache(caching.FunctionCache):
@@ -128,7 +147,7 @@ class _Cache(caching.FunctionCache):
         except Exception:  # an intact file whose contents this Numba refuses: compile
             code = None
         if code is None:
-            _say_that_it_compiles()
+            _missing()
         return code
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -214,9 +233,12 @@ def _source(module: str) -> tuple[bytes, list[str]]:
 _said = False
 
 
-def _say_that_it_compiles() -> None:
-    """Tell the user of a terminal, once, what a first call waits for."""
+def _missing() -> None:
+    """Refuse to compile where the thread is not to; tell the user of a terminal, once, what a first call waits for."""
     global _said
+    meanwhile.refuse()
+    if meanwhile.mode.get() == meanwhile.IN_BACKGROUND:
+        return
     if _said or sys.stderr is None or not sys.stderr.isatty():
         return
     _said = True

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numba import config
 
-from cukde.core.cpu import processor
+from cukde.core.cpu import meanwhile, processor
 from cukde.core.cpu.blas import SingleThreadedBlas
 from cukde.core.cpu.workers import WorkerPool
 
@@ -35,7 +35,8 @@ def run(task: Callable[[Any], T], arguments: Iterable[Any], *, blas: bool = True
     raised after all have ended, so that no thread works on; of several errors, that of the first argument.
     """
     arguments = list(arguments)
-    if not arguments or (not blas and min(count(), len(arguments)) == 1):
+    alone = meanwhile.mode.get() == meanwhile.IN_BACKGROUND  # the threads are for calls that a user waits for
+    if not arguments or alone or (not blas and min(count(), len(arguments)) == 1):
         return [task(argument) for argument in arguments]
     calls = _Calls(task, arguments, blas)
     try:
@@ -76,7 +77,7 @@ class _Calls:
 
     def __init__(self, task: Callable[[Any], Any], arguments: list[Any], blas: bool) -> None:
         self._task, self._arguments, self._blas = task, arguments, blas
-        self._floating_errors = np.geterr()  # a thread has its own
+        self._floating_errors, self._mode = np.geterr(), meanwhile.mode.get()  # a thread has its own
         self._results: list[Any] = [None] * len(arguments)
         self._error: BaseException | None = None
         self._lock = threading.Lock()
@@ -135,7 +136,7 @@ class _Calls:
         while (index := self._next()) is not None:
             _this_thread.task = _Task(self, index)
             try:
-                with np.errstate(**self._floating_errors):
+                with np.errstate(**self._floating_errors), meanwhile.within(self._mode):
                     self._results[index] = self._task(self._arguments[index])
             except BaseException as error:
                 self._fail(index, error)

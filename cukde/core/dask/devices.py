@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import dask.array as da
+import numpy as np
 
 from cukde.core import dispatch
 from cukde.core.dask.arrays import collected
@@ -67,9 +68,11 @@ def computing(a: Any) -> Iterator[ModuleType]:
 
     Launches on a GPU run ahead of its work. Without the wait, copies of a result would queue behind all later launches,
     and another GPU, or another thread with a stream of its own, might read an unfinished result.
+
+    Floating-point errors are ignored: a task runs in a thread of its own, or in one of the caller's.
     """
     backend = dispatch.backend(a)
-    with backend.device_of(a):
+    with backend.device_of(a), np.errstate(all="ignore"):
         yield backend
         backend.synchronize()
 

@@ -16,6 +16,7 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
 from cukde.core.dask.chunks import AT_ONCE, blocks_of_task
+from cukde.core.quiet import called
 
 Task = tuple[Any, ...]
 """A function and its arguments, some of them keys of other tasks."""
@@ -30,7 +31,7 @@ class Blocks:
     def __init__(self, stage: str, tasks: Sequence[Task], dependencies: Sequence[Any], *token: Any) -> None:
         self.name = f"cukde-{stage}-{tokenize(*(layer.name for layer in dependencies), *token)}"
         self.count = len(tasks)
-        layer = {(self.name, i): task for i, task in enumerate(tasks)}
+        layer = {(self.name, i): task if task[0] is getitem else (called, *task) for i, task in enumerate(tasks)}
         self._graph = HighLevelGraph.from_collections(self.name, layer, dependencies)
 
     @property

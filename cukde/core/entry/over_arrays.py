@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from cukde.core.entry import namespaces, plain
+from cukde.core.quiet import quiet
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -21,6 +22,7 @@ def over_arrays(function: T) -> T:
     names = [*inspect.signature(function).parameters]
     are_plain = plain.PLAIN.issuperset
     own = int(names[0] == "self")  # of a method: never an array
+    function = function if own else quiet(function)  # methods are, with the others of their class
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

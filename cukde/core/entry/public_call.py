@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
+
 from cukde.core import words
 from cukde.core.entry import outputs, plain, returned as entry_returned
 from cukde.core.entry.given import Chosen, Entry, Given, Shape
@@ -54,23 +56,24 @@ def public_call(
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            try:
-                if (
-                    are_plain(map(type, args))
-                    and are_plain(map(type, kwargs.values()))
-                    and own.isdisjoint(kwargs)
-                    and not (outputs.forced and outputs.asked_for(sys._getframe(1)))
-                ):
-                    return function(*args, **kwargs)
-                given = Given(entry, args, kwargs, sys._getframe(1))
-                result = function(*given.args, **given.arguments)
-            except TypeError:
-                words.unknown_keyword(function.__name__, kwargs, parameters)
-                raise
-            if given.out is not None:
-                given.out[...] = given.of_all_rows(result, "Y" if "Y" in given.given else "X")
-                return given.out
-            return result if given.lazy else to_user(given, result)
+            with np.errstate(all="ignore"):  # see :mod:`cukde.core.quiet`
+                try:
+                    if (
+                        are_plain(map(type, args))
+                        and are_plain(map(type, kwargs.values()))
+                        and own.isdisjoint(kwargs)
+                        and not (outputs.forced and outputs.asked_for(sys._getframe(1)))
+                    ):
+                        return function(*args, **kwargs)
+                    given = Given(entry, args, kwargs, sys._getframe(1))
+                    result = function(*given.args, **given.arguments)
+                except TypeError:
+                    words.unknown_keyword(function.__name__, kwargs, parameters)
+                    raise
+                if given.out is not None:
+                    given.out[...] = given.of_all_rows(result, "Y" if "Y" in given.given else "X")
+                    return given.out
+                return result if given.lazy else to_user(given, result)
 
         return call  # type: ignore[return-value]
 

@@ -17,6 +17,7 @@ from cukde.core.dask.arrays import collected, empty_like, stand_in, unknown_rows
 from cukde.core.dask.devices import computing
 from cukde.core.dask.graph import Blocks
 from cukde.core.over_dask import is_dask, meta
+from cukde.core.quiet import quiet
 from cukde.core.types import ArrayLike, Bandwidth, Columns
 from cukde.density import check as density_check, results
 from cukde.density.api import kde, sd_kde
@@ -25,6 +26,7 @@ from cukde.density.dask.arguments import beside
 from cukde.density.positive.api import positive_kde
 
 
+@quiet
 def marginal(
     X: ArrayLike, columns: Columns, Y: ArrayLike, h: Bandwidth, *, log: bool = False, **options: Any
 ) -> da.Array:
@@ -51,6 +53,7 @@ def marginal(
     return kde(_of(x, chosen), y, marginal_h, log=log, **options)
 
 
+@quiet
 def conditional(
     X: ArrayLike,
     given: Mapping[Any, Any],
@@ -96,6 +99,7 @@ def conditional(
     return _quotient(log_p, log_q, log, dtype)
 
 
+@quiet
 def density_ratio(
     X: ArrayLike,
     Z: ArrayLike,
@@ -137,6 +141,7 @@ def density_ratio(
     return _quotient(log_p, log_q, log, dtype)
 
 
+@quiet
 def hdr_threshold(
     X: ArrayLike,
     h: Bandwidth,

@@ -14,6 +14,7 @@ from cukde.core.dask import check as dask_check
 from cukde.core.dask.devices import computing
 from cukde.core.dask.graph import Blocks, array, crossed, each, unordered
 from cukde.core.over_dask import is_dask
+from cukde.core.quiet import quiet
 from cukde.core.types import ArrayLike, Bandwidth, Domain
 from cukde.density import (
     check as density_check,
@@ -34,6 +35,7 @@ from cukde.density.sums import Output, PartialSums
 from cukde.density.whitening import Whitening
 
 
+@quiet
 def kde(
     X: ArrayLike,
     Y: ArrayLike,
@@ -90,6 +92,7 @@ def kde(
     return result_of(inputs, with_total(inputs, data, sums, _density, log=core_check.flag("log", log)))
 
 
+@quiet
 def score(
     X: ArrayLike,
     Y: ArrayLike,
@@ -138,6 +141,7 @@ def score(
     return of_queries(inputs, each("score", _gradient, sums, **shape_of(inputs)))
 
 
+@quiet
 def density_and_score(
     X: ArrayLike,
     Y: ArrayLike,
@@ -188,6 +192,7 @@ def density_and_score(
     return result_of(inputs, log_density), of_queries(inputs, each("score", _gradient, sums, **shape_of(inputs)))
 
 
+@quiet
 def debias(
     X: ArrayLike,
     h: Bandwidth,
@@ -238,6 +243,7 @@ def debias(
     return of_queries(inputs, each("debiased", _moved, data, sums, **shape_of(inputs)))
 
 
+@quiet
 def sd_kde(
     X: ArrayLike,
     Y: ArrayLike,
@@ -303,6 +309,7 @@ def sd_kde(
     return result_of(inputs, with_total(inputs, moved, sums, _density, log=core_check.flag("log", log)))
 
 
+@quiet
 def laplace_kde(
     X: ArrayLike,
     Y: ArrayLike,
@@ -355,6 +362,7 @@ def laplace_kde(
     return result_of(inputs, with_total(inputs, data, sums, _laplace, log=core_check.flag("log", log), clip=clip))
 
 
+@quiet
 def kernel_sum(
     X: ArrayLike,
     V: ArrayLike,
@@ -387,6 +395,7 @@ def kernel_sum(
     return result_of(inputs, each("values", _values, sums, dtype=inputs.forms.dtype, flat=k is None), k)
 
 
+@quiet
 def kernel_density(
     X: Any,
     Y: Any,

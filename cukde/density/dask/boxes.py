@@ -11,6 +11,7 @@ from cukde.core import dispatch
 from cukde.core.dask import check as dask_check
 from cukde.core.dask.arrays import collected
 from cukde.core.over_dask import is_dask
+from cukde.core.quiet import called, quiet
 from cukde.core.types import ArrayLike
 from cukde.density import check as density_check
 from cukde.density.dask.arguments import beside
@@ -18,6 +19,7 @@ from cukde.density.dask.blocks import refuse
 from cukde.density.dask.parts import BlockBoxes, Measured, measure, parts_of_block, together
 
 
+@quiet
 def block_boxes(X: ArrayLike, *, weights: ArrayLike | None = None) -> BlockBoxes:
     """Compute boxes around the rows of each block; calls with ``boxes`` then leave out blocks that cannot matter.
 
@@ -68,8 +70,8 @@ def block_boxes(X: ArrayLike, *, weights: ArrayLike | None = None) -> BlockBoxes
     parts = parts_of_block(x.numblocks[0])
     blocks = x.to_delayed().ravel()
     others = [None] * len(blocks) if w is None else w.to_delayed().ravel()
-    task = dask.delayed(_checked)
-    tasks = [task(a, b, number, parts) for number, (a, b) in enumerate(zip(blocks, others, strict=True))]
+    task = dask.delayed(called)
+    tasks = [task(_checked, a, b, number, parts) for number, (a, b) in enumerate(zip(blocks, others, strict=True))]
     return together(dask.compute(*tasks), 1 if x.ndim == 1 else x.shape[1], weighted=w is not None)
 
 

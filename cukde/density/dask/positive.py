@@ -15,6 +15,7 @@ from cukde.core import check as core_check, random_state as core_random_state
 from cukde.core.dask.devices import computing
 from cukde.core.dask.graph import Blocks, each, gathered
 from cukde.core.over_dask import is_dask
+from cukde.core.quiet import quiet
 from cukde.core.random_state import DEFAULT, RandomState
 from cukde.core.types import ArrayLike, Bandwidth, Domain
 from cukde.density import check as density_check, correction, results
@@ -28,6 +29,7 @@ from cukde.density.sums import PartialSums
 from cukde.density.whitening import Whitening
 
 
+@quiet
 def positive_kde(
     X: ArrayLike,
     Y: ArrayLike,
@@ -87,6 +89,7 @@ def positive_kde(
     return density_dask.result_of(inputs, densities)
 
 
+@quiet
 def positive_score(
     X: ArrayLike,
     Y: ArrayLike,
@@ -116,6 +119,7 @@ def positive_score(
     return density_dask.of_queries(inputs, scores)
 
 
+@quiet
 def positive_mass(
     X: ArrayLike,
     h: Bandwidth,

@@ -18,6 +18,7 @@ from cukde.core.dask.arrays import collected, stand_in, unknown_rows
 from cukde.core.dask.devices import computing
 from cukde.core.dask.graph import Blocks, by_tree, each
 from cukde.core.over_dask import is_dask, meta
+from cukde.core.quiet import quiet
 from cukde.core.types import ArrayLike, Bandwidth, Domain
 from cukde.density import axes as density_axes, check as density_check, results
 from cukde.density.arguments import checked
@@ -36,6 +37,7 @@ class _Share(NamedTuple):
     density: Any
 
 
+@quiet
 def evaluate_grid(
     X: ArrayLike,
     axes: Sequence[ArrayLike] | ArrayLike,

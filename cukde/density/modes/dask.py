@@ -10,6 +10,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.over_dask import is_dask
+from cukde.core.quiet import quiet
 from cukde.core.types import ArrayLike, Bandwidth, Domain
 from cukde.density import check as density_check
 from cukde.density.dask.api import density_and_score, kde, laplace_kde
@@ -19,6 +20,7 @@ from cukde.density.modes.coordinates import Coordinates
 from cukde.density.modes.search import Modes, reported, searched
 
 
+@quiet
 def modes(
     X: ArrayLike,
     h: Bandwidth,

@@ -13,6 +13,9 @@ __all__ = ["matrix", "pairs", "serves", "statistics"]
 # Samples of all pairs of variables of a call, which takes at most some milliseconds.
 _MOST_SAMPLES = 2**14
 
+# The same, up to which they take less than compiling does.
+_MOST_MEANWHILE = 2**21
+
 # Inversions within blocks of so many numbers are counted by comparing all with all.
 _BLOCK = 64
 
@@ -33,13 +36,28 @@ def pairs(x: np.ndarray, y: np.ndarray) -> PairCounts:
 def matrix(A: np.ndarray, B: np.ndarray | None = None, *, deletion: bool) -> PairCounts:
     """See :func:`cukde.kendall.cpu.passes.matrix`; all counts have the shape (p, q)."""
     x, y = A.T, A.T if B is None else B.T
-    whole_x, whole_y = (np.array([not _missing(a).any() for a in side]) for side in (x, y))
-    rows = [
-        _pair(a, b) if deletion or (whole_a and whole_b) else _NOTHING
-        for a, whole_a in zip(x, whole_x, strict=True)
-        for b, whole_b in zip(y, whole_y, strict=True)
-    ]
+    whole_x, whole_y = ([deletion or not _missing(a).any() for a in side] for side in (x, y))
+    rows: list[_Row] = []
+    for i, a in enumerate(x):
+        for j, b in enumerate(y):
+            if B is None and j < i:
+                *counts, ties_a, ties_b = rows[j * len(y) + i]
+                rows.append((*counts, ties_b, ties_a))  # type: ignore[arg-type]
+            else:
+                rows.append(_pair(a, b) if whole_x[i] and whole_y[j] else _NOTHING)
     return _counted(rows, (len(x), len(y)))
+
+
+def pairs_meanwhile(x: np.ndarray, y: np.ndarray) -> PairCounts | None:
+    """Return :func:`pairs`, or None of so many that compiling takes no longer."""
+    return pairs(x, y) if x.size <= _MOST_MEANWHILE else None
+
+
+def matrix_meanwhile(A: np.ndarray, B: np.ndarray | None = None, *, deletion: bool) -> PairCounts | None:
+    """Return :func:`matrix`, or None of so many that compiling takes no longer."""
+    p = A.shape[1]
+    count = p * (p + 1) // 2 if B is None else p * B.shape[1]
+    return matrix(A, B, deletion=deletion) if count * len(A) <= _MOST_MEANWHILE else None
 
 
 _Row = tuple[int, int, int, Ties, Ties]  # fields of PairCounts, as numbers

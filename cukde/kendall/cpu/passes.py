@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core.cpu import threads
+from cukde.core.cpu import meanwhile, threads
 from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 from cukde.kendall.counts import PairCounts, Ties
-from cukde.kendall.cpu import inversions, ranks, sign_products
+from cukde.kendall.cpu import few, inversions, ranks, sign_products
 from cukde.kendall.statistics import statistics
 
 __all__ = ["matrix", "pairs", "statistics"]
 
 
+@meanwhile.answered_by(few.pairs_meanwhile)
 def pairs(x: np.ndarray, y: np.ndarray) -> PairCounts:
     """Count pairs of samples of each row of ``x`` with the same row of ``y``.
 
@@ -40,6 +41,7 @@ def pairs(x: np.ndarray, y: np.ndarray) -> PairCounts:
     return out
 
 
+@meanwhile.answered_by(few.matrix_meanwhile)
 def matrix(A: np.ndarray, B: np.ndarray | None = None, *, deletion: bool) -> PairCounts:
     """Count pairs of samples for all pairs of columns.
 

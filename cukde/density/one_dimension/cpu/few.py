@@ -27,19 +27,33 @@ _MOST_POINTS = 2**12
 # Boxes in a table, and multiply-adds of all translations, up to which the same holds.
 _MOST_BOXES = 2**12
 _MOST_PRODUCTS = 2**22
+# Pairs of the distribution function that the transform leaves, up to which the same holds.
+_MOST_CDF_PAIRS_LEFT = 2**15
 
 # Multiply-adds of a product up to which BLAS takes it in the caller's thread.
 _PRODUCTS_OF_BLOCK = 2**18
 
 # Pairs of the distribution function up to which all of them take no longer than the transform does.
 _MOST_CDF_PAIRS = 2**12
-# The same, of queries that the transform leaves, up to which they take no longer than compiled loops do.
-_MOST_CDF_PAIRS_LEFT = 2**15
 
+# Data and queries together, times columns of values, up to which it takes less than compiling compiled loops does.
+_MOST_POINTS_MEANWHILE = 2**20
 
 # Pairs whose terms are multiplied by many columns of values, and those multiply-adds, up to which the same holds.
 _MOST_PAIRS_OF_VALUES = 2**17
 _MOST_PRODUCTS_OF_VALUES = 2**25
+
+
+class _Limits(NamedTuple):
+    """Up to which the transform is made."""
+
+    boxes: int
+    products: int
+    cdf_pairs: int
+
+
+_FEW = _Limits(_MOST_BOXES, _MOST_PRODUCTS, _MOST_CDF_PAIRS_LEFT)
+_MANY = _Limits(2**17, 2**31, 2**24)  # in a second
 
 
 def serves(n: int, m: int) -> bool:
@@ -64,7 +78,7 @@ def partial_sums(
 ) -> PartialSums:
     """Return what :func:`cukde.density.one_dimension.cpu.passes.partial_sums` does."""
     with np.errstate(all="ignore"):  # of points that are too far out, or not numbers
-        sums = _sums(X, X if Y is None else Y, h, output, options, values)
+        sums = _sums(X, X if Y is None else Y, h, output, options, values, _FEW)
     if sums is not None:
         return sums
     compiled = dispatch.passes("cukde.density.one_dimension", arrays)
@@ -75,8 +89,37 @@ def partial_sums(
 density, debias = ended(partial_sums)
 
 
+def many(
+    X: np.ndarray,
+    Y: np.ndarray | None,
+    h: float,
+    output: Output,
+    options: Options,
+    *,
+    values: np.ndarray | None = None,
+    ratio: bool = False,
+) -> PartialSums | None:
+    """Return the same of many points, for which compiled loops are faster; None where compiling takes no longer."""
+    m = len(X if Y is None else Y)
+    columns = 1 if values is None else 1 + values.shape[1]
+    if options.deterministic or options.local_factors is not None or (len(X) + m) * columns > _MOST_POINTS_MEANWHILE:
+        return None
+    with np.errstate(all="ignore"):
+        sums = _sums(X, X if Y is None else Y, h, output, options, values, _MANY)
+    return sums if sums is not None or values is not None else few.many(X, Y, h, output, options)
+
+
+density_of_many, debias_of_many = ended(many)
+
+
 def _sums(
-    X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Options, values: np.ndarray | None
+    X: np.ndarray,
+    Y: np.ndarray,
+    h: float,
+    output: Output,
+    options: Options,
+    values: np.ndarray | None,
+    limits: _Limits,
 ) -> PartialSums | None:
     """Sum the transform; None where it does not pay, or too many queries are not within its bound."""
     precision = options.precision
@@ -90,18 +133,24 @@ def _sums(
     tables = _tables(h, output, one_dimension_plan.TOLERANCE[precision])
     store = options.kept if values is None else None
     key = h, output, precision
-    boxes = kept(store, "few boxes", X, key, lambda: _summed(X.reshape(-1), values, options.log_weights, tables.plan))
+    boxes = kept(
+        store,
+        "few boxes",
+        X,
+        key,
+        lambda: _summed(X.reshape(-1), values, options.log_weights, tables.plan, limits.boxes),
+    )
     if boxes is None:
         return None
     y = Y.reshape(-1).astype(np.float64, copy=False)
     places = _placed(y, boxes, tables.plan)
-    if len(places.occupied) * len(boxes.mass) * tables.translation.size > _MOST_PRODUCTS:
-        return _every_pair(X, Y, h, output, options, values) if output == "values" else None
+    if len(places.occupied) * len(boxes.mass) * tables.translation.size > limits.products:
+        return _every_pair(X, Y, h, output, options, values, limits) if output == "values" else None
     B, accepted = _translated(boxes, places.occupied, tables, output)
     sums = _evaluated(B, places, tables.plan, output)
     left = np.flatnonzero(~(places.inside & accepted[places.row]))
     if len(left):
-        of_left = _every_pair(X, Y[left], h, output, options, values)
+        of_left = _every_pair(X, Y[left], h, output, options, values, limits)
         if of_left is None:
             return None
         put(sums, left, of_left)
@@ -109,12 +158,20 @@ def _sums(
 
 
 def _every_pair(
-    X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Options, values: np.ndarray | None
+    X: np.ndarray,
+    Y: np.ndarray,
+    h: float,
+    output: Output,
+    options: Options,
+    values: np.ndarray | None,
+    limits: _Limits,
 ) -> PartialSums | None:
     """Sum all pairs; None where they are many."""
     pairs = len(X) * len(Y)
     if output == "cdf":
-        return cdf_pairs.sums(X, Y, h, options.log_weights, arrays) if pairs <= _MOST_CDF_PAIRS_LEFT else None
+        return cdf_pairs.sums(X, Y, h, options.log_weights, arrays) if pairs <= limits.cdf_pairs else None
+    if values is None and limits is _MANY:
+        return few.many(X, Y, h, output, options)
     if values is None:
         fit = few.serves(len(X), len(Y), 1)
     else:
@@ -147,7 +204,9 @@ class _Boxes(NamedTuple):
     mass: np.ndarray  # (C, boxes)
 
 
-def _summed(x: np.ndarray, values: np.ndarray | None, log_weights: np.ndarray | None, plan: Plan) -> _Boxes | None:
+def _summed(
+    x: np.ndarray, values: np.ndarray | None, log_weights: np.ndarray | None, plan: Plan, most_boxes: int
+) -> _Boxes | None:
     """Sum the boxes of the data; None where there are none, or too many."""
     x = x.astype(np.float64, copy=False)
     columns = np.ones((1, len(x)))
@@ -161,7 +220,7 @@ def _summed(x: np.ndarray, values: np.ndarray | None, log_weights: np.ndarray | 
     box = np.floor(x * (1 / plan.width))
     lowest, highest = box.min(), box.max()
     ends, most = 2 * plan.reach, one_dimension_plan.MOST_BOXES
-    if not (-most < lowest <= highest < most and highest - lowest < _MOST_BOXES):
+    if not (-most < lowest <= highest < most and highest - lowest < most_boxes):
         return None
     coordinates = (x - (box + 0.5) * plan.width) / plan.unit
     order = np.argsort(box, kind="stable")

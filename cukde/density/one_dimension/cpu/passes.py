@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde.core.cpu import threads
+from cukde.core.cpu import meanwhile, threads
 from cukde.core.cpu.jit import njit
 from cukde.density.kept import kept
 from cukde.density.one_dimension import plan as one_dimension_plan
-from cukde.density.one_dimension.cpu import boxes as one_dimension_boxes, cdf, expansions, outward
+from cukde.density.one_dimension.cpu import boxes as one_dimension_boxes, cdf, expansions, few, outward
 from cukde.density.one_dimension.plan import Plan
 from cukde.density.options import LOG_ZERO, Options
 from cukde.density.pairs.cpu import passes as pairs_passes
@@ -41,6 +41,7 @@ Finish = Callable[[Any, np.ndarray, np.ndarray, np.ndarray], None]
 """Takes rows, a slice or an array of them, and reference, total and moments of those; later ones replace earlier."""
 
 
+@meanwhile.answered_by(few.many)
 def partial_sums(
     X: np.ndarray,
     Y: np.ndarray | None,
@@ -73,6 +74,7 @@ def partial_sums(
     return PartialSums(reference, total, moments)
 
 
+@meanwhile.answered_by(few.density_of_many)
 def density(
     X: np.ndarray, Y: np.ndarray | None, h: float, options: Options, epilogue: Epilogue, *, points: None = None
 ) -> np.ndarray:
@@ -90,6 +92,7 @@ def density(
     return out
 
 
+@meanwhile.answered_by(few.debias_of_many)
 def debias(
     X: np.ndarray, Y: np.ndarray, h: float, score_h: float, options: Options
 ) -> tuple[np.ndarray, np.ndarray, None]:

@@ -30,6 +30,9 @@ _PAIRS_OF_BLOCK = 2**15
 _PRODUCTS_OF_BLOCK = 2**18
 _COLUMNS = 32  # of values in a product, of which there may be more
 
+# Multiply-adds of all pairs that take a second, less than compiling; an exponential takes as long as so many.
+_MOST_MEANWHILE, _EXPONENTIAL = 2**31, 16
+
 # Differences take less time than the operands of a product do up to so many coordinates of pairs.
 _FEW_DIFFERENCES = 2**11
 # Coordinates up to which differences take no more than 1.7 times as long as compiled loops, where there may be no
@@ -86,6 +89,32 @@ def partial_sums(
 
 
 density, debias = ended(partial_sums)
+
+
+def many(
+    X: np.ndarray,
+    Y: np.ndarray | None,
+    h: float,
+    output: Output,
+    options: Options,
+    *,
+    values: np.ndarray | None = None,
+    ratio: bool = False,
+) -> PartialSums | None:
+    """Return the same of many pairs, for which compiled loops are faster; None where compiling takes no longer."""
+    n, d = X.shape
+    m = n if Y is None else len(Y)
+    columns = max(d, 0 if values is None else values.shape[1])
+    if options.deterministic or options.local_factors is not None or n * m * (_EXPONENTIAL + columns) > _MOST_MEANWHILE:
+        return None
+    if options.log_weights is not None:
+        Y = X if Y is None else Y
+        X, values, options = weighted(X, values, options)
+        if len(X) == 0:
+            return nothing_of(output, m, d, values)
+    pairs = None if options.precision == "ieee" else _products(X, Y, h, options)
+    with np.errstate(all="ignore"):
+        return _summed(pairs or _Differences.of(X, X if Y is None else Y, h), X, output, options, values)
 
 
 class _Differences:
@@ -171,10 +200,14 @@ def _pairs(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> _
     m = n if Y is None else len(Y)
     coordinates = n * m * d
     if coordinates > _FEW_DIFFERENCES and options.precision != "ieee":
-        products = _Products.of(X, Y, h, arrays.mean(X) if options.centre is None else options.centre)
+        products = _products(X, Y, h, options)
         if products is not None:
             return products
     return None if may_hand_over(n, m, d) else _Differences.of(X, X if Y is None else Y, h)
+
+
+def _products(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> _Products | None:
+    return _Products.of(X, Y, h, arrays.mean(X) if options.centre is None else options.centre)
 
 
 def _summed(

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from cukde.core.cpu import survey, threads
+from cukde.core.cpu import meanwhile, survey, threads
 from cukde.density.kept import Kept, kept
 from cukde.density.options import Options
-from cukde.density.pairs.cpu import gram as pairs_gram, mutual, operands, query_blocks, tiles
+from cukde.density.pairs.cpu import few, gram as pairs_gram, mutual, operands, query_blocks, tiles
 from cukde.density.pairs.cpu.skipping import choice as skipping_choice, passes as skipping_passes
 from cukde.density.pairs.cpu.weighted import nothing_of, weighted
 from cukde.density.sums import Epilogue, Output, PartialSums, laplace_constant, moment_columns, ready, to_density
@@ -304,6 +304,7 @@ class _Differences:
         return tile
 
 
+@meanwhile.answered_by(few.many)
 def partial_sums(
     X: np.ndarray,
     Y: np.ndarray | None,

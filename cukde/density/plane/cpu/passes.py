@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cukde.core.cpu import threads
+from cukde.core.cpu import meanwhile, threads
 from cukde.density.kept import kept
 from cukde.density.one_dimension.plan import BANDWIDTHS
 from cukde.density.options import Options
@@ -20,7 +20,7 @@ from cukde.density.pairs.cpu.ends import ended
 from cukde.density.pairs.cpu.skipping import passes as skipping_passes
 from cukde.density.pairs.cpu.weighted import weighted
 from cukde.density.plane import plan as plane_plan, recent
-from cukde.density.plane.cpu import expansions, morton
+from cukde.density.plane.cpu import expansions, morton, plain
 from cukde.density.plane.plan import Plan
 from cukde.density.sums import Output, PartialSums, put
 
@@ -40,6 +40,7 @@ _PAIRS_OF_POINT: dict[Output, dict[int, float]] = {
 _PAIR_COST = {4: 4.0, 8: 8.0}
 
 
+@meanwhile.answered_by(plain.partial_sums)
 def partial_sums(
     X: np.ndarray,
     Y: np.ndarray | None,
