@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -35,13 +34,6 @@ class Rows(NamedTuple):
     def effective(self) -> float:
         """Squared sum of the weights over the sum of their squares."""
         return self.total**2 / (1 + self.squares)
-
-    def log_rest(self, shares: Any, xp: ModuleType) -> Any:
-        """Logarithms of the share that is left without each row; ``shares`` (n,) are those of rows that have weight."""
-        out = xp.log1p(-shares)
-        # Without the heaviest row next to nothing may be left: it is the sum of the others itself.
-        out[shares.argmax()] = math.log(self.rest / self.total)
-        return out
 
 
 def rows(X: Any, weights: Any, backend: ModuleType, *, line: bool = False) -> Rows:

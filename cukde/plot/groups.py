@@ -9,7 +9,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.over_dask import is_dask
-from cukde.density import check as density_check
+from cukde.density import check as density_check, rows_by_weight
 from cukde.plot import check
 
 
@@ -97,7 +97,7 @@ def rows(X: Any, names: list[str], hue: Any, title: str | None, weights: Any, lo
         if w is not None:
             density_check.weight_range(float(w.min()), float(w.max()))
             positive = w > 0
-            x, w = x[positive], w[positive]
+            x, w = x[positive], rows_by_weight.scaled(w[positive], xp)[0]
             which = None if which is None else which[backend.asnumpy(positive)]
         names = names or _names(X, d)
         x = _logarithms(x, log, names, xp)
