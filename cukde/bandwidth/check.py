@@ -134,13 +134,25 @@ def one_column(d: int) -> None:
         )
 
 
-def plug_in(h: float | None) -> float:
+WIDEST = (
+    "the improved Sheather-Jones rule has no bandwidth for {:.3g} effective rows, as of few rows or of one that has most "
+    "of the weight; the result is the widest that any density of this standard deviation needs: leave out rows that "
+    "outweigh the others, or write cukde.bandwidth.silverman(X, weights=weights)"
+)
+
+
+def plug_in(h: float | None, *, in_domain: bool = False) -> float:
     """Return the bandwidth that the improved Sheather-Jones rule found; raise where it found none."""
+    if h is None and in_domain:
+        raise ValueError(
+            "X has no bandwidth by the improved Sheather-Jones rule: its values are too few, or spread evenly between "
+            "two bounds or around a period, or many rows share values that lie further apart than the bandwidth would "
+            "be; write cukde.bandwidth.silverman(X, weights=weights, bounds=bounds, periods=periods)"
+        )
     if h is None:
         raise ValueError(
-            "X has no bandwidth by the improved Sheather-Jones rule: its values are too few, or many rows share, or "
-            "all but share, values that lie further apart than the bandwidth would be, or they are spread evenly "
-            "between two bounds or around a period; count every value once, "
+            "X has no bandwidth by the improved Sheather-Jones rule: many rows share, or all but share, values that "
+            "lie further apart than the bandwidth would be; count every value once, "
             "values, counts = np.unique(X, return_counts=True) and isj(values, weights=counts), "
             "or write cukde.bandwidth.silverman(X)"
         )

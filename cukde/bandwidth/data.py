@@ -72,6 +72,15 @@ def domain(X: Any, data_rows: Rows, bounds: Any, periods: Any, backend: ModuleTy
     return out
 
 
+def without_each(shares: Any, xp: ModuleType) -> Any:
+    """What is left without each of the weights that sum to 1: of the heaviest, the sum of the others itself."""
+    out, heaviest = 1 - shares, shares.argmax()
+    others = shares.copy()
+    others[heaviest] = 0
+    out[heaviest] = others.sum()  # it may be next to nothing
+    return out
+
+
 class Sample(NamedTuple):
     """The same, brought to a size of 1."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import warnings
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Literal
@@ -21,6 +23,7 @@ from cukde.core.cost.registry import declare
 from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
 from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
+from cukde.core.warnings import BandwidthRangeWarning
 from cukde.density import check as density_check
 from cukde.density.arguments import prepare
 from cukde.density.cost.calls import of_abramson, of_bandwidth
@@ -393,9 +396,12 @@ def isj(
         if domain is None:
             sample = data.sample(rows, backend)
             h = improved_sheather_jones.solve(sample.deviations[:, 0], w, rows.effective, backend.xp, backend.asnumpy)
+            if h is None and rows.effective < improved_sheather_jones.LEAST_ROWS:
+                warnings.warn(check.WIDEST.format(rows.effective), BandwidthRangeWarning, stacklevel=3)
+                return _scaled(rows, backend, _widest_factor)
             return sample.ranges * check.plug_in(h)
         line = improved_sheather_jones.LineInDomain.of(rows, domain, w, backend.xp)
-        return backend.asarray(np.array([check.plug_in(line.solve(backend.xp, backend.asnumpy))]))
+        return backend.asarray(np.array([check.plug_in(line.solve(backend.xp, backend.asnumpy), in_domain=True)]))
 
 
 @declare(cross_validation_cost, of_cross_validation, name="bandwidth.cross_validate")
@@ -601,6 +607,10 @@ def _scott_factor(n: float, d: int) -> float:
 
 def _silverman_factor(n: float, d: int) -> float:
     return (n * (d + 2) / 4) ** (-1 / (d + 4))
+
+
+def _widest_factor(n: float, d: int) -> float:
+    return float((243 / (70 * math.sqrt(math.pi) * n)) ** 0.2)
 
 
 @declare(abramson_cost, of_abramson, name="bandwidth.abramson")

@@ -6,8 +6,10 @@ import math
 import warnings
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 
 import cukde
 from cukde import BandwidthRangeWarning, bandwidth
@@ -518,3 +520,65 @@ def test_densities_beyond_range_are_an_error() -> None:
             bandwidth.cross_validate(X * unit, "kde", None, "least_squares")
         h = bandwidth.cross_validate(X * unit).bandwidth
         np.testing.assert_allclose(h / unit, bandwidth.cross_validate(X).bandwidth, rtol=1e-9)
+
+
+# Heavy weights
+
+
+def _exact_scores(X: np.ndarray, h: float, w: np.ndarray) -> tuple[float, float, float]:
+    """Least squares, the size of its terms, and the likelihood, with 60 digits."""
+    with mpmath.workdps(60):
+        n, d = X.shape
+        weights = [mpmath.mpf(each) for each in w.tolist()]
+        weights = [each / mpmath.fsum(weights) for each in weights]
+        squares = [
+            [mpmath.fsum((mpmath.mpf(a) - b) ** 2 for a, b in zip(x, y)) for x in X.tolist()] for y in X.tolist()
+        ]
+
+        def kernel(i: int, j: int, variance: mpmath.mpf) -> mpmath.mpf:
+            return mpmath.exp(-squares[i][j] / (2 * variance)) / mpmath.sqrt(2 * mpmath.pi * variance) ** d
+
+        variance = mpmath.mpf(h) ** 2
+        square = mpmath.fsum(weights[i] * weights[j] * kernel(i, j, 2 * variance) for i in range(n) for j in range(n))
+        others = [[i for i in range(n) if i != j] for j in range(n)]
+        left = [
+            mpmath.fsum(weights[i] * kernel(i, j, variance) for i in others[j])
+            / mpmath.fsum(weights[i] for i in others[j])
+            for j in range(n)
+        ]
+        mean = mpmath.fsum(w * p for w, p in zip(weights, left))
+        likelihood = mpmath.fsum(w * mpmath.log(p) for w, p in zip(weights, left))
+        return float(2 * mean - square), float(2 * mean + square), float(likelihood)
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(st.integers(0, 999), st.integers(1, 3), st.floats(0, 15), st.booleans())
+def test_one_weight_may_be_any_multiple_of_the_others(seed: int, d: int, log_ratio: float, bounded: bool) -> None:
+    rng = np.random.default_rng(seed)
+    X, w = rng.normal(size=(5, d)), rng.uniform(0.5, 1, 5)
+    w[seed % 5] = 10**log_ratio * np.delete(w, seed % 5).sum()
+    options: Any = {"weights": w, "bounds": [(-20, None)] * d if bounded else None}
+    least_squares, size, likelihood = _exact_scores(X, 0.7, w)
+    got = bandwidth.cross_validate(X, "kde", [0.7], "least_squares", **options).score
+    tolerance = 1e-10 if bounded else 1e-12  # the documented ones
+    assert abs(got - least_squares) <= tolerance * size
+    got = bandwidth.cross_validate(X, "kde", [0.7], **options).score
+    assert abs(got - likelihood) <= tolerance * (1 + abs(likelihood))
+
+
+def test_one_heavy_weight_of_many_rows_of_one_column() -> None:
+    """Long doubles beside the fast Gauss transform."""
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=3000), rng.uniform(0.5, 1, 3000)
+    w[2] = 1e14 * np.delete(w, 2).sum()
+    shares = w.astype(np.longdouble) / w.astype(np.longdouble).sum()
+    left = 1 - shares
+    left[2] = np.delete(shares, 2).sum()
+    h = np.longdouble(0.3)
+    squares = np.subtract.outer(x, x).astype(np.longdouble) ** 2
+    kernels = np.exp(-squares / (2 * h * h)) / (h * np.sqrt(2 * np.longdouble(np.pi)))
+    np.fill_diagonal(kernels, 0)
+    mean = shares @ (kernels @ shares / left)
+    square = shares @ np.exp(-squares / (4 * h * h)) @ shares / (2 * h * np.sqrt(np.longdouble(np.pi)))
+    got = bandwidth.cross_validate(x, "kde", [0.3], "least_squares", weights=w).score
+    assert abs(got - (2 * mean - square)) <= 1e-12 * (2 * mean + square)
