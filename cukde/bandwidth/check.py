@@ -135,9 +135,9 @@ def one_column(d: int) -> None:
 
 
 WIDEST = (
-    "the improved Sheather-Jones rule has no bandwidth for {:.3g} effective rows, as of few rows or of one that has most "
-    "of the weight; the result is the widest that any density of this standard deviation needs: leave out rows that "
-    "outweigh the others, or write cukde.bandwidth.silverman(X, weights=weights)"
+    "the improved Sheather-Jones rule has no bandwidth for {:.3g} effective rows, as of few rows or of one that has "
+    "most of the weight; the result is the widest that any density of this standard deviation needs: leave out rows "
+    "that outweigh the others, or write cukde.bandwidth.silverman(X, weights=weights)"
 )
 
 

@@ -350,8 +350,15 @@ def isj(
         As :func:`scott`.
     ValueError
         As :func:`scott`; for more than one column; and for data that determine no bandwidth. These are discrete data
-        (many rows of few values, farther apart than the bandwidth would be), very few data, data spread evenly between
-        two bounds or around a period, and clusters so tight and far apart that no grid of 2^24 steps resolves them.
+        (many rows of few values, farther apart than the bandwidth would be), data spread evenly between two bounds or
+        around a period, and clusters so tight and far apart that no grid of 2^24 steps resolves them.
+
+    Warns
+    -----
+    BandwidthRangeWarning
+        For fewer than 2.5 effective rows, if they have no bandwidth. The result is then
+        :math:`\sigma [243 / (70 \sqrt\pi \, n_\mathrm{eff})]^{1/5}`, the widest that a density of this standard
+        deviation needs (Terrell 1990).
 
     Notes
     -----
@@ -378,7 +385,8 @@ def isj(
     References
     ----------
     - Botev, Z. I., Grotowski, J. F. and Kroese, D. P. (2010). Kernel density estimation via diffusion. *Annals of
-      Statistics* 38, 2916-2957.
+      Statistics* 38, 2916-2957. Terrell, G. R. (1990). The maximal smoothing principle in density estimation. *JASA*
+      85, 470-477.
 
     Examples
     --------

@@ -315,7 +315,7 @@ def test_data_of_fewer_dimensions_are_singular(data: Any) -> None:
         np.linalg.LinAlgError, match=r"lower-dimensional subspace.*" + "Constant" * (kind == "constant")
     ):
         cukde.gaussian_kde(X, weights=weights)
-    with pytest.raises(ValueError, match="do not depend on each other linearly|must vary in every column"):
+    with pytest.raises(ValueError, match=r"do not depend on each other linearly|must vary in every column"):
         cukde.bandwidth.scott(X.T, weights=weights, covariance=True)
 
 
