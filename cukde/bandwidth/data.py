@@ -35,6 +35,14 @@ class Rows(NamedTuple):
         """Squared sum of the weights over the sum of their squares."""
         return self.total**2 / (1 + self.squares)
 
+    def tied(self, objective: str, backend: ModuleType) -> bool:
+        """Whether rows share values such that a score may grow without bound as the bandwidth shrinks.
+
+        The mean of logarithms does if every row has its like; squared densities may if some have.
+        """
+        counts = np.unique(backend.asnumpy(self.points[self.weights > 0]), axis=0, return_counts=True)[1]
+        return bool(counts.min() > 1 if objective == "likelihood" else counts.max() > 1)
+
 
 def rows(X: Any, weights: Any, backend: ModuleType, *, line: bool = False) -> Rows:
     """Check the arguments; ``line`` says that there must be one column."""

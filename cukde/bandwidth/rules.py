@@ -605,7 +605,8 @@ def cross_validate(
             )
         else:
             criterion = LeaveOneOutInDomain(rows, domain, weighted=weighted, objective=objective, backend=backend)
-        best, score, *grid = search.search(criterion, tried, per_dimension=per_dimension)
+        tied = functools.partial(rows.tied, objective, backend)
+        best, score, *grid = search.search(criterion, tried, tied, per_dimension=per_dimension)
         return CrossValidation(backend.asarray(best), score, *map(backend.asarray, grid))
 
 
