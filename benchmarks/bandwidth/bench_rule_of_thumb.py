@@ -159,7 +159,11 @@ def _oracles(sample: Sample, method: Method) -> dict[str, Outcome]:
                 best[name], improved = out, True
         return improved
 
-    selection.descending(dispatch.to_host(method.rule(sample.X)).astype(np.float64), better)
+    rule, worse = dispatch.to_host(method.rule(sample.X)).astype(np.float64), 0
+    for step in range(6, -16, -1):  # from 4 times the rule down to 1/32, until three in a row are no better
+        worse = 0 if better(rule * 2 ** (step / 3)) else worse + 1
+        if worse == 3:
+            break
     return {f"oracle_{name}": out._replace(density_ms=math.nan) for name, out in best.items()}
 
 

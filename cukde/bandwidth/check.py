@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from cukde.core import check as core_check
+from cukde.density import check as density_check
 
 METHODS = ("kde", "sd", "laplace", "positive")
 OBJECTIVES = ("likelihood", "least_squares")
-
-_LEAST_EIGENVALUE = 1e-13  # of correlations, for each column: below is rounding
 
 # Of the bandwidths of a column: one set of coordinates serves them all, whatever the precision.
 _RATIO = 1e12
@@ -54,15 +53,12 @@ def on_a_line(periodic: bool) -> None:
         )
 
 
-def independent(covariance: np.ndarray) -> None:
-    """Raise for columns that depend on each other linearly, to rounding; the covariance is that over their ranges."""
-    deviations = np.sqrt(np.diag(covariance))
-    least = np.linalg.eigvalsh(covariance / deviations / deviations[:, None])[0]
-    if not least > len(covariance) * _LEAST_EIGENVALUE:
+def independent(covariance: np.ndarray, means: np.ndarray, dtype: np.dtype) -> None:
+    """Raise for columns that depend on each other linearly, to rounding."""
+    if not density_check.independent(covariance, means, dtype):
         raise ValueError(
             "X must have columns that do not depend on each other linearly, and more rows than columns, for a "
-            f"covariance of full rank; the least eigenvalue of their correlations is {least:.3g}: leave out columns, "
-            "or take a deviation for each, covariance=False"
+            "covariance of full rank: leave out columns, or take a deviation for each, covariance=False"
         )
 
 
@@ -139,13 +135,25 @@ def one_column(d: int) -> None:
         )
 
 
-def plug_in(h: float | None) -> float:
+WIDEST = (
+    "the improved Sheather-Jones rule has no bandwidth for {:.3g} effective rows, as of few rows or of one that has "
+    "most of the weight; the result is the widest that any density of this standard deviation needs: leave out rows "
+    "that outweigh the others, or write cukde.bandwidth.silverman(X, weights=weights)"
+)
+
+
+def plug_in(h: float | None, *, in_domain: bool = False) -> float:
     """Return the bandwidth that the improved Sheather-Jones rule found; raise where it found none."""
+    if h is None and in_domain:
+        raise ValueError(
+            "X has no bandwidth by the improved Sheather-Jones rule: its values are too few, or spread evenly between "
+            "two bounds or around a period, or many rows share values that lie further apart than the bandwidth would "
+            "be; write cukde.bandwidth.silverman(X, weights=weights, bounds=bounds, periods=periods)"
+        )
     if h is None:
         raise ValueError(
-            "X has no bandwidth by the improved Sheather-Jones rule: its values are too few, or many rows share, or "
-            "all but share, values that lie further apart than the bandwidth would be, or they are spread evenly "
-            "between two bounds or around a period; count every value once, "
+            "X has no bandwidth by the improved Sheather-Jones rule: many rows share, or all but share, values that "
+            "lie further apart than the bandwidth would be; count every value once, "
             "values, counts = np.unique(X, return_counts=True) and isj(values, weights=counts), "
             "or write cukde.bandwidth.silverman(X)"
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -36,12 +35,13 @@ class Rows(NamedTuple):
         """Squared sum of the weights over the sum of their squares."""
         return self.total**2 / (1 + self.squares)
 
-    def log_rest(self, shares: Any, xp: ModuleType) -> Any:
-        """Logarithms of the share that is left without each row; ``shares`` (n,) are those of rows that have weight."""
-        out = xp.log1p(-shares)
-        # Without the heaviest row next to nothing may be left: it is the sum of the others itself.
-        out[shares.argmax()] = math.log(self.rest / self.total)
-        return out
+    def tied(self, objective: str, backend: ModuleType) -> bool:
+        """Whether rows share values such that a score may grow without bound as the bandwidth shrinks.
+
+        The mean of logarithms does if every row has its like; squared densities may if some have.
+        """
+        counts = np.unique(backend.asnumpy(self.points[self.weights > 0]), axis=0, return_counts=True)[1]
+        return bool(counts.min() > 1 if objective == "likelihood" else counts.max() > 1)
 
 
 def rows(X: Any, weights: Any, backend: ModuleType, *, line: bool = False) -> Rows:
@@ -77,6 +77,15 @@ def domain(X: Any, data_rows: Rows, bounds: Any, periods: Any, backend: ModuleTy
     if out is not None:
         outside = backend.asnumpy(out.outside(density_check.data(X, backend)[0], backend.xp).sum(axis=0))
         domains_check.inside(outside, len(data_rows.points), out.low, out.high)
+    return out
+
+
+def without_each(shares: Any, xp: ModuleType) -> Any:
+    """What is left without each of the weights that sum to 1: of the heaviest, the sum of the others itself."""
+    out, heaviest = 1 - shares, shares.argmax()
+    others = shares.copy()
+    others[heaviest] = 0
+    out[heaviest] = others.sum()  # it may be next to nothing
     return out
 
 

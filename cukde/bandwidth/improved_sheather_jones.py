@@ -40,6 +40,9 @@ from cukde.density.domains.domain import Domain
 HIGHEST = 7
 """The derivative that g begins with, that of the authors' program."""
 
+LEAST_ROWS = 2.5
+"""Of fewer rows g(t) may be above t for all t: for the widest, where all rows are one value, g(t)/t = 3.5 N^-1.38."""
+
 FINEST = 16
 """Steps of the grid that a bandwidth has at least."""
 

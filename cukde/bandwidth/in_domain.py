@@ -24,6 +24,7 @@ from cukde.bandwidth.data import Rows, largest
 from cukde.bandwidth.one_by_one import STEP, OneByOne
 from cukde.density.api import kde
 from cukde.density.domains.domain import Domain
+from cukde.density.leave_one_out import log_rest
 
 # An own term is taken off a density of which at least this part is left: the rest has then lost two digits of fifteen.
 _LEAST_REST = 1e-2
@@ -58,7 +59,7 @@ class LeaveOneOutInDomain(OneByOne):
         self._weights, self._weighted = w, weighted
         ranges: np.ndarray = backend.asnumpy(largest(abs(self._points - self._points[0]), xp))
         self.ranges = ranges
-        self._log_rest = rows.log_rest(w, xp)
+        self._log_rest = log_rest(xp.log(w), xp)
 
     def score(self, h: np.ndarray) -> float:
         """Score of (d,) deviations."""

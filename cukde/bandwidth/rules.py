@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import warnings
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Literal
@@ -21,6 +23,7 @@ from cukde.core.cost.registry import declare
 from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
 from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
+from cukde.core.warnings import BandwidthRangeWarning
 from cukde.density import check as density_check
 from cukde.density.arguments import prepare
 from cukde.density.cost.calls import of_abramson, of_bandwidth
@@ -347,8 +350,15 @@ def isj(
         As :func:`scott`.
     ValueError
         As :func:`scott`; for more than one column; and for data that determine no bandwidth. These are discrete data
-        (many rows of few values, farther apart than the bandwidth would be), very few data, data spread evenly between
-        two bounds or around a period, and clusters so tight and far apart that no grid of 2^24 steps resolves them.
+        (many rows of few values, farther apart than the bandwidth would be), data spread evenly between two bounds or
+        around a period, and clusters so tight and far apart that no grid of 2^24 steps resolves them.
+
+    Warns
+    -----
+    BandwidthRangeWarning
+        For fewer than 2.5 effective rows, if they have no bandwidth. The result is then
+        :math:`\sigma [243 / (70 \sqrt\pi \, n_\mathrm{eff})]^{1/5}`, the widest that a density of this standard
+        deviation needs (Terrell 1990).
 
     Notes
     -----
@@ -375,7 +385,8 @@ def isj(
     References
     ----------
     - Botev, Z. I., Grotowski, J. F. and Kroese, D. P. (2010). Kernel density estimation via diffusion. *Annals of
-      Statistics* 38, 2916-2957.
+      Statistics* 38, 2916-2957. Terrell, G. R. (1990). The maximal smoothing principle in density estimation. *JASA*
+      85, 470-477.
 
     Examples
     --------
@@ -393,9 +404,12 @@ def isj(
         if domain is None:
             sample = data.sample(rows, backend)
             h = improved_sheather_jones.solve(sample.deviations[:, 0], w, rows.effective, backend.xp, backend.asnumpy)
+            if h is None and rows.effective < improved_sheather_jones.LEAST_ROWS:
+                warnings.warn(check.WIDEST.format(rows.effective), BandwidthRangeWarning, stacklevel=3)
+                return _scaled(rows, backend, _widest_factor)
             return sample.ranges * check.plug_in(h)
         line = improved_sheather_jones.LineInDomain.of(rows, domain, w, backend.xp)
-        return backend.asarray(np.array([check.plug_in(line.solve(backend.xp, backend.asnumpy))]))
+        return backend.asarray(np.array([check.plug_in(line.solve(backend.xp, backend.asnumpy), in_domain=True)]))
 
 
 @declare(cross_validation_cost, of_cross_validation, name="bandwidth.cross_validate")
@@ -591,7 +605,8 @@ def cross_validate(
             )
         else:
             criterion = LeaveOneOutInDomain(rows, domain, weighted=weighted, objective=objective, backend=backend)
-        best, score, *grid = search.search(criterion, tried, per_dimension=per_dimension)
+        tied = functools.partial(rows.tied, objective, backend)
+        best, score, *grid = search.search(criterion, tried, tied, per_dimension=per_dimension)
         return CrossValidation(backend.asarray(best), score, *map(backend.asarray, grid))
 
 
@@ -601,6 +616,10 @@ def _scott_factor(n: float, d: int) -> float:
 
 def _silverman_factor(n: float, d: int) -> float:
     return (n * (d + 2) / 4) ** (-1 / (d + 4))
+
+
+def _widest_factor(n: float, d: int) -> float:
+    return float((243 / (70 * math.sqrt(math.pi) * n)) ** 0.2)
 
 
 @declare(abramson_cost, of_abramson, name="bandwidth.abramson")
@@ -746,7 +765,8 @@ def _scaled_covariance(rows: Rows, backend: ModuleType, factor: Callable[[float,
     """Return the covariance of checked data."""
     deviations, ranges, share = _centred(rows, backend)
     products = (deviations * rows.weights[:, None]).T @ deviations * share
-    check.independent(backend.asnumpy(products))
+    places = rows.points[rows.heaviest].astype(backend.xp.float64) / ranges  # the mean is within a range of it
+    check.independent(*map(backend.asnumpy, (products, places)), rows.points.dtype)
     widths = ranges * factor(rows.effective, deviations.shape[1])
     return (products + products.T) / 2 * (widths[:, None] * widths)
 

@@ -13,6 +13,7 @@ from cukde.bandwidth import backends, check, least_squares, scores_1d
 from cukde.bandwidth.data import Rows, largest
 from cukde.bandwidth.one_by_one import STEP
 from cukde.density.arguments import prepare
+from cukde.density.leave_one_out import log_rest
 from cukde.density.problem import Problem, score_problem
 
 _BLOCK = 2**28  # bytes of the sums that a pass returns, a row for each bandwidth
@@ -74,7 +75,7 @@ class LeaveOneOut:
             self._log_rest: Any = math.log1p(-1 / self.n)
             self._squares = 1 / self.n
         else:
-            self._log_rest = rows.log_rest(self._weights, xp)
+            self._log_rest = log_rest(xp.log(self._weights), xp)
             self._squares = float(self._weights @ self._weights)
         self._mean_log_rest = float(self._mean(self._log_rest))
 

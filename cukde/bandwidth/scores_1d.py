@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cukde.bandwidth import backends as own_backends
+from cukde.bandwidth.data import without_each
 from cukde.density import backends
 from cukde.density.options import Options
 
@@ -35,7 +36,7 @@ def least_squares(X: Any, scales: np.ndarray, coefficients: np.ndarray, weights:
     w = xp.full(n, 1 / n) if weights is None else weights
     half, whole = (
         backend.asnumpy(xp.exp(leave_one_out(X, scales * part, weights, backend)) @ factor)
-        for part, factor in ((0.5, 0.5 * w), (1.0, w / (1 - w)))
+        for part, factor in ((0.5, 0.5 * w), (1.0, w / without_each(w, xp)))
     )
     return coefficients[:, 0] * half + coefficients[:, 3] * whole
 

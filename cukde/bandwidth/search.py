@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -14,12 +15,9 @@ from cukde.core import reprs
 from cukde.core.public import public_in
 from cukde.core.warnings import BandwidthRangeWarning
 
-# The default grid, in powers of 2 of a reference rule: 1/8 to 1.83 of it by steps of 9%, within which the score of the
-# best is flat; its 24th factor is 1. It goes on by two octaves at a time, down to 2^-15 or up to 2^13 of the rule.
-_STEPS_OF_OCTAVE = 8
-COUNT = 32
-_FIRST = -24
-_MORE, _EXTENSIONS = 16, 6
+# Octaves about a reference rule that a grid goes on within, and down where rows share values. Where they do not a score
+# falls at last, as soon as the bandwidth is below the distances of rows; but clusters may be far apart.
+_OCTAVES, _DOWN_OF_TIES = 50, 15
 
 _BOX = math.log(256)  # how far deviations may go from where they start, either way
 _AT_EDGE = 1e-3  # of its sides
@@ -30,8 +28,9 @@ _TOLERANCES = {"float32": (1e-6, 1e-3), "float64": (1e-9, 1e-5)}
 _WORST = 1e10  # stands for a score that overflows: a line search needs numbers
 
 _TIES = (
-    "; where many rows share values, scores grow without bound as the bandwidth shrinks: count every value once, "
-    "values, counts = np.unique(X, axis=0, return_counts=True) and weights=counts"
+    "rows share values, so that scores grow without bound as the bandwidth shrinks: count every value once, values, "
+    "counts = np.unique(X, axis=0, return_counts=True) and weights=counts, or spread the values over the step that "
+    "they were rounded to"
 )
 
 
@@ -60,51 +59,75 @@ class Criterion(Protocol):
     def with_gradient(self, h: np.ndarray) -> tuple[float, np.ndarray]: ...
 
 
-def search(objective: Criterion, bandwidths: np.ndarray, *, per_dimension: bool) -> CrossValidation:
+class Grid(NamedTuple):
+    """Multiples of a reference rule, by powers of 2: those that a search begins with, and how it goes on."""
+
+    steps: int  # of an octave
+    first: int
+    count: int
+    more: int  # steps that are added at an end
+    patience: int  # steps at the lower end of which none may be the best
+
+    def of(self, reference: np.ndarray, first: int, count: int) -> np.ndarray:
+        """Return bandwidths, (count, d), in rising order."""
+        return np.array([2 ** (step / self.steps) for step in range(first, first + count)])[:, None] * reference
+
+
+CROSS_VALIDATED = Grid(steps=8, first=-24, count=32, more=16, patience=1)
+"""1/8 to 1.83 of the rule by steps of 9%, within which the score of the best is flat."""
+
+Tied = Callable[[], bool]
+"""Whether rows share values such that a score may grow without bound as the bandwidth shrinks."""
+
+
+def search(objective: Criterion, bandwidths: np.ndarray, tied: Tied, *, per_dimension: bool) -> CrossValidation:
     """Return the best of (B, d) ``bandwidths``, or of a grid about a rule's (d,) deviations; all on the host.
 
     Warns the caller's caller where the best is at an end.
     """
     listed = bandwidths.ndim == 2
-    least = bandwidths.min(axis=0) if listed else bandwidths * _factor(_FIRST)
+    of_grid = CROSS_VALIDATED.of(bandwidths, CROSS_VALIDATED.first, 1)
+    least = bandwidths.min(axis=0) if listed else of_grid[0]
     least = least * math.exp(-_BOX) if per_dimension else least
     check.within_reach(objective.ranges, least, single=objective.precision == "float32")
     if per_dimension:
         check.ranges(objective.ranges)
-    tried, scores = (bandwidths, objective.scores(bandwidths)) if listed else _extended(objective, bandwidths)
+    if listed:
+        tried, scores = bandwidths, objective.scores(bandwidths)
+    else:
+        tried, scores = along(CROSS_VALIDATED, bandwidths, objective.scores, tied)
     best = int(scores.argmax())
     result, end = CrossValidation(tried[best], float(scores[best]), tried, scores), _end(tried, best)
     if per_dimension:
         result, end = _optimised(objective, result)
     if end:
-        _warn(end, result.bandwidth, listed=listed, per_dimension=per_dimension)
+        warn(end, result.bandwidth, tied, listed=listed, per_dimension=per_dimension)
     return result
 
 
-def _factor(step: float) -> float:
-    return float(2 ** (step / _STEPS_OF_OCTAVE))
-
-
-def _extended(objective: Criterion, reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bandwidths of the grid and their scores, in rising order, with the grid going on while an end is the best."""
-    first, count = _FIRST, COUNT
-    tried = _grid(reference, first, count)
-    scores = objective.scores(tried)
-    for _ in range(_EXTENSIONS):
+def along(
+    grid: Grid, reference: np.ndarray, score: Callable[[np.ndarray], np.ndarray], tied: Tied
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bandwidths of a grid and their scores, in rising order; the grid goes on while an end is the best."""
+    first, count = grid.first, grid.count
+    tried = grid.of(reference, first, count)
+    scores, down = score(tried), 0
+    while True:
         best = int(scores.argmax())
-        if 0 < best < count - 1:
+        below = best < grid.patience
+        if below:
+            down = down or (_DOWN_OF_TIES if tied() else _OCTAVES)
+            first -= grid.more
+            if first < -down * grid.steps:
+                break
+        elif best < count - 1 or first + count + grid.more > _OCTAVES * grid.steps:
             break
-        below = best == 0
-        more = _grid(reference, first - _MORE if below else first + count, _MORE)
+        more = grid.of(reference, first if below else first + count, grid.more)
         parts = [more, tried] if below else [tried, more]
-        their = objective.scores(more)
+        their = score(more)
         tried, scores = np.concatenate(parts), np.concatenate([their, scores] if below else [scores, their])
-        first, count = first - _MORE * below, count + _MORE
+        count += grid.more
     return tried, scores
-
-
-def _grid(reference: np.ndarray, first: int, count: int) -> np.ndarray:
-    return np.array([_factor(step) for step in range(first, first + count)])[:, None] * reference
 
 
 def _end(h: np.ndarray, best: int) -> str:
@@ -150,16 +173,20 @@ def _optimised(objective: Criterion, start: CrossValidation) -> tuple[CrossValid
     return best, "smallest" if widest < 0 else "largest"
 
 
-def _warn(end: str, h: np.ndarray, *, listed: bool, per_dimension: bool) -> None:
+def warn(
+    end: str, h: np.ndarray, tied: Tied, *, listed: bool = False, per_dimension: bool = False, stacklevel: int = 5
+) -> None:
+    """Say that the best is at an end, and what of: rows that share values, or else what to try."""
     if per_dimension:
         reach = f"{math.exp(_BOX):.0f} times from that of the best bandwidth tried"
-        what = f"a column's deviation is the {end} that is looked for, {reach}: {_text(h)}; start from other bandwidths"
+        what, then = f"a column's deviation is the {end} that is looked for, {reach}", "start from other bandwidths"
     else:
         ends = "among those given" if listed else "of the grid, which has gone on as far as it does"
-        what = f"the best bandwidth is the {end} {ends}: {_text(h)}; give {end.removesuffix('est')}er ones"
+        what, then = f"the best bandwidth is the {end} {ends}", f"give {end.removesuffix('est')}er ones"
         if not listed:
-            what = f"{what} as bandwidths=..."
-    warnings.warn(what + _TIES * (end == "smallest"), BandwidthRangeWarning, stacklevel=5)
+            then = f"{then} as cukde.bandwidth.cross_validate(X, method, bandwidths)"
+    then = _TIES if end == "smallest" and not listed and tied() else then
+    warnings.warn(f"{what}: {_text(h)}; {then}", BandwidthRangeWarning, stacklevel=stacklevel)
 
 
 def _text(h: np.ndarray) -> str:

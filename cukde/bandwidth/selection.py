@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import warnings
+import functools
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from cukde.bandwidth import check, data
+from cukde.bandwidth import check, data, search
 from cukde.bandwidth.cost import of_selection, selection as cost
 from cukde.bandwidth.rules import abramson, positive, sd, silverman
 from cukde.core import dispatch, random_state as core_random_state, reprs
@@ -19,16 +18,14 @@ from cukde.core.entry.public_call import public_call
 from cukde.core.public import public_in
 from cukde.core.random_state import DEFAULT, RandomState
 from cukde.core.types import Array, ArrayLike, Domain
-from cukde.core.warnings import BandwidthRangeWarning
 from cukde.density.api import kde, sd_kde
 from cukde.density.positive.api import positive_kde
 
 FOLDS = 5
 
-# Of the bandwidths tried: from 4 times a reference rule down to 1/32 of it by steps of 26%, within which the score is
-# flat about its maximum. The search ends where some in a row are no better.
-STEP = 2 ** (1 / 3)
-_FIRST, _COUNT, _PATIENCE = 6, 22, 3
+# From 4 times a reference rule downward by steps of 26%, within which the score is flat about its maximum, until three
+# in a row are no better.
+_GRID = search.Grid(steps=3, first=3, count=4, more=1, patience=3)
 
 
 def _adaptive(X: Any, Y: Any, h: Any, **options: Any) -> Any:
@@ -137,8 +134,8 @@ def select(
     Warns
     -----
     BandwidthRangeWarning
-        If the best bandwidth is the narrowest candidate, 1/32 of a reference rule. Rows then share values, and the
-        likelihood grows without bound. Add noise as wide as the rounding of the values.
+        If every row shares its values with others, and the likelihood grows without bound as the bandwidth shrinks.
+        Count every value once, or spread the values over the step that they were rounded to.
 
     Notes
     -----
@@ -149,7 +146,8 @@ def select(
     mixtures whose density is known.
 
     *Bandwidths.* Candidates are multiples of the method's reference rule, from 4 times downward in steps of 26% until
-    three in a row are no better. If the likelihood has several maxima, the widest is found.
+    three in a row are no better, however far that is, and upward if 4 times is the best. If the likelihood has several
+    maxima, the widest is found.
 
     *Cost.* With m the smaller of n and ``most_rows``, a bandwidth takes 5 (0.8 m)(0.2 m) pairs; "sd" and "abramson"
     take 5 (0.8 m)^2 more, and "positive" 5 times the cost of its mass. About ten bandwidths are tried.
@@ -200,6 +198,7 @@ class Folds(NamedTuple):
 
     each: list[Fold]
     share: float  # rows that are fitted over all there are
+    tied: search.Tied
     domain: dict[str, Any]
     backend: ModuleType
 
@@ -215,25 +214,23 @@ class Folds(NamedTuple):
             fitted, scored = (backend.asarray(order[where]) for where in (place != fold, place == fold))
             weights = (rows.weights[fitted], rows.weights[scored]) if weighted else (None, None)
             each.append(Fold(rows.points[fitted], weights[0], rows.points[scored], weights[1]))
-        return Folds(each, len(each[0].fitted) / len(counted), domain, backend)
+        tied = functools.partial(rows.tied, "likelihood", backend)
+        return Folds(each, len(each[0].fitted) / len(counted), tied, domain, backend)
 
     def best(self, candidate: Candidate) -> tuple[np.ndarray, float]:
         """The bandwidth of the best score, for all rows, and its score."""
         first = self.each[0]
         rule = candidate.rule(first.fitted, weights=first.fitted_weights, **self.domain)
         reference = np.asarray(self.backend.asnumpy(rule), np.float64)
-        best, score = reference, -math.inf
 
-        def better(h: np.ndarray) -> bool:
-            nonlocal best, score
-            found = self.score(candidate, h)
-            improved = found > score
-            best, score = (h, found) if improved else (best, score)
-            return improved
+        def scores(h: np.ndarray) -> np.ndarray:
+            return np.nan_to_num([self.score(candidate, each) for each in h], nan=-np.inf)
 
-        if descending(reference, better):
-            _warn(best)
-        return best * self.share ** candidate.rate(len(best)), score
+        tried, found = search.along(_GRID, reference, scores, self.tied)
+        best = int(found.argmax())
+        if best in (0, len(found) - 1):
+            search.warn("largest" if best else "smallest", tried[best], self.tied, stacklevel=6)
+        return tried[best] * self.share ** candidate.rate(len(reference)), float(found[best])
 
     def score(self, candidate: Candidate, h: np.ndarray) -> float:
         """Mean log density of the rows that are left out."""
@@ -245,26 +242,3 @@ class Folds(NamedTuple):
             sums.append(log_p.sum() if fold.scored_weights is None else fold.scored_weights @ log_p)
             total += len(log_p) if fold.scored_weights is None else float(fold.scored_weights.sum())
         return float(sum(sums)) / total  # added on the device: one wait for all folds
-
-
-def descending(reference: np.ndarray, better: Callable[[np.ndarray], bool]) -> bool:
-    """Ask whether a bandwidth is ``better`` than those before, from wide to narrow, until some in a row are not.
-
-    Returns whether the narrowest was the best.
-    """
-    worse = 0
-    for step in range(_COUNT):
-        worse = 0 if better(reference * STEP ** (_FIRST - step)) else worse + 1
-        if worse == _PATIENCE:
-            return False
-    return worse == 0
-
-
-def _warn(h: np.ndarray) -> None:
-    warnings.warn(
-        f"the best bandwidth is the narrowest that is tried: {np.array2string(h, precision=4, threshold=8)}; where "
-        "rows share values the likelihood grows without bound as the bandwidth shrinks: spread them over the step "
-        "that they were rounded to",
-        BandwidthRangeWarning,
-        stacklevel=5,
-    )

@@ -23,6 +23,11 @@ MOST_STEPS = 100
 """Most steps of debiasing: each comes nearer to where they lead by a half or more."""
 
 
+_EPS = float(np.finfo(np.float64).eps)
+_ROUNDING = 8  # times what rounding may leave of a variance that is 0
+_MOST_NOISE = 0.03  # of a deviation: columns of few different numbers far from 0 count for what they are
+
+
 def points(name: str, a: Any, backend: ModuleType) -> Any:
     """Return ``a`` as a two-dimensional array of points, one a row; a vector is points of one dimension."""
     out = array(name, a, backend)
@@ -137,6 +142,22 @@ def cholesky(covariance: np.ndarray, name: str = "h") -> np.ndarray:
         raise ValueError(
             f"{name} must be a positive definite covariance; its smallest eigenvalue is {least:g}"
         ) from None
+
+
+def independent(covariance: np.ndarray, means: np.ndarray, dtype: Any) -> bool:
+    """Whether columns of data are linearly independent, beyond what rounding makes of columns that are not.
+
+    Data of a ``dtype`` are rounded relative to their size, ``means`` included; sums of products add that of float64.
+    """
+    variances = np.diag(covariance)
+    if not (variances > 0).all():
+        return False
+    deviations = np.sqrt(variances)
+    of_data = float(np.finfo(dtype).eps) if np.dtype(dtype).kind == "f" else _EPS
+    noise = min(of_data * math.sqrt(len(covariance) + float(((means / deviations) ** 2).sum())), _MOST_NOISE)
+    correlations = covariance / deviations / deviations[:, None]
+    least = float(np.linalg.eigvalsh(correlations)[0])
+    return least > _ROUNDING * (len(covariance) * _EPS + noise * noise)
 
 
 def weights(w: Any, n: int, backend: ModuleType, name: str = "weights", rows_of: str = "X") -> Any:

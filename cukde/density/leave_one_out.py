@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde.density.options import Options
+from cukde.density.options import LOG_ZERO, Options
 from cukde.density.sums import Output, PartialSums, joined, laplace_constant, merge, moment_columns, nothing, put
 
 Problem = Any
@@ -63,12 +63,21 @@ def limited(sums: PartialSums, h: float, xp: Any) -> PartialSums:
 
 def log_rest(log_weights: Any, xp: Any) -> Any:
     """Logarithms of the weight that is left without each row, of weights that sum to 1."""
+    heaviest, log_others = heaviest_and_others(log_weights, xp)
     w = xp.exp(log_weights)
+    w[heaviest] = 0  # next to nothing may be left without it: that is the sum of the others itself
     out = xp.log1p(-w)
-    heaviest = int(w.argmax())  # of which next to nothing may be left
-    w[heaviest] = 0
-    out[heaviest] = xp.log(w.sum())
+    out[heaviest] = log_others
     return out
+
+
+def heaviest_and_others(log_weights: Any, xp: Any) -> tuple[int, float]:
+    """The row of the largest weight, and the logarithm of the sum of the others; -inf where they have none."""
+    heaviest = int(log_weights.argmax())
+    others = log_weights.copy()
+    others[heaviest] = -np.inf
+    most = float(others.max())
+    return heaviest, most + math.log(float(xp.exp(others - most).sum())) if most > LOG_ZERO else -math.inf
 
 
 def sums_of_others(problem: Problem, output: Output) -> PartialSums:

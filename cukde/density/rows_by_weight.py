@@ -13,7 +13,16 @@ def rows(n: int, weights: Any | None, u: np.ndarray) -> np.ndarray:
     """Return row numbers, chosen by weights from uniform random numbers."""
     if weights is None:
         return (u * n).astype(np.int64)
-    cumulative = np.cumsum(dispatch.to_host(weights))
+    cumulative = np.cumsum(scaled(dispatch.to_host(weights), np)[0])
     # From the right and before the end, so that rows of weight 0 are never chosen.
     places = np.minimum(u * cumulative[-1], np.nextafter(cumulative[-1], 0))
     return np.searchsorted(cumulative, places, side="right")
+
+
+def scaled(weights: Any, xp: Any) -> tuple[Any, int]:
+    """Return weights over the power of two about the largest, exactly, so that sums do not overflow; and its exponent.
+
+    There is at least one.
+    """
+    exponent = int(np.frexp(float(weights.max()))[1])
+    return xp.ldexp(weights, -exponent), exponent

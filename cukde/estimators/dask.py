@@ -23,6 +23,8 @@ from cukde.density.dask import api as density_dask
 from cukde.density.domains.domain import Domain
 from cukde.estimators import check
 
+_LEAST_EXPONENT = -1100  # of the power of two about a number of float64
+
 
 def points(estimator: Any, X: Any, backend: ModuleType, *, reset: bool) -> da.Array:
     """Check the shape of points and the names of their columns; return them in blocks of the backend."""
@@ -101,8 +103,11 @@ def drawn(points: Any, weights: Any | None, u: np.ndarray, backend: ModuleType) 
     if weights is None:
         masses = np.array(_lengths(points))
     else:
-        masses = np.array(dask.compute(*(dask.delayed(_sum)(w) for w in block_weights)))
-        core_check.finite({"sample_weight": bool(np.isfinite(masses).all())})
+        sums, exponents = map(
+            np.array, zip(*dask.compute(*(dask.delayed(_sum)(w) for w in block_weights)), strict=True)
+        )
+        core_check.finite({"sample_weight": bool(np.isfinite(sums).all())})
+        masses = np.ldexp(sums, exponents - exponents[sums > 0].max(initial=_LEAST_EXPONENT))
         density_check.weight_range(masses.min(), masses.max(), "sample_weight")
     ends = np.cumsum(masses)
     dask_check.some_data(ends[-1])
@@ -159,8 +164,13 @@ def _block_weights(points: da.Array, weights: Any | None) -> list[Any]:
     return np.split(dispatch.to_host(weights), np.cumsum(points.chunks[0])[:-1])
 
 
-def _sum(weights: Any) -> float:
-    return float(weights.sum())
+def _sum(weights: Any) -> tuple[float, int]:
+    """Return the sum of a block's weights as a number and the exponent of a power of two by which it is multiplied."""
+    if not len(weights):
+        return 0.0, 0
+    with computing(weights) as backend:
+        some, exponent = rows_by_weight.scaled(weights, backend.xp)
+        return float(some.sum()), exponent
 
 
 def _rows(points: Any, weights: Any | None, u: np.ndarray) -> Any:

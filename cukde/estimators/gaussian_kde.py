@@ -13,6 +13,7 @@ from cukde.core import check as core_check, dispatch, words
 from cukde.core.entry import names as entry_names
 from cukde.core.public import public_in
 from cukde.core.quiet import quiet_methods
+from cukde.density import check as density_check
 from cukde.density.arguments import prepare
 from cukde.density.problem import Problem
 from cukde.estimators import boxes, gaussian_kde_check as check, quantiles
@@ -216,16 +217,18 @@ class gaussian_kde:
         xp, w = backend.xp, self.weights
         freedom = check.freedom(1 - float(w @ w))
         with np.errstate(all="ignore"):  # values that are not finite are refused
-            # Not xp.cov: CuPy's takes weighted products about the mean without weights.
-            centred = self.dataset - (self.dataset @ w)[:, None]
+            # Not xp.cov: CuPy's takes weighted products about the mean without weights. From a point that counts, so
+            # that coordinates that are all alike have a variance of 0.
+            origin = self.dataset[:, int(w.argmax()), None] * xp.ones(1)  # in double precision at least
+            centred = self.dataset - origin
+            mean = (centred @ w)[:, None]
+            centred -= mean
             covariance = (centred * w) @ centred.T / freedom
         on_host = dispatch.to_host(covariance)
         if not np.isfinite(on_host).all():
             raise check.covariance(bool(xp.isfinite(self.dataset).all()))
-        try:
-            return covariance, xp.asarray(np.linalg.cholesky(on_host.astype(np.float64)))
-        except np.linalg.LinAlgError as error:
-            raise check.singular() from error
+        check.independent(on_host, dispatch.to_host(origin + mean)[:, 0], self.dataset.dtype)
+        return covariance, xp.asarray(np.linalg.cholesky(on_host.astype(np.float64)))
 
     def evaluate(self, points: Any) -> Any:
         """Return the density at points. A call of the object itself, and ``pdf``, do the same.
@@ -689,8 +692,9 @@ class gaussian_kde:
             return self._problem("density" if kind == "below" else "mirrored").kept()
         backend = self._backend()
         X = _rows(self.dataset, backend) if kind == "density" else -self._problem("density").X
-        none = backend.xp.empty((0, self.d))
-        problem, _ = prepare(X, none, _bandwidth(_doubles(self.covariance)), self._given_weights)
+        none, covariance = backend.xp.empty((0, self.d)), _doubles(self.covariance)
+        density_check.cholesky(covariance, "covariance")
+        problem, _ = prepare(X, none, _bandwidth(covariance), self._given_weights)
         return problem.kept()
 
 

@@ -106,12 +106,17 @@ def covariance(data_finite: bool) -> ValueError:
     return ValueError("dataset must be finite; it holds NaN or infinity: drop or fill those columns")
 
 
-def singular() -> np.linalg.LinAlgError:
-    """Return the error for data whose covariance is singular."""
-    return np.linalg.LinAlgError(
+def independent(covariance: np.ndarray, mean: np.ndarray, dtype: np.dtype) -> None:
+    """Raise for data whose covariance is singular, to rounding."""
+    covariance, mean = (a.astype(np.float64) for a in (covariance, mean))
+    if density_check.independent(covariance, mean, np.float64 if extended(dtype) else dtype):
+        return
+    constant = np.flatnonzero(np.diag(covariance) == 0)
+    which = f" Constant: coordinates {', '.join(map(str, constant))}." if constant.size else ""
+    raise np.linalg.LinAlgError(
         "The data appears to lie in a lower-dimensional subspace of the space in which it is expressed. This has "
         "resulted in a singular data covariance matrix. Consider performing principal component analysis / "
-        "dimensionality reduction and using `gaussian_kde` with the transformed data."
+        f"dimensionality reduction and using `gaussian_kde` with the transformed data.{which}"
     )
 
 

@@ -12,7 +12,7 @@ from cukde.core.entry import names as entry_names, points as entry_points
 from cukde.core.frames.columns import labels_of
 from cukde.core.frames.libraries import library_of
 from cukde.core.over_dask import is_dask
-from cukde.density import check as density_check
+from cukde.density import check as density_check, rows_by_weight
 from cukde.plot import check
 
 
@@ -122,7 +122,7 @@ def rows(X: Any, called: entry_names.Labels, hue: Any, title: str | None, weight
         if w is not None:
             density_check.weight_range(float(w.min()), float(w.max()))
             positive = w > 0
-            x, w = x[positive], w[positive]
+            x, w = x[positive], rows_by_weight.scaled(w[positive], xp)[0]
             which = None if which is None else which[backend.asnumpy(positive)]
         names = names or [f"x{k}" if d > 1 else "x" for k in range(d)]
         x = _logarithms(x, log, names, xp)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 from scipy import stats
 from scipy.optimize import brentq
 
 import cukde
-from cukde import bandwidth, perf
+from cukde import BandwidthRangeWarning, bandwidth, perf
 from cukde.bandwidth import improved_sheather_jones
 from tests import reference
 from tests.perf.processors import H200
@@ -206,7 +208,6 @@ def test_blocks_of_rows_are_binned_as_one(monkeypatch: pytest.MonkeyPatch) -> No
     [
         pytest.param(np.arange(3.0).repeat(100), id="three values"),
         pytest.param(np.r_[np.zeros(50), np.ones(50)], id="two values"),
-        pytest.param([1.0, 2.0], id="two rows"),
         pytest.param(SAMPLES["normal"].round(), id="rounded too far"),
         pytest.param(np.r_[np.zeros(50), 1e-12 * np.ones(50), 1.0], id="values far apart and close"),
     ],
@@ -214,6 +215,45 @@ def test_blocks_of_rows_are_binned_as_one(monkeypatch: pytest.MonkeyPatch) -> No
 def test_discrete_data_are_refused(backend: Any, X: Any) -> None:
     with pytest.raises(ValueError, match=r"no bandwidth by the improved Sheather-Jones rule.*return_counts=True"):
         bandwidth.isj(backend.asarray(X))
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(st.data())
+def test_what_the_error_suggests_works_whatever_the_data(data: Any) -> None:
+    """Each value counted once has a bandwidth wherever the rows have none; so has the reference rule."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 999)))
+    n, kind = data.draw(st.integers(2, 200)), data.draw(st.sampled_from(["few", "atom", "rounded", "apart"]))
+    X = rng.normal(size=n)
+    if kind == "few":
+        X = rng.integers(0, data.draw(st.integers(2, 6)), n).astype(float)
+    elif kind == "atom":
+        X[: int(rng.uniform(0, 1) * n)] = 0
+    elif kind == "rounded":
+        X = np.round(X * 10 ** rng.uniform(-1, 1))
+    else:
+        X = 10.0 ** rng.integers(0, 15, n)
+    X[0] = 7
+    try:
+        bandwidth.isj(X)
+    except ValueError as error:
+        assert "isj(values, weights=counts), or write cukde.bandwidth.silverman(X)" in str(error)  # noqa: PT017
+    values, counts = np.unique(X, return_counts=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BandwidthRangeWarning)
+        assert 0 < bandwidth.isj(values, weights=counts)[0] < 4 * np.ptp(X)
+    assert bandwidth.silverman(X)[0] > 0
+
+
+def test_few_effective_rows_take_the_widest() -> None:
+    """The widest that a density of the deviation needs, with a warning: 35/243 is the least norm of a curvature."""
+    for X, w in (([1.0, 2.0], None), ([0.0, 1.0, 1.5], [20.0, 1.0, 1.0])):
+        with pytest.warns(BandwidthRangeWarning, match=r"no bandwidth for .* effective rows.*widest"):
+            h = bandwidth.isj(X, weights=w)
+        shares = np.ones(len(X)) / len(X) if w is None else np.array(w) / sum(w)
+        rows = 1 / (shares @ shares)
+        mean = shares @ np.array(X)
+        deviation = np.sqrt(shares @ (np.array(X) - mean) ** 2 / (1 - 1 / rows))
+        assert h[0] == pytest.approx(3 * deviation * (2 * np.sqrt(np.pi) * 35 * rows) ** -0.2, rel=1e-12)
 
 
 def test_what_the_error_suggests_works() -> None:

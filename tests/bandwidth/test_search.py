@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import cukde
 from cukde import BandwidthRangeWarning, bandwidth
@@ -518,3 +519,43 @@ def test_densities_beyond_range_are_an_error() -> None:
             bandwidth.cross_validate(X * unit, "kde", None, "least_squares")
         h = bandwidth.cross_validate(X * unit).bandwidth
         np.testing.assert_allclose(h / unit, bandwidth.cross_validate(X).bandwidth, rtol=1e-9)
+
+
+# Heavy weights
+
+
+def _exact_scores(X: np.ndarray, h: float, w: np.ndarray) -> tuple[float, float, float]:
+    """Least squares, the size of its terms, and the likelihood, in extended precision where there is one."""
+    X, width = X.astype(np.longdouble), np.longdouble(h)
+    weights = w / w.astype(np.longdouble).sum()
+    left = np.array([np.delete(weights, j).sum() for j in range(len(w))])
+    squares = ((X[:, None] - X) ** 2).sum(axis=2)
+
+    def kernels(variance: Any) -> Any:
+        return np.exp(-squares / (2 * variance)) / (2 * np.longdouble(np.pi) * variance) ** (X.shape[1] / 2)
+
+    square = weights @ kernels(2 * width**2) @ weights
+    of_others = kernels(width**2)
+    np.fill_diagonal(of_others, 0)
+    density = of_others @ weights / left
+    mean = weights @ density
+    return float(2 * mean - square), float(2 * mean + square), float(weights @ np.log(density))
+
+
+@settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 999), st.integers(1, 3), st.floats(0, 15), st.sampled_from(["pairs", "line", "bounds"]))
+def test_one_weight_may_be_any_multiple_of_the_others(
+    monkeypatch: pytest.MonkeyPatch, seed: int, d: int, log_ratio: float, way: str
+) -> None:
+    monkeypatch.setattr("cukde.bandwidth.cpu.passes.LEAST_ROWS_OF_LINE", 2 if way == "line" else 4096)
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 60))
+    X, w, heavy = rng.normal(size=(n, d)), rng.uniform(0.5, 1, n), seed % n
+    w[heavy] = 10**log_ratio * np.delete(w, heavy).sum()
+    options: Any = {"weights": w, "bounds": [(-20, None)] * d if way == "bounds" else None}
+    least_squares, size, likelihood = _exact_scores(X, 0.7, w)
+    tolerance = 1e-10 if way == "bounds" else 1e-12  # the documented ones
+    got = bandwidth.cross_validate(X, "kde", [0.7], "least_squares", **options).score
+    assert abs(got - least_squares) <= tolerance * size
+    got = bandwidth.cross_validate(X, "kde", [0.7], **options).score
+    assert abs(got - likelihood) <= tolerance * (1 + abs(likelihood))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 
 import cukde
 from cukde import BandwidthRangeWarning, bandwidth, perf
@@ -147,11 +149,43 @@ def test_frames_and_missing_values() -> None:
 
 def test_shared_values_are_warned_of() -> None:
     X = np.repeat(np.random.default_rng(0).normal(size=(10, 1)), 30, axis=0)
-    with pytest.warns(BandwidthRangeWarning, match="narrowest that is tried.*spread them"):
+    with pytest.warns(BandwidthRangeWarning, match=r"smallest of the grid.*rows share values.*or spread") as caught:
         bandwidth.select(X, ["kde"])
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():  # what it says to do
+        warnings.simplefilter("error")
+        values, counts = np.unique(X, axis=0, return_counts=True)
+        assert bandwidth.select(values, ["kde"], weights=counts).bandwidth > 0.05
+        spread = X + np.random.default_rng(1).uniform(-0.05, 0.05, size=X.shape)
+        assert bandwidth.select(spread, ["kde"]).bandwidth > 0.005
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         bandwidth.select(_sample(60))
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(st.integers(0, 99), st.integers(2, 5), st.integers(1, 2), st.floats(2, 9), st.booleans())
+def test_clusters_may_be_any_distance_apart(seed: int, count: int, d: int, log_distance: float, weighted: bool) -> None:
+    """The score of clusters apart does not depend on how far they are, nor does the bandwidth, without a warning."""
+    rng = np.random.default_rng(seed)
+    X, which = rng.normal(size=(100, d)), rng.permutation(100) % count
+    weights = rng.uniform(0.5, 2, size=100) if weighted else None
+    near, far = (X + distance * which[:, None] for distance in (50.0, 2.0 ** round(log_distance * math.log2(10))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", BandwidthRangeWarning)
+        for choose in (lambda Z: bandwidth.select(Z, ["kde"], weights=weights), bandwidth.cross_validate):
+            one, other = choose(near), choose(far)
+            assert other.score == pytest.approx(one.score, abs=0.05)
+            np.testing.assert_allclose(other.bandwidth, one.bandwidth, rtol=0.3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_far_row_takes_as_wide_a_bandwidth_as_it_needs(seed: int) -> None:
+    """Where the first fold lacks it, the reference rule of the others knows nothing of it."""
+    X, order = np.random.default_rng(seed).normal(size=(60, 1)), np.random.default_rng(0).permutation(60)
+    X[order[seed]] = 1e6  # row ``seed`` of the order is left out by fold ``seed``
+    best = max(_score("kde", X, np.array([h]), None, order) for h in np.geomspace(1e4, 1e6, 12))
+    assert bandwidth.select(X, ["kde"]).score > best - 0.1
 
 
 @pytest.mark.parametrize(

@@ -526,3 +526,27 @@ def test_costs_are_those_of_the_passes() -> None:
 
 def test_examples_of_the_documentation() -> None:
     assert doctest.testmod(conditional).failed == 0
+
+
+@SETTINGS
+@given(st.data())
+def test_given_arrays_follow_queries_with_missing_values(data: Any) -> None:
+    """Rows with a missing value in the query or in what is given are NaN; the others are as if they were alone."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    m = data.draw(st.integers(1, 9))
+    X = pd.DataFrame(rng.normal(size=(30, 3)), columns=["a", "b", "c"])
+    Q = pd.DataFrame(rng.normal(size=(m, 3)), columns=["a", "b", "c"]).mask(rng.random((m, 3)) < 0.25)
+    several = data.draw(st.booleans())
+    of = ["a", "b"] if several else ["a"]
+    left = ["c"] if several else ["b", "c"]
+    kept = Q.dropna()
+    got = cukde.conditional(X, {each: Q[each] for each in of}, Q[left], 0.5, nan_policy="omit")
+    assert got.index.equals(Q.index)
+    assert got.notna().tolist() == Q.notna().all(axis=1).tolist()
+    if len(kept):
+        want = cukde.conditional(X, {each: kept[each] for each in of}, kept[left], 0.5)
+        np.testing.assert_array_equal(got[kept.index], want)
+    plain = cukde.conditional(
+        X.values, {"abc".index(each): Q[each].values for each in of}, Q[left].values, 0.5, nan_policy="omit"
+    )
+    np.testing.assert_array_equal(plain, got)

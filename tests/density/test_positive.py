@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 from scipy import integrate
 
 import cukde
@@ -147,6 +148,30 @@ def test_mass_of_one_column_is_the_integral(backend: Backend, dtype: str) -> Non
         mass = cukde.positive_mass(backend.asarray(X), h, weights=backend.asarray(w))
         assert mass.value == pytest.approx(quadrature(X.astype(float), h, w), abs=1e-9)
         assert 0 <= mass.error < 1e-5
+
+
+def fine_sum(x: np.ndarray, w: np.ndarray) -> float:
+    """The mass for h = 1 by fifty nodes a bandwidth, in extended precision where there is one."""
+    y = np.arange(x.min() - 14, x.max() + 14, 0.02, dtype=np.longdouble)[:, None]
+    q = (y - x) ** 2 / 2
+    terms = w / w.sum() * np.exp(-q) / np.sqrt(2 * np.longdouble(np.pi))
+    p, t = terms.sum(axis=1), (terms * (0.5 - q)).sum(axis=1) / terms.sum(axis=1)
+    return float(1 + 0.02 * (p * (np.hypot(1, t) - 1)).sum())
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    st.lists(st.tuples(st.floats(0, 30), st.floats(-14, 0)), min_size=1, max_size=6),
+    st.sampled_from(["weights", "line", "period"]),
+)
+def test_mass_of_weights_of_any_ratio(drawn: list[tuple[float, float]], where: str) -> None:
+    """Few points of unlike weights are the hardest for the rule: it bends where one takes over."""
+    x, logs = np.array(drawn).T
+    w = 10**logs
+    options = {"weights": {}, "line": {"bounds": [(-60, None)]}, "period": {"periods": [100.0]}}[where]
+    mass = cukde.positive_mass(x, 1.0, weights=w, **options)
+    assert abs(mass.value - fine_sum(x, w)) < 1e-12
+    assert mass.error < 1e-8
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 import cukde
@@ -269,3 +270,72 @@ _ON_A_LINE = np.array([[1.0, 2, 3, 5], [2, 4, 6, 10]])
 def test_errors(call: Callable[[], Any], error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         call()
+
+
+DRAWN = settings(max_examples=30, deadline=None, derandomize=True)
+
+
+def _of_columns(d: int, n: int, rank: int, seed: int, offset: float, spread: float) -> np.ndarray:
+    """Data (d, n) of this rank about their means, which are far from 0, each coordinate in a unit of its own."""
+    rng = np.random.default_rng(seed)
+    units = 10 ** rng.uniform(-spread, spread, size=(d, 1))
+    out: np.ndarray = (
+        rng.normal(size=(d, rank)) @ rng.normal(size=(rank, n)) + 10**offset * rng.normal(size=(d, 1))
+    ) * units
+    return out
+
+
+@DRAWN
+@given(st.data())
+def test_data_of_fewer_dimensions_are_singular(data: Any) -> None:
+    """Always LinAlgError, as SciPy documents it, never rounding: of any units, offsets, weights and numbers of rows."""
+    d = data.draw(st.integers(2, 12))
+    n, seed = data.draw(st.integers(d, 300)), data.draw(st.integers(0, 999))
+    rng, weights = np.random.default_rng(seed), None
+    kind = data.draw(
+        st.sampled_from(["product", "copy", "constant", "sum of integers", "few weights", "no more points"])
+    )
+    rank = d if kind in ("few weights", "no more points") else data.draw(st.integers(1, d - 1))
+    X = _of_columns(d, n, rank, seed, data.draw(st.floats(-3, 10)), data.draw(st.floats(0, 6)))
+    if kind == "copy":
+        X = rng.normal(size=(d, n))
+        X[-1] = X[0]
+    elif kind == "constant":
+        X = rng.normal(size=(d, n))
+        X[d // 2] = 0.1 * 10.0 ** rng.integers(-5, 15)
+    elif kind == "sum of integers":
+        X = rng.integers(0, 1000, size=(d, n))
+        X[-1] = X[:-1].sum(axis=0)
+    elif kind == "few weights":
+        weights = np.zeros(n)
+        weights[rng.permutation(n)[:d]] = rng.uniform(0.1, 1, size=d)
+    elif kind == "no more points":
+        X = X[:, :d]
+    with pytest.raises(
+        np.linalg.LinAlgError, match=r"lower-dimensional subspace.*" + "Constant" * (kind == "constant")
+    ):
+        cukde.gaussian_kde(X, weights=weights)
+    with pytest.raises(ValueError, match=r"do not depend on each other linearly|must vary in every column"):
+        cukde.bandwidth.scott(X.T, weights=weights, covariance=True)
+
+
+@DRAWN
+@given(st.integers(1, 12), st.integers(0, 999), st.floats(0, 12), st.floats(0, 4), st.booleans())
+def test_nearly_singular_data_are_data(d: int, seed: int, condition: float, offset: float, weighted: bool) -> None:
+    """Covariances of conditions up to 1e12, as SciPy has them, in any units."""
+    rng = np.random.default_rng(seed)
+    n = 3 * d + 20
+    turn = np.linalg.qr(rng.normal(size=(d, d)))[0]
+    X = (turn * np.geomspace(1, 10 ** (-condition / 2), d)) @ rng.normal(size=(d, n))
+    X = (X + 10 ** (offset - condition / 2)) * 2.0 ** rng.integers(-20, 20, size=(d, 1))
+    weights = rng.exponential(size=n) if weighted else None
+    got, want = cukde.gaussian_kde(X, weights=weights), stats.gaussian_kde(X, weights=weights)
+    np.testing.assert_allclose(got.covariance, want.covariance, rtol=1e-9, atol=0)
+    np.testing.assert_allclose(got(X[:, :3]), want(X[:, :3]), rtol=max(1e-10, 1e-15 * 10**condition))
+
+
+def test_a_covariance_that_is_set_is_named_where_it_is_none() -> None:
+    kde = cukde.gaussian_kde(np.random.default_rng(0).normal(size=(2, 9)))
+    kde.covariance = np.ones((2, 2))
+    with pytest.raises(ValueError, match="covariance must be a positive definite"):
+        kde([0, 0])

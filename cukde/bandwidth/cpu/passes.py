@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cukde.bandwidth.cpu import tiles
+from cukde.bandwidth.data import without_each
 from cukde.core.cpu import threads
 from cukde.density.pairs.cpu import pair_blocks, query_blocks, tiles as pairs_tiles
 
@@ -206,7 +207,7 @@ def _dtype(X: np.ndarray, relative: np.ndarray) -> np.dtype:
 
 def _factors(weights: np.ndarray | None, n: int) -> np.ndarray:
     """Return v = 1 / (1 - w)."""
-    return 1 / (1 - _weights(weights, n))
+    return np.full(n, n / (n - 1)) if weights is None else 1 / without_each(weights, np)
 
 
 def _terms(rates: np.ndarray, coefficients: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import cupy as cp
 import numpy as np
 
+from cukde.bandwidth.data import without_each
 from cukde.bandwidth.gpu.lines import TILE, put, transposed
 from cukde.bandwidth.gpu.ordered_leave_one_out import unit_of
 from cukde.core.gpu import compile as core_compile, device, survey
@@ -83,7 +84,7 @@ def _least_squares(
     terms[:, 1:6] = coefficients / size[:, None] * _PER_BIT ** np.array([0, 1, 2, 0, 1])
     if weights is None:
         terms[:, 4:6] *= 2 * n / (n - 1)
-    factors = 0.5 if weights is None else 1 / (1 - weights)
+    factors = 0.5 if weights is None else 1 / without_each(weights, cp)
     columns = count if operation == "least_squares" else X.shape[1]
     limit = _BITS_TO_ZERO[real] / of_scale.min()
     sums = _launch(operation, X, weights, factors, terms, columns, unit, limit)

@@ -162,7 +162,7 @@ class Given:
         return self._arrays[id(value)]
 
     def _omit(self) -> None:
-        """Leave out rows with missing values, of the data with all that goes with them; queries have NaN there."""
+        """Leave out rows with missing values, of data and queries with all that goes with them; results have NaN."""
         a = self.arguments
         arrays = {name: a[name] for name in (*_DATA, *_BESIDE, "Y", "seeds") if a.get(name) is not None}
         X, Y = arrays.pop("X"), arrays.get("Y")
@@ -173,29 +173,35 @@ class Given:
                 same = missing.same_points(X, Y, backend)
                 a["X"], itself = (X, False) if same is None else (same, True)
             for name, others in _DATA.items():
-                self._omit_rows(name, [other for other in others if a.get(other) is not None])
+                a.update(self._omit_rows(name, {other: a[other] for other in others if a.get(other) is not None}))
             for name in ("Y", "seeds"):
                 if name == "Y" and itself:
                     a["Y"] = a["X"]
                     if "X" in self._left_out:
                         self._left_out["Y"] = self._left_out["X"]
                 elif a.get(name) is not None:
-                    self._omit_rows(name, [])
+                    given = a.get("given") if name == "Y" else None
+                    if kept := self._omit_rows(name, given if isinstance(given, Mapping) else {}, "given[{!r}]"):
+                        a["given"] = kept
 
-    def _omit_rows(self, name: str, others: list[str]) -> None:
-        a = self.arguments
+    def _omit_rows(self, name: str, others: Mapping[Any, Any], called: str = "{}") -> dict[Any, Any]:
+        """Leave out rows of an argument; return what goes with them, ``called`` so in errors, without those rows."""
+        a, beside = self.arguments, dict(others)
         if a.get(name) is None:
-            return
-        together = [
-            (each, core_check.array(each, a[each], self._backend, missing=True, rounded=each in _BESIDE))
-            for each in (name, *others)
-        ]
-        a.update(together)
-        n = len(together[0][1]) if together[0][1].ndim else 0
-        flags = missing.rows_of(together, n, self._backend.xp)
+            return beside
+        own = core_check.array(name, a[name], self._backend, missing=True)
+        arrays = {
+            key: core_check.array(called.format(key), each, self._backend, missing=True, rounded=key in _BESIDE)
+            for key, each in beside.items()
+        }
+        n = len(own) if own.ndim else 0
+        named = [(name, own), *((called.format(key), array) for key, array in arrays.items())]
+        flags = missing.rows_of(named, n, self._backend.xp)
+        a[name], beside = own, beside | {key: array for key, array in arrays.items() if array.ndim}
         if flags is not None:
-            self._left_out[name] = flags
-            a.update({each: array[~flags] for each, array in together if len(array) == n})
+            self._left_out[name], a[name] = flags, own[~flags]
+            beside |= {key: array[~flags] for key, array in arrays.items() if array.shape[:1] == (n,)}
+        return beside
 
     def _check_out(self) -> None:
         a = self.arguments

@@ -11,6 +11,7 @@ from cukde.core.dask.devices import computing
 from cukde.core.dask.graph import Blocks, each, gathered
 from cukde.density import check as density_check
 from cukde.density.dask.blocks import Block
+from cukde.density.leave_one_out import heaviest_and_others
 from cukde.density.sums import PartialSums
 
 
@@ -44,11 +45,8 @@ def _weight(block: Block) -> _Weight:
     if block.log_weights is None:
         return _Weight(block.number, block.log_mass, 0.0, math.log(n - 1) if n > 1 else -math.inf)
     with computing(block.points) as backend, np.errstate(all="ignore"):  # of unchecked weights
-        w = backend.xp.exp(block.log_weights)
-        heaviest = int(w.argmax())
+        heaviest, others = heaviest_and_others(block.log_weights, backend.xp)
         largest = float(block.log_weights[heaviest])
-        w[heaviest] = 0
-        others = float(backend.xp.log(w.sum()))
     return _Weight(block.number, block.log_mass, block.log_mass + largest, block.log_mass + others)
 
 
