@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import cukde
-from cukde.cli import device
+from cukde.cli import device, sources, text
 from cukde.cli.errors import CommandError
 from cukde.cli.progress import progress
 from cukde.core import dispatch, extras
@@ -80,6 +80,7 @@ def add_parser(commands: Any) -> None:
         "--precision", choices=PRECISIONS, help="precision of the arithmetic; default: that of the data"
     )
     device.add_option(parser)
+    text.add_options(parser)
     parser.add_argument(
         "--plot",
         metavar="FILE.png",
@@ -103,17 +104,19 @@ def run(args: argparse.Namespace) -> None:
 
     if args.out is not None:
         output.check(args.out, [args.train, args.query] if args.query else [args.train])
+    if args.train == args.query == sources.STDIN:
+        raise CommandError("only one of TRAIN and QUERY can be standard input, -")
     to_device = device.asarray(args.gpu)
     if args.leave_one_out and args.query is not None:
         raise CommandError("--leave-one-out is for the density at TRAIN's own rows: leave out QUERY or the option")
-    train = open_table(args.train)
-    query = open_table(args.query) if args.query else train
+    train = open_table(args.train, args)
+    query = open_table(args.query, args) if args.query else train
     name = "log_density" if args.log else "density"
     if args.out is not None and args.out.suffix != ".npy" and name in (query.names or ()):
         raise CommandError(f"{query.path} has a column {name!r} already; write --out as .npy or .txt")
 
     weights_column = None if args.weights is None else columns.find(train, args.weights)
-    train_columns = columns.chosen(train, args.columns, weights_column)
+    train_columns = columns.chosen(train, args.columns, weights_column, args.index)
     query_columns = train_columns if query is train else columns.matching(query, train, train_columns)
     if args.plot is not None:
         check_picture(args.plot, len(train_columns))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import cukde
-from cukde.cli import device
+from cukde.cli import device, text
 from cukde.cli.errors import CommandError
 from cukde.cli.progress import progress
 from cukde.core import aligned, dispatch
@@ -59,6 +59,7 @@ def add_parser(commands: Any) -> None:
         "pairs with its column; raise: it is an error",
     )
     device.add_option(parser)
+    text.add_options(parser)
     parser.add_argument(
         "--out",
         metavar="FILE",
@@ -77,8 +78,8 @@ def run(args: argparse.Namespace) -> None:
     if args.out is not None:
         output.check(args.out, [args.file], _SUFFIXES)
     to_device = device.asarray(args.gpu)
-    table = open_table(args.file)
-    chosen = columns.chosen(table, args.columns, None)
+    table = open_table(args.file, args)
+    chosen = columns.chosen(table, args.columns, None, args.index)
     if len(chosen) < 2:
         raise CommandError(f"{args.file}: tau needs at least 2 columns; got {len(chosen)}")
     A = table.read(chosen, finite=False)
