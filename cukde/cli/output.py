@@ -126,4 +126,4 @@ def show(densities: np.ndarray) -> None:
 
 def _digits(densities: np.ndarray) -> Iterator[str]:
     """Yield numbers with every digit that their dtype holds."""
-    return map(str, densities)
+    return map(repr, densities.tolist()) if densities.dtype == np.float64 else map(str, densities)
