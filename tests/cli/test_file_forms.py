@@ -56,7 +56,7 @@ def forms(draw):
     if hole is not None and not (space and not hole):
         i, k = draw(st.integers(0, len(A) - 1)), draw(st.integers(0, A.shape[1] - 1))
         A[i, k], rows[i][k] = np.nan, draw(st.sampled_from([hole, f'"{hole}"']))
-    quote = draw(st.sampled_from(["", '"']))
+    quote = draw(st.sampled_from(["", '"'])) if not (space and labels == "again") else '"'
     header = [f"{quote}{name}{quote}" for name in (NAMES[names] or [])[: A.shape[1]]]
     if labels != "none":
         words = draw(st.booleans())
