@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import importlib.util
-import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import cukde
-from cukde.cli import device
-from cukde.cli.errors import CommandError
+from cukde.cli import device, sources, text
+from cukde.cli.errors import CommandError, note
 from cukde.cli.progress import progress
 from cukde.core import dispatch, extras
 from cukde.density import rules_by_name
-from cukde.density.check import PRECISIONS, result_dtype
+from cukde.density.check import PRECISIONS
 
 _RULE_OF_METHOD = {"kde": "silverman", "sd": "sd", "laplace": "laplace", "positive": "positive"}
-
-# About two seconds of work on a small machine, for progress and for Ctrl-C. In one dimension the cost of a pass
-# depends on the data, not on the pairs, so passes should be few.
-_PAIRS_AT_ONCE = 2**31
-_LEAST_QUERIES_AT_ONCE = {True: 2**20, False: 2**10}  # whether there is one dimension
 
 _DESCRIPTION = """\
 Estimate the density of the rows of TRAIN at the rows of QUERY, or at the rows of TRAIN itself.
@@ -80,6 +73,7 @@ def add_parser(commands: Any) -> None:
         "--precision", choices=PRECISIONS, help="precision of the arithmetic; default: that of the data"
     )
     device.add_option(parser)
+    text.add_options(parser)
     parser.add_argument(
         "--plot",
         metavar="FILE.png",
@@ -103,45 +97,41 @@ def run(args: argparse.Namespace) -> None:
 
     if args.out is not None:
         output.check(args.out, [args.train, args.query] if args.query else [args.train])
+    if args.train == args.query == sources.STDIN:
+        raise CommandError("only one of TRAIN and QUERY can be standard input, -")
     to_device = device.asarray(args.gpu)
     if args.leave_one_out and args.query is not None:
         raise CommandError("--leave-one-out is for the density at TRAIN's own rows: leave out QUERY or the option")
-    train = open_table(args.train)
-    query = open_table(args.query) if args.query else train
+    train = open_table(args.train, args)
+    query = open_table(args.query, args) if args.query else train
     name = "log_density" if args.log else "density"
     if args.out is not None and args.out.suffix != ".npy" and name in (query.names or ()):
         raise CommandError(f"{query.path} has a column {name!r} already; write --out as .npy or .txt")
 
     weights_column = None if args.weights is None else columns.find(train, args.weights)
-    train_columns = columns.chosen(train, args.columns, weights_column)
+    train_columns = columns.chosen(train, args.columns, weights_column, args.index)
     query_columns = train_columns if query is train else columns.matching(query, train, train_columns)
     if args.plot is not None:
         check_picture(args.plot, len(train_columns))
     X = train.read(train_columns)
     if len(X) == 0:
         raise CommandError(f"{train.path} holds no rows of data")
-    Y = X if query is train else query.read(query_columns)
+    Y = None if query is train else query.read(query_columns)
     weights = None if weights_column is None else train.read([weights_column])[:, 0]
     try:
         X = to_device(X)
-        h = bandwidth(args.bandwidth or _RULE_OF_METHOD[args.method], args.method, X, weights)
-        with progress(len(X) * (args.method == "sd") + len(Y), worth_it=len(X) * len(Y) > _PAIRS_AT_ONCE) as advance:
+        with progress():
+            h = bandwidth(args.bandwidth or _RULE_OF_METHOD[args.method], args.method, X, weights)
             options = {"weights": weights, "log": args.log, "precision": args.precision}
-            if args.leave_one_out:
-                densities = leave_one_out(args.method, X, h, **options)
-            else:
-                densities = evaluate(args.method, X, Y, h, advance=advance, **options)
+            options |= {"leave_one_out": args.leave_one_out}
+            densities = evaluate(args.method, X, X if Y is None else Y, h, **options)
         if args.plot is not None:
             names = [f"x{index}" if train.names is None else train.names[index] for index in train_columns]
             save_picture(args.plot, X, h, args.method, weights, names)
     except ValueError as error:  # the library raises no other for wrong data
         raise CommandError(str(error)) from error
     if args.method == "laplace" and args.log and (undefined := int(np.isnan(densities).sum())):
-        print(
-            f"cukde: note: {undefined} of {len(densities)} Laplace-corrected densities are negative; "
-            "their logarithm is nan",
-            file=sys.stderr,
-        )
+        note(f"{undefined} of {len(densities)} Laplace-corrected densities are negative; their logarithm is nan")
     if args.out is None:
         output.show(densities)
     else:
@@ -172,54 +162,16 @@ def _by_rule(name: str, method: str, X: Any, weights: np.ndarray | None) -> Any:
         warnings.simplefilter("always", cukde.BandwidthRangeWarning)
         h = rules_by_name.bandwidth(name, X, weights, method)
     for warning in caught:
-        print(f"cukde: note: {warning.message}", file=sys.stderr)
+        note(str(warning.message))
     return h
 
 
-def evaluate(
-    method: str,
-    X: Any,
-    Y: np.ndarray,
-    h: Any,
-    *,
-    weights: np.ndarray | None = None,
-    log: bool = False,
-    precision: str | None = None,
-    advance: Callable[[int], None] = lambda queries: None,
-) -> np.ndarray:
-    """Compute the density in parts of a bounded number of pairs, on X's device; ``advance`` is called with each number.
-
-    The result is that of one call of the method's function. SD-KDE's data are debiased once and kept in float64, as in
-    ``cukde.sd_kde``, with the pairs in the given precision; the mass of the positive estimate is found once.
-    """
-    functions: dict[str, Callable[..., Any]] = {"laplace": cukde.laplace_kde, "positive": cukde.positive_kde}
-    density = functions.get(method, cukde.kde)
-    if method == "positive":
-        density = functools.partial(density, mass=cukde.positive_mass(X, h, weights=weights, precision=precision))
-    dtype = result_dtype(X, Y)
-    if method == "sd":
-        precision = precision or dtype.name
-        X = cukde.debias(X.astype(np.float64), h, weights=weights, precision=precision)
-        advance(len(X))
-    out = np.empty(len(Y), dtype=dtype)
-    for part in _parts(len(X), len(Y), one_dimension=X.shape[1] == 1):
-        out[part] = dispatch.to_host(density(X, Y[part], h, weights=weights, log=log, precision=precision))
-        advance(part.stop - part.start)
-    return out
-
-
-def leave_one_out(method: str, X: Any, h: Any, **options: Any) -> np.ndarray:
-    """Compute the density at each row without the row's own kernel, on X's device, in one call."""
-    functions: dict[str, Any] = {"kde": cukde.kde, "sd": cukde.sd_kde}
+def evaluate(method: str, X: Any, Y: Any, h: Any, **options: Any) -> np.ndarray:
+    """Compute the density on X's device, in one call: parts of the queries would each do what all of them share."""
+    functions: dict[str, Callable[..., Any]] = {"kde": cukde.kde, "sd": cukde.sd_kde}
     functions |= {"laplace": cukde.laplace_kde, "positive": cukde.positive_kde}
-    out: np.ndarray = dispatch.to_host(functions[method](X, X, h, leave_one_out=True, **options))
+    out: np.ndarray = dispatch.to_host(functions[method](X, Y, h, **options))
     return out
-
-
-def _parts(n: int, m: int, *, one_dimension: bool) -> Iterator[slice]:
-    """Cut ``m`` queries into parts with a bounded number of pairs with ``n`` rows."""
-    step = max(_LEAST_QUERIES_AT_ONCE[one_dimension], _PAIRS_AT_ONCE // n)
-    return (slice(start, min(start + step, m)) for start in range(0, m, step))
 
 
 def check_picture(path: Path, columns: int) -> None:

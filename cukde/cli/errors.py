@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +21,11 @@ def file_errors(action: str, path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise CommandError(f"cannot {action} {path}: {error.strerror or error}") from None
+
+
+def note(text: str) -> None:
+    """Tell the user what the result does not show."""
+    print(f"cukde: note: {text}", file=sys.stderr)
 
 
 def number(expected: str, valid: Callable[[float], bool]) -> Callable[[str], float]:

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import argparse
 import csv
-import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import cukde
-from cukde.cli import device
+from cukde.cli import device, text
 from cukde.cli.errors import CommandError
 from cukde.cli.progress import progress
 from cukde.core import aligned, dispatch
 
 _SUFFIXES = (".npy", ".csv", ".tsv")
-
-# Comparisons in about two seconds of work on a small machine, for progress and for Ctrl-C.
-_COMPARISONS_AT_ONCE = 2**28
 
 _DESCRIPTION = """\
 Compute Kendall's tau of all pairs of columns, and two-sided p-values.
@@ -59,6 +54,7 @@ def add_parser(commands: Any) -> None:
         "pairs with its column; raise: it is an error",
     )
     device.add_option(parser)
+    text.add_options(parser)
     parser.add_argument(
         "--out",
         metavar="FILE",
@@ -77,49 +73,28 @@ def run(args: argparse.Namespace) -> None:
     if args.out is not None:
         output.check(args.out, [args.file], _SUFFIXES)
     to_device = device.asarray(args.gpu)
-    table = open_table(args.file)
-    chosen = columns.chosen(table, args.columns, None)
+    table = open_table(args.file, args)
+    chosen = columns.chosen(table, args.columns, None, args.index)
     if len(chosen) < 2:
         raise CommandError(f"{args.file}: tau needs at least 2 columns; got {len(chosen)}")
     A = table.read(chosen, finite=False)
     if len(A) == 0:
         raise CommandError(f"{args.file} holds no rows of data")
     names = [str(index) if table.names is None else table.names[index] for index in chosen]
-    n, p = A.shape
     try:
-        with progress(p, worth_it=_comparisons(n) * p * p > 2 * _COMPARISONS_AT_ONCE) as advance:
-            tau, pvalue = matrices(to_device(A), args.variant, args.nan_policy, advance)
+        with progress():
+            result: Any = cukde.kendall_matrix(
+                to_device(A), variant=args.variant, nan_policy=args.nan_policy, pvalue=True
+            )
+            tau, pvalue = dispatch.to_host(result.statistic), dispatch.to_host(result.pvalue)
     except ValueError as error:  # the library raises no other for wrong data
         raise CommandError(str(error)) from error
     if args.out is None:
-        show(f"Kendall's tau-{args.variant}, {n:,} rows", names, tau, ".4f")
+        show(f"Kendall's tau-{args.variant}, {len(A):,} rows", names, tau, ".4f")
         print()
         show("p-values, two-sided", names, pvalue, ".3g")
     else:
         _save(args.out, names, tau, pvalue)
-
-
-def matrices(
-    A: Any, variant: Any, nan_policy: Any, advance: Callable[[int], None] = lambda columns: None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return tau and p-values of all pairs of columns; ``advance`` is called with each number of finished columns.
-
-    The result is that of one call of ``cukde.kendall_matrix``. Each block of columns is paired with itself and
-    later blocks.
-    """
-    n, p = A.shape
-    tau, pvalue = np.empty((2, p, p))
-    step = max(1, int(_COMPARISONS_AT_ONCE / (_comparisons(n) * p)))
-    options: dict[str, Any] = {"variant": variant, "nan_policy": nan_policy, "pvalue": True}
-    for start in range(0, p, step):
-        stop = min(start + step, p)
-        block, rest = A[:, start:stop], A[:, start:]
-        result: Any = cukde.kendall_matrix(*((A,) if stop - start == p else (block, rest)), **options)
-        for whole, part in ((tau, result.statistic), (pvalue, result.pvalue)):
-            whole[start:stop, start:] = dispatch.to_host(part)
-            whole[start:, start:stop] = whole[start:stop, start:].T
-        advance(stop - start)
-    return tau, pvalue
 
 
 def show(title: str, names: list[str], matrix: np.ndarray, digits: str) -> None:
@@ -143,8 +118,3 @@ def _save(path: Path, names: list[str], tau: np.ndarray, pvalue: np.ndarray) -> 
             writer.writerow(["first", "second", "tau", "pvalue"])
             for i, j in zip(*np.triu_indices(len(names), 1), strict=True):
                 writer.writerow([names[i], names[j], str(tau[i, j]), str(pvalue[i, j])])
-
-
-def _comparisons(n: int) -> float:
-    """Comparisons for a pair of columns."""
-    return n * math.log2(n + 2)

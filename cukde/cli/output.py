@@ -16,7 +16,7 @@ import numpy as np
 
 from cukde.cli import parquet
 from cukde.cli.columns import Table
-from cukde.cli.errors import CommandError, file_errors
+from cukde.cli.errors import CommandError, file_errors, note
 from cukde.core import extras
 
 _SUFFIXES = (".npy", ".csv", ".tsv", ".txt", parquet.SUFFIX)
@@ -60,7 +60,7 @@ def add_picture_option(parser: Any, name: str) -> None:
 def picture_path(out: Path, name: str) -> Path | None:
     """Return the PNG to write: ``out``, or ``name`` in the folder ``out``, which is made; None without Matplotlib."""
     if importlib.util.find_spec("matplotlib") is None:
-        print(f"cukde: note: no picture without Matplotlib: {extras.install('plot')}", file=sys.stderr)
+        note(f"no picture without Matplotlib: {extras.install('plot')}")
         return None
     if out.suffix.lower() != ".png" and out.suffix and not out.is_dir():
         raise CommandError(f"--out must be a folder or a .png file; got {out}")
@@ -126,4 +126,4 @@ def show(densities: np.ndarray) -> None:
 
 def _digits(densities: np.ndarray) -> Iterator[str]:
     """Yield numbers with every digit that their dtype holds."""
-    return map(str, densities)
+    return map(repr, densities.tolist()) if densities.dtype == np.float64 else map(str, densities)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import io
+import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cukde.cli.columns import EXACT, exact, together
 from cukde.cli.errors import CommandError, file_errors
+from cukde.cli.sources import Source
 from cukde.core import extras
 
 if TYPE_CHECKING:
@@ -28,13 +33,15 @@ def require() -> None:
 class ParquetTable:
     """A Parquet file, whose numbers keep their dtype."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, source: Source) -> None:
         require()
         from pyarrow import parquet
 
-        self.path = path
+        path = self.path = source.path
+        with source.open() as file:
+            whole = io.BytesIO(file.read()) if source.in_memory else path
         with _arrow_errors("read", path):
-            self._file = parquet.ParquetFile(path)
+            self._file = parquet.ParquetFile(whole)
             self._schema = self._file.schema_arrow
         self.names: list[str] | None = list(self._schema.names)
         self.width = len(self.names)
@@ -42,6 +49,12 @@ class ParquetTable:
             raise CommandError(f"{path} has no columns")
         if len(set(self.names)) < self.width:
             raise CommandError(f"{path} has several columns of one name: {', '.join(self.names)}")
+        index = json.loads((self._schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
+        self.aside = {
+            k: "row labels"
+            for k, name in enumerate(self.names)
+            if name in index or re.fullmatch(r"__index_level_\d+__", name)
+        }
 
     def column(self, index: int) -> str:
         """Return the name in quotes."""
@@ -67,7 +80,7 @@ class ParquetTable:
         names = [self._schema.names[index] for index in columns]
         with _arrow_errors("read", self.path):
             table = self._file.read(columns=names)
-            arrays = [_numbers(table.column(name)) for name in names]
+            arrays = [_numbers(self.path, table.column(name), f"column {name!r}") for name in names]
         for name, values in zip(names, arrays, strict=True):
             good = np.isfinite(values)
             if finite and not good.all():
@@ -77,7 +90,7 @@ class ParquetTable:
                     f"{self.path}, row {row} (from 0), column {name!r}: expected a finite number; got {got}: "
                     "fill or drop that row"
                 )
-        return np.stack(arrays, axis=1)
+        return together(self.path, arrays, [self.column(index) for index in columns])
 
     def cells(self) -> Iterator[list[str]]:
         """Yield the rows as text, with every digit that distinguishes their numbers; nulls are empty."""
@@ -101,13 +114,17 @@ def write(path: Path, table: Table, names: list[str], numbers: np.ndarray, name:
         parquet.write_table(table.arrow(names).append_column(name, array(numbers)), path)
 
 
-def _numbers(column: Any) -> np.ndarray:
+def _numbers(path: Path, column: Any, name: str) -> np.ndarray:
+    """Return a column as an array; of decimals and of integers with nulls as float64, or refused."""
     from pyarrow import types
 
-    kind = column.type
-    if types.is_boolean(kind) or types.is_decimal(kind):
-        column = column.cast("float64")
-    out: np.ndarray = column.to_numpy()
+    decimal = types.is_decimal(column.type)
+    out: np.ndarray = (column.cast("float64") if decimal or types.is_boolean(column.type) else column).to_numpy()
+    rounds = decimal or (types.is_integer(column.type) and column.null_count)
+    if rounds and abs(out[np.isfinite(out)]).max(initial=0) >= EXACT:
+        cells = column.to_pylist()
+        whole = [None if cell is None or cell != int(cell) else int(cell) for cell in cells]
+        out = exact(path, name, whole, out)
     return out
 
 

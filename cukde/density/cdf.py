@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import numpy as np
+
 from cukde.core.cost.registry import declare
 from cukde.core.entry import returned, shapes
 from cukde.core.entry.public_call import public_call
-from cukde.core.types import Array, ArrayLike, Bandwidth
-from cukde.density import check
+from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
+from cukde.density import check, results
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
+from cukde.density.problem import Problem
 
 
 @declare(cost_formulas.cdf, cost_calls.of_queries)
@@ -24,6 +27,8 @@ def cdf(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
@@ -51,12 +56,15 @@ def cdf(
         pair.
     deterministic : bool
         Without effect: every run gives the same bits in any case.
+    bounds, periods : sequence of length 1 or mapping, optional
+        As in :func:`kde`. With bounds the result is 0 below the lower end and 1 above the upper one. With a period it
+        is the mass from 0 to the query: it is 1 higher after each period, and negative below 0.
 
     Returns
     -------
     array, shape (m,)
-        From 0 to 1, of dtype ``result_type(X, Y)``: float16 rises to float32, integers to float64. NumPy in, NumPy out;
-        CuPy in, CuPy out.
+        From 0 to 1, if there is no period, of dtype ``result_type(X, Y)``: float16 rises to float32, integers to
+        float64. NumPy in, NumPy out; CuPy in, CuPy out.
 
     Raises
     ------
@@ -64,7 +72,8 @@ def cdf(
         For complex, string or object data, for Dask collections, and for ``Y`` on the GPU with ``X`` on the CPU.
     ValueError
         For data of several columns, shapes that do not fit, no data, NaN or infinity, a bandwidth that is not positive,
-        negative or all-zero weights, and an unknown precision.
+        negative or all-zero weights, an unknown precision, bounds and periods that do not fit, and data outside their
+        bounds.
 
     Notes
     -----
@@ -80,6 +89,11 @@ def cdf(
     if the bound needs too many boxes; with "ieee"; and while a CUDA graph is captured. On a GPU that sum takes array
     operations with 320 bytes of memory traffic a pair, in tiles of about ten arrays of 32 MiB.
 
+    With ``bounds`` or ``periods`` it is the integral of :func:`kde` with the same, by 2 to 14 times as many queries on
+    the line, or by at most 11 waves where h is above 0.15 of the period or 0.3 of the width. Nearer than h to where the
+    mass begins, its relative error is as many times larger as h is than the distance
+    (``tests/density/test_compositions_in_domains.py``).
+
     There is no ``rtol``: data far below a query add all of their weight, so none are negligible. The transform keeps
     the weight of boxes beyond its reach as running sums; what it leaves out is part of the error above.
 
@@ -94,7 +108,7 @@ def cdf(
     >>> cukde.cdf(np.array([0.0, 1.0]), np.array([-1.0, 0.5, 2.0]), 1.0).round(4)
     array([0.0907, 0.5   , 0.9093])
     """
-    return _distribution(X, Y, h, weights, precision, deterministic, check_finite, log=False)
+    return _distribution(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, log=False)
 
 
 @declare(cost_formulas.log_cdf, cost_calls.of_queries)
@@ -108,6 +122,8 @@ def log_cdf(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     out: ArrayLike | None = None,
 ) -> Array:
@@ -122,12 +138,13 @@ def log_cdf(
     -------
     array, shape (m,)
         At most 0, and finite for any finite query within the range of the dtype. To the right it rises to -0.0 where
-        :math:`\hat S` is below the smallest number of the dtype.
+        :math:`\hat S` is below the smallest number of the dtype. With bounds it is -inf at the lower end and below.
+        With a period it is the logarithm of :func:`cdf`, which queries below 0 do not have.
 
     Raises
     ------
     TypeError, ValueError
-        As :func:`cdf`.
+        As :func:`cdf`; for queries below 0 with a period.
 
     Notes
     -----
@@ -143,13 +160,26 @@ def log_cdf(
     >>> cukde.log_cdf(np.array([0.0, 1.0]), np.array([-100.0, 0.5, 20.0]), 1.0)
     array([-5.00621736e+03, -6.93147181e-01, -4.26361199e-81])
     """
-    return _distribution(X, Y, h, weights, precision, deterministic, check_finite, log=True)
+    return _distribution(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, log=True)
 
 
-def _distribution(
-    X: Any, Y: Any, h: Any, weights: Any, precision: Any, deterministic: bool, check_finite: bool, *, log: bool
-) -> Any:
+def _distribution(X: Any, Y: Any, h: Any, weights: Any, *options: Any, log: bool) -> Any:
     check.in_memory(X=X, Y=Y, h=h, weights=weights)
-    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, one_column=True)
+    problem, _ = prepare(X, Y, h, weights, *options, one_column=True)
     with problem.device:
-        return problem.distribution(log=log)
+        if problem.domain is None or not problem.domain.periodic.any():
+            return problem.distribution(log=log)
+        return _over_periods(problem, problem.backend.asarray(Y).reshape(-1), log=log)
+
+
+def _over_periods(problem: Problem, y: Any, *, log: bool) -> Any:
+    """Add the whole periods below each query."""
+    xp = problem.xp
+    turns = xp.floor(y.astype(xp.float64) / float(problem.domain.period[0]))
+    if log and problem.options.squared_radius is not None and bool((turns < 0).any()):
+        raise ValueError("Y must not lie below 0 where there is a period: the mass from 0 is negative there; use cdf")
+    exact = problem._replace(dtype=np.dtype(np.float64))
+    out = exact.distribution(log=False) + turns
+    if log:
+        out = xp.where(turns == 0, exact.distribution(log=True), xp.log(out))
+    return results.cast(out, problem.dtype)

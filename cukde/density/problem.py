@@ -15,7 +15,7 @@ import numpy as np
 from cukde.core import check as core_check, dispatch
 from cukde.core.cpu import arrays as cpu
 from cukde.density import backends, check, kernels, leave_one_out, results
-from cukde.density.domains import check as domains_check, images
+from cukde.density.domains import check as domains_check, distribution, images
 from cukde.density.domains.domain import Domain
 from cukde.density.kept import Kept, kept
 from cukde.density.kernels import Kernel
@@ -223,8 +223,9 @@ class Problem(NamedTuple):
 
     def distribution(self, *, log: bool) -> Any:
         """Return the distribution function at the queries, of data of one column, or its logarithm."""
-        lower = self._normal_sums(1)
-        upper = self._normal_sums(-1) if log else None
+        sums = self._normal_sums if self.domain is None else functools.partial(distribution.sums, self)
+        lower = sums(1)
+        upper = sums(-1) if log else None
         return results.distribution(lower, upper, self._log_share, self.dtype, self.xp)
 
     def _normal_sums(self, sign: int) -> PartialSums:

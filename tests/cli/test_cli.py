@@ -17,7 +17,7 @@ import pytest
 
 import cukde
 from cukde import perf
-from cukde.cli import columns, density, info, output, roofline, workloads
+from cukde.cli import columns, info, output, roofline, workloads
 from cukde.cli.main import main
 from cukde.cli.tables import open_table
 from tests.perf import toys as perf_toys
@@ -201,29 +201,19 @@ def test_density_of_one_dimensional_npy(capsys, tmp_path):
     np.testing.assert_allclose(got, cukde.kde(TRAIN[:, 0], TRAIN[:, 0], 0.5), rtol=1e-12)
 
 
-@pytest.mark.parametrize("method", ["kde", "sd", "laplace"])
+@pytest.mark.parametrize("method", ["kde", "sd", "laplace", "positive"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_evaluate_in_parts_equals_one_piece(monkeypatch, method, dtype):
-    monkeypatch.setattr(density, "_PAIRS_AT_ONCE", 1)
-    monkeypatch.setattr(density, "_LEAST_QUERIES_AT_ONCE", {True: 4, False: 7})
+def test_density_is_one_call_far_from_the_origin(tmp_path, capsys, method, dtype):
     X, Y = TRAIN.astype(dtype) + 100, QUERY.astype(dtype) + 100
-    done: list[int] = []
-    got = density.evaluate(method, X, Y, 0.7, advance=done.append)
-    function = {"kde": cukde.kde, "sd": cukde.sd_kde, "laplace": cukde.laplace_kde}[method]
-    expected = function(X, Y, 0.7)
-    assert got.dtype == expected.dtype
-    # Parts change the order of sums in the last bits; the absolute tolerance is for Laplace's sign changes.
-    rtol = {"float32": 3e-6, "float64": 1e-12}[dtype]
-    np.testing.assert_allclose(got, expected, rtol=rtol, atol=rtol * abs(expected).max())
-    assert done == [len(X)] * (method == "sd") + [7, 7, 7, 4]
-
-
-def test_evaluate_keeps_sd_kde_accurate_far_from_the_origin():
-    X, Y = (TRAIN + 1e4).astype(np.float32), (QUERY + 1e4).astype(np.float32)
-    exact = cukde.sd_kde(X.astype(float), Y.astype(float), 0.7)
-    np.testing.assert_allclose(density.evaluate("sd", X, Y, 0.7), exact, rtol=1e-5)
-    rounded = cukde.kde(cukde.debias(X, 0.7), Y, 0.7)  # moved points rounded to float32: what must not happen
-    assert np.abs(rounded / exact - 1).max() > 1e-4
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", Y)
+    functions = {"kde": cukde.kde, "sd": cukde.sd_kde, "laplace": cukde.laplace_kde, "positive": cukde.positive_kde}
+    got = tmp_path / "p.npy"
+    command = ("density", tmp_path / "x.npy", tmp_path / "y.npy", "--method", method, "--bandwidth", 0.7, "--out", got)
+    assert run(capsys, *command) == (0, "", "")
+    want = functions[method](X, Y, 0.7)
+    assert np.load(got).dtype == want.dtype
+    np.testing.assert_array_equal(np.load(got), want)
 
 
 def test_density_precision_reaches_the_function(capsys, train, query):

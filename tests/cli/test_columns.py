@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import os
+import re
 import subprocess
 import sys
+import threading
+import time
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,9 +18,9 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.cli import density, info, kendall, main, output, parquet
-from cukde.cli.progress import progress, stages
+from cukde.cli import density, info, main, output, parquet, progress
 from cukde.cli.tables import open_table
+from cukde.core.cpu import threads as core_threads
 from tests.cli.test_cli import QUERY, TRAIN, printed, query, refusal, run, train, write_csv  # noqa: F401  # two fixtures
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -283,17 +285,15 @@ def test_kendall_writes_a_row_for_each_pair(capsys, tmp_path, suffix):
 
 @pytest.mark.parametrize("variant", ["a", "b", "c"])
 @pytest.mark.parametrize("policy", ["propagate", "omit"])
-def test_kendall_in_blocks_equals_one_piece(monkeypatch, variant, policy):
+def test_kendall_is_one_call(capsys, tmp_path, variant, policy):
     A = TIED.copy()
     A[3, 1], A[5, 1], A[5, 4] = np.nan, np.nan, np.nan
     A[:, 2] = 1
-    monkeypatch.setattr(kendall, "_COMPARISONS_AT_ONCE", 2 * 5 * kendall._comparisons(40))
-    done = []
-    tau, p = kendall.matrices(A, variant, policy, done.append)
-    assert done == [2, 2, 1]
+    np.save(tmp_path / "a.npy", A)
+    options = ("--variant", variant, "--nan-policy", policy, "--out", tmp_path / "tau.npy")
+    assert run(capsys, "kendall", tmp_path / "a.npy", *options) == (0, "", "")
     want = cukde.kendall_matrix(A, variant=variant, nan_policy=policy, pvalue=True)
-    np.testing.assert_array_equal(tau, want.statistic)
-    np.testing.assert_array_equal(p, want.pvalue)
+    np.testing.assert_array_equal(np.load(tmp_path / "tau.npy"), [want.statistic, want.pvalue])
 
 
 def test_kendall_of_missing_values(capsys, tmp_path):
@@ -334,17 +334,42 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(
-    ("worth_it", "terminal", "shown"), [(True, True, True), (False, True, False), (True, False, False)]
-)
-def test_progress_shows_on_a_terminal_while_there_is_long_work(monkeypatch, worth_it, terminal, shown):
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_of_a_long_call(monkeypatch, terminal):
+    """A line is written over on a terminal, and is one of its own elsewhere; nothing comes of short work."""
+    monkeypatch.setattr(progress, "_SECONDS", {True: 0.01, False: 0.01})
     stream = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    with progress(4, worth_it=worth_it) as advance:
-        advance(1)
-        advance(3)
-    said = [text.strip() for text in stream.getvalue().split("\r")]
-    assert [text.partition(",")[0] for text in said if text] == (["0%", "25%", "100%"] if shown else [])
+    reached = threading.Event()
+
+    def task(index):
+        if index == 1:
+            reached.wait(10)
+
+    def until_said():
+        while "50% of this pass" not in stream.getvalue():
+            time.sleep(0.01)
+        reached.set()
+
+    watcher = threading.Thread(target=until_said)
+    watcher.start()
+    with progress.progress():
+        core_threads.run(task, [0, 1])
+    watcher.join()
+    if terminal:
+        assert re.fullmatch(r"(0 s(, \d+% of this pass)? *\r)+ +\r", stream.getvalue())
+    else:
+        assert re.fullmatch(r"(cukde: 0 s(, \d+% of this pass)?\n)+", stream.getvalue())
+    monkeypatch.undo()
+    assert core_threads.part_done() is None
+
+
+def test_short_work_has_no_progress(monkeypatch):
+    for stream in (Terminal(), io.StringIO()):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with progress.progress():
+            pass
+        assert stream.getvalue() == ""
 
 
 def test_a_line_of_the_terminal_is_written_over_and_empty_at_the_end(monkeypatch):
@@ -352,7 +377,7 @@ def test_a_line_of_the_terminal_is_written_over_and_empty_at_the_end(monkeypatch
     monkeypatch.setattr(sys, "stderr", stream)
 
     def interrupted() -> None:
-        with stages() as say:
+        with progress.stages() as say:
             say("compiling")
             say("run")
             raise KeyboardInterrupt
@@ -360,21 +385,6 @@ def test_a_line_of_the_terminal_is_written_over_and_empty_at_the_end(monkeypatch
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert stream.getvalue() == "compiling\rrun      \r   \r"
-
-
-def test_long_work_has_progress(capsys, monkeypatch, train):  # noqa: F811
-    asked = []
-
-    @contextlib.contextmanager
-    def watched(total, *, worth_it):
-        asked.append((total, worth_it))
-        yield asked.append
-
-    monkeypatch.setattr(kendall, "progress", watched)
-    assert run(capsys, "kendall", train)[0] == 0
-    monkeypatch.setattr(kendall, "_COMPARISONS_AT_ONCE", 1)
-    assert run(capsys, "kendall", train)[0] == 0
-    assert asked == [(3, False), 3, (3, True), 1, 1, 1]
 
 
 # --- completion ------------------------------------------------------------------------------------------

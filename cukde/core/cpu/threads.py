@@ -38,7 +38,8 @@ def run(task: Callable[[Any], T], arguments: Iterable[Any], *, blas: bool = True
     alone = meanwhile.mode.get() == meanwhile.IN_BACKGROUND  # the threads are for calls that a user waits for
     if not arguments or alone or (not blas and min(count(), len(arguments)) == 1):
         return [task(argument) for argument in arguments]
-    calls = _Calls(task, arguments, blas)
+    global _latest
+    _latest = calls = _Calls(task, arguments, blas)
     try:
         calls.begin()
         calls.wait()
@@ -46,7 +47,15 @@ def run(task: Callable[[Any], T], arguments: Iterable[Any], *, blas: bool = True
         calls.cancelled = True  # first of all: another interrupt may come before the next call
         calls.cancel()
         raise
+    finally:
+        _latest = None
     return calls.results()
+
+
+def part_done() -> float | None:
+    """Return which part of the tasks of the latest run has ended, for messages; None if that is over."""
+    calls = _latest
+    return None if calls is None else calls.part_done()
 
 
 def checkpoint() -> None:
@@ -66,6 +75,7 @@ class _Task(NamedTuple):
 
 
 _this_thread = threading.local()
+_latest: _Calls | None = None
 
 
 class _Calls:
@@ -108,6 +118,10 @@ class _Calls:
     def ended_before(self, index: int) -> bool:
         """Whether the result of a call is not needed any more."""
         return self.cancelled or index >= self._end
+
+    def part_done(self) -> float:
+        """Return the number of calls that have ended, relative to all."""
+        return (self._begun - self._running) / len(self._arguments)
 
     def results(self) -> list[Any]:
         """Return the results in order, or raise the first error."""

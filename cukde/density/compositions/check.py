@@ -12,6 +12,7 @@ import numpy as np
 
 from cukde.core import check as core_check
 from cukde.density import check as density_check
+from cukde.density.domains.domain import Domain
 
 _NAMED = 12  # columns that a message lists
 _SQUARED_RANGE = 1e300  # of squared distances, as of all points in double precision
@@ -92,6 +93,19 @@ def condition(column: int, value: Any, labels: Sequence[Any] | None, m: int, bac
 def condition_name(column: int, labels: Sequence[Any] | None) -> str:
     """What a message calls the value of a column."""
     return f"given[{label(column, labels)}]"
+
+
+def given_inside(
+    values: Mapping[int, Any], domain: Domain | None, labels: Sequence[Any] | None, backend: ModuleType
+) -> None:
+    """Raise for values outside the bounds of their columns, where there is no density to be given."""
+    for column, value in values.items():
+        part = None if domain is None else domain.of_columns([column])
+        if part is not None and bool(part.outside(backend.asarray(value).reshape(-1, 1), backend.xp).any()):
+            raise ValueError(
+                f"{condition_name(column, labels)} must lie within the bounds of its column, "
+                f"[{part.low[0]:g}, {part.high[0]:g}]"
+            )
 
 
 def distance(squared: float) -> None:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde.core.frames.columns import labels_of
+from cukde.density.domains import check as domains_check
+from cukde.density.domains.domain import Domain, domain_of
 
 
 def labels(X: Any, d: int) -> list[Any] | None:
@@ -26,6 +28,20 @@ def marginal_bandwidth(h: np.ndarray, columns: Sequence[int]) -> np.ndarray:
     if h.ndim == 2:
         return h[np.ix_(columns, columns)]
     return h[list(columns)] if h.ndim else h
+
+
+def domain(bounds: Any, periods: Any, h: np.ndarray, d: int) -> Domain | None:
+    """The domain of all ``d`` columns, checked with their bandwidth."""
+    out = domain_of(bounds, periods, d)
+    if out is not None:
+        domains_check.bandwidth(h, out.bounded)
+    return out
+
+
+def ends(domain: Domain | None, columns: Sequence[int]) -> dict[str, Any]:
+    """The arguments ``bounds`` and ``periods`` of some columns: reflections and repetitions keep the mass of others."""
+    part = None if domain is None else domain.of_columns(columns)
+    return {} if part is None else part.arguments
 
 
 def in_bandwidths(differences: Any, h: np.ndarray, xp: Any) -> Any:

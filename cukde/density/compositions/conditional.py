@@ -14,11 +14,12 @@ from cukde.core.dask import check as dask_check
 from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import is_dask, over_dask
-from cukde.core.types import Array, ArrayLike, Bandwidth, Columns
+from cukde.core.types import Array, ArrayLike, Bandwidth, Columns, Domain as DomainLike
 from cukde.density import check as density_check, results, rules_by_name
 from cukde.density.arguments import prepare
 from cukde.density.compositions import check, columns as compositions_columns, cost
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
+from cukde.density.domains.domain import Domain
 from cukde.density.problem import Problem, reweighted
 
 
@@ -46,6 +47,8 @@ def marginal(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    bounds: DomainLike | None = None,
+    periods: DomainLike | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Array:
     r"""Density of some columns: the marginal of the density of all columns that :func:`cukde.kde` estimates.
@@ -68,6 +71,8 @@ def marginal(
         Bandwidth of all ``d`` columns of ``X``, in any form that :func:`cukde.kde` takes.
     weights, log, precision, deterministic, check_finite, nan_policy
         As in :func:`cukde.kde`. Only the chosen columns are checked for NaN and infinity.
+    bounds, periods : sequence of length d or mapping, optional
+        As in :func:`cukde.kde`, for the columns of ``X``; those of the chosen columns count.
 
     Returns
     -------
@@ -103,9 +108,11 @@ def marginal(
         d = x.shape[1]
         chosen = check.positions("columns", columns, compositions_columns.labels(X, d), d)
         y = check.queries(Y, len(chosen), "one for each of columns", backend)
-        h = check.bandwidth(rules_by_name.bandwidth(h, x, weights), d)
+        h = check.bandwidth(rules_by_name.bandwidth(h, x, weights, bounds=bounds, periods=periods), d)
+        domain = compositions_columns.domain(bounds, periods, h, d)
         marginal_h = compositions_columns.marginal_bandwidth(h, chosen)
-        problem, _ = prepare(x[:, chosen], y, marginal_h, weights, precision, deterministic, check_finite)
+        options = weights, precision, deterministic, check_finite
+        problem, _ = prepare(x[:, chosen], y, marginal_h, *options, **compositions_columns.ends(domain, chosen))
     with problem.device:
         return problem.density(log=log)
 
@@ -124,6 +131,8 @@ def conditional(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    bounds: DomainLike | None = None,
+    periods: DomainLike | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Array:
     r"""Conditional density of the other columns, given values of some: the joint density over its marginal.
@@ -147,6 +156,8 @@ def conditional(
         given columns with others.
     weights, log, precision, deterministic, check_finite, nan_policy
         As in :func:`cukde.kde`. Given numbers are checked whatever ``check_finite`` says.
+    bounds, periods : sequence of length d or mapping, optional
+        As in :func:`cukde.kde`, for the columns of ``X``. Given values must lie within the bounds of their columns.
 
     Returns
     -------
@@ -184,7 +195,7 @@ def conditional(
 
     Each pass leaves out pairs by the default ``rtol`` of :func:`cukde.kde`; the errors above include this.
 
-    Memory is O(n d + m d). With Dask arrays the quotient is always computed.
+    Memory is O(n d + m d). With Dask arrays, bounds or periods the quotient is always computed.
 
     References
     ----------
@@ -211,19 +222,22 @@ def conditional(
         conditions = check.conditions(given, labels, d)
         rest = compositions_columns.others(conditions, d)
         y = check.queries(Y, len(rest), check.left(rest, labels), backend)
-        width = check.bandwidth(rules_by_name.bandwidth(h, x, weights), d)
+        width = check.bandwidth(rules_by_name.bandwidth(h, x, weights, bounds=bounds, periods=periods), d)
+        domain = compositions_columns.domain(bounds, periods, width, d)
         values = {}
         for column, value in conditions.items():
             dask_check.plain(check.condition_name(column, labels), is_dask(value))
             values[column] = check.condition(column, value, labels, len(y), backend)
         options = weights, precision, deterministic, check_finite
-        if all(isinstance(value, float) for value in values.values()):
+        if domain is None and all(isinstance(value, float) for value in values.values()):
             problem = _at_one_value(backend, x, values, rest, y, width, options)
             with problem.device:
                 return problem.density(log=log)
         if core_check.flag("check_finite", check_finite):
             _check_finite(backend, values, labels)
-        return _at_each_value(backend, x, values, rest, y, width, log, options)
+        checked = values if check_finite else {k: value for k, value in values.items() if isinstance(value, float)}
+        check.given_inside(checked, domain, labels, backend)
+        return _at_each_value(backend, x, values, rest, y, width, log, options, domain)
 
 
 def _at_one_value(
@@ -269,20 +283,27 @@ def _at_each_value(
     width: np.ndarray,
     log: bool,
     options: tuple[Any, ...],
+    domain: Domain | None,
 ) -> Any:
     """Divide the joint density by the marginal."""
     given = list(values)
-    dtype = density_check.result_dtype(y, *(value for value in values.values() if not isinstance(value, float)))
-    Y = backend.xp.empty((len(y), x.shape[1]), dtype)
+    arrays = [value for value in values.values() if not isinstance(value, float)]
+    dtype = density_check.result_dtype(x, y, *arrays)
+    weights, precision, *others = options
+    options = weights, density_check.precision(precision, dtype), *others
+    # Numbers stay in double precision where there are no arrays: rounded, one might lie beyond its bound.
+    Y = backend.xp.empty((len(y), x.shape[1]), density_check.result_dtype(y, *arrays) if arrays else np.float64)
     Y[:, rest] = y
     for column, value in values.items():
         Y[:, column] = value
-    joint, _ = prepare(x, Y, width, *options)
-    of_given, _ = prepare(x[:, given], Y[:, given], compositions_columns.marginal_bandwidth(width, given), *options)
+    at = Y[:, given] if arrays else Y[:1, given]
+    marginal_h = compositions_columns.marginal_bandwidth(width, given)
+    joint, _ = prepare(x, Y, width, *options, **compositions_columns.ends(domain, range(x.shape[1])))
+    of_given, _ = prepare(x[:, given], at, marginal_h, *options, **compositions_columns.ends(domain, given))
     with joint.device:
         exact = np.dtype(np.float64)
         log_p, log_q = (each._replace(dtype=exact).density(log=True) for each in (joint, of_given))
-        return results.quotient(log_p, log_q, log=log, dtype=joint.dtype, xp=backend.xp)
+        return results.quotient(log_p, log_q, log=log, dtype=dtype, xp=backend.xp)
 
 
 def _values_by_name(given: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from cukde.core.dask.devices import computing
 from cukde.core.dask.graph import Blocks
 from cukde.core.over_dask import is_dask, meta
 from cukde.core.quiet import quiet
-from cukde.core.types import ArrayLike, Bandwidth, Columns
+from cukde.core.types import ArrayLike, Bandwidth, Columns, Domain
 from cukde.density import check as density_check, results
 from cukde.density.api import kde, sd_kde
 from cukde.density.compositions import check, columns as compositions_columns, regions
@@ -28,7 +28,15 @@ from cukde.density.positive.api import positive_kde
 
 @quiet
 def marginal(
-    X: ArrayLike, columns: Columns, Y: ArrayLike, h: Bandwidth, *, log: bool = False, **options: Any
+    X: ArrayLike,
+    columns: Columns,
+    Y: ArrayLike,
+    h: Bandwidth,
+    *,
+    log: bool = False,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    **options: Any,
 ) -> da.Array:
     """Compute :func:`cukde.marginal` of Dask arrays, lazily.
 
@@ -49,8 +57,10 @@ def marginal(
     d = density_check.data(stand_in(x, unknown_rows(x)), core_arrays)[0].shape[1]
     chosen = check.positions("columns", columns, compositions_columns.labels(X, d), d)
     _queries(y, len(chosen), "one for each of columns")
-    marginal_h = compositions_columns.marginal_bandwidth(check.bandwidth(dispatch.to_host(h), d), chosen)
-    return kde(_of(x, chosen), y, marginal_h, log=log, **options)
+    width = check.bandwidth(dispatch.to_host(h), d)
+    domain = compositions_columns.domain(bounds, periods, width, d)
+    marginal_h = compositions_columns.marginal_bandwidth(width, chosen)
+    return kde(_of(x, chosen), y, marginal_h, log=log, **compositions_columns.ends(domain, chosen), **options)
 
 
 @quiet
@@ -62,6 +72,8 @@ def conditional(
     *,
     log: bool = False,
     precision: str | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
     **options: Any,
 ) -> da.Array:
     """Compute :func:`cukde.conditional` of Dask arrays, lazily.
@@ -86,16 +98,20 @@ def conditional(
     rest = compositions_columns.others(conditions, d)
     _queries(y, len(rest), check.left(rest, labels))
     width = check.bandwidth(dispatch.to_host(h), d)
+    domain = compositions_columns.domain(bounds, periods, width, d)
     values = {column: _condition(column, value, labels, y) for column, value in conditions.items()}
+    numbers = {column: value for column, value in values.items() if isinstance(value, float)}
+    check.given_inside(numbers, domain, labels, core_arrays)
     arrays = [value for value in values.values() if not isinstance(value, float)]
     dtype = density_check.result_dtype(x, y, *arrays)
     whole = _with_given(y, values, rest, labels)
     options["precision"] = density_check.precision(precision, dtype)
-    log_p = kde(x, whole, width, log=True, **options)
+    log_p = kde(x, whole, width, log=True, **compositions_columns.ends(domain, range(d)), **options)
     columns = list(values)
     marginal_h = compositions_columns.marginal_bandwidth(width, columns)
     of_given = whole[:, columns] if arrays else np.array([[*values.values()]])
-    log_q = kde(_of(x, columns), of_given, marginal_h, log=True, **options)
+    of_columns = compositions_columns.ends(domain, columns)
+    log_q = kde(_of(x, columns), of_given, marginal_h, log=True, **of_columns, **options)
     return _quotient(log_p, log_q, log, dtype)
 
 
@@ -111,6 +127,8 @@ def density_ratio(
     denominator_weights: ArrayLike | None = None,
     log: bool = False,
     precision: str | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
     **options: Any,
 ) -> da.Array:
     """Compute :func:`cukde.density_ratio` of Dask arrays, lazily.
@@ -134,7 +152,7 @@ def density_ratio(
     dask_check.plain("denominator_bandwidth", is_dask(denominator_bandwidth))
     width = check.denominator_bandwidth(h, dispatch.to_host(denominator_bandwidth), d)
     dtype = density_check.result_dtype(x, z, y)
-    options["precision"] = density_check.precision(precision, dtype)
+    options |= {"precision": density_check.precision(precision, dtype), "bounds": bounds, "periods": periods}
     y = y.astype(np.float64)  # of the logarithms
     log_p = kde(x, y, h, weights=weights, log=True, **options)
     log_q = kde(z, y, width, weights=denominator_weights, log=True, **options)
@@ -153,6 +171,8 @@ def hdr_threshold(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
     leave_one_out: bool = True,
 ) -> da.Array:
     """Compute :func:`cukde.hdr_threshold` of Dask arrays, lazily.
@@ -172,7 +192,8 @@ def hdr_threshold(
     core_check.option("method", method, check.METHODS)
     dask_check.plain("mass", is_dask(mass))
     shares = check.mass(dispatch.to_host(mass))
-    options = {"precision": precision, "deterministic": deterministic, "check_finite": check_finite}
+    options: dict[str, Any] = {"precision": precision, "deterministic": deterministic, "check_finite": check_finite}
+    options |= {"bounds": bounds, "periods": periods}
     options["leave_one_out"] = core_check.flag("leave_one_out", leave_one_out)
     density = _at_rows(X, h, method, weights=weights, log=log, **options)
     w = None if weights is None else beside("weights", collected("weights", weights), density)
@@ -203,9 +224,8 @@ def _levels(densities: list[Any], weights: list[Any] | None = None, *, shares: n
 
 def _only_options(options: Mapping[str, Any]) -> None:
     """Raise for options of :func:`kde` that functions of some columns do not have."""
-    for name in ("bounds", "periods", "leave_one_out"):
-        if name in options:
-            raise TypeError(f"unexpected keyword argument {name!r}: these densities take none")
+    if "leave_one_out" in options:
+        raise TypeError("unexpected keyword argument 'leave_one_out': these densities take none")
 
 
 def _rows(name: str, a: Any) -> Any:

@@ -11,11 +11,12 @@ from cukde.core.cost.registry import declare
 from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
-from cukde.core.types import Array, ArrayLike, Bandwidth
+from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
 from cukde.density import check as density_check, results, rules_by_name
 from cukde.density.arguments import prepare
 from cukde.density.compositions import check, cost
 from cukde.density.cost import calls as cost_calls
+from cukde.density.domains import check as domains_check
 from cukde.density.problem import Problem
 
 
@@ -35,6 +36,8 @@ def density_ratio(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Array:
     r"""Density of the data ``X`` over the density of the data ``Z``, at the queries ``Y``.
@@ -60,8 +63,8 @@ def density_ratio(
         Non-negative weights of each sample, each normalised to sum to 1. Default 1/n and 1/k.
     log : bool
         Return the logarithm of the ratio: finite for any finite query.
-    precision, deterministic, check_finite, nan_policy
-        As in :func:`cukde.kde`.
+    precision, deterministic, check_finite, bounds, periods, nan_policy
+        As in :func:`cukde.kde`; both samples lie in one domain. Queries outside have no density, and give NaN.
 
     Returns
     -------
@@ -109,29 +112,34 @@ def density_ratio(
         d = x.shape[1]
         z = check.denominator(Z, d, backend)
         y, _ = density_check.queries(Y, d, backend)
-        h = rules_by_name.bandwidth(h, x, weights)
+        ends = {"bounds": bounds, "periods": periods}
+        h = rules_by_name.bandwidth(h, x, weights, **ends)
         of_denominator = rules_by_name.bandwidth(
-            denominator_bandwidth, z, denominator_weights, name="denominator_bandwidth"
+            denominator_bandwidth, z, denominator_weights, name="denominator_bandwidth", **ends
         )
         width = check.denominator_bandwidth(h, of_denominator, d)
         dtype = density_check.result_dtype(x, z, y)
         chosen = density_check.precision(precision, dtype)
-        above, _ = prepare(x, y, h, weights, chosen, deterministic, check_finite)
-        below = _denominator(z, y, width, denominator_weights, above)
+        above, _ = prepare(x, y, h, weights, chosen, deterministic, check_finite, **ends)
+        below = _denominator(z, y, width, denominator_weights, above, ends)
     with above.device:
         exact = np.dtype(np.float64)
         log_p, log_q = (each._replace(dtype=exact).density(log=True) for each in (above, below))
         return results.quotient(log_p, log_q, log=log, dtype=dtype, xp=backend.xp)
 
 
-def _denominator(z: Any, y: Any, h: Any, weights: Any, numerator: Problem) -> Problem:
+def _denominator(z: Any, y: Any, h: Any, weights: Any, numerator: Problem, ends: dict[str, Any]) -> Problem:
     """Pose the density of the denominator; errors call its data Z."""
     backend = dispatch.backend(z)
     w = None
     if weights is not None:
         w = density_check.weights(weights, len(z), backend, "denominator_weights", rows_of="Z")
     options = numerator.options
-    problem, _ = prepare(z, y, h, w, options.precision, options.deterministic, check_finite=False)
+    domain = numerator.domain
+    if domain is not None and options.squared_radius is not None:
+        outside = backend.asnumpy(domain.outside(z, backend.xp).sum(axis=0))
+        domains_check.inside(outside, len(z), domain.low, domain.high, "Z")
+    problem, _ = prepare(z, y, h, w, options.precision, options.deterministic, check_finite=False, **ends)
     if options.squared_radius is None:  # unchecked
         return problem
     _, flags = backend.look(problem.X, None, None, [] if w is None else [w])

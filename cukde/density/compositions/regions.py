@@ -11,7 +11,7 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
-from cukde.core.types import Array, ArrayLike, Bandwidth
+from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
 from cukde.density.api import kde, sd_kde
 from cukde.density.compositions import check, cost
 from cukde.density.cost import calls as cost_calls
@@ -37,6 +37,8 @@ def hdr_threshold(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
     leave_one_out: bool = True,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Array:
@@ -58,7 +60,7 @@ def hdr_threshold(
         Probabilities between 0 and 1. A GPU array is copied to the host.
     method : {"kde", "sd", "positive"}
         The estimate: :func:`cukde.kde`, :func:`cukde.sd_kde` or :func:`cukde.positive_kde`.
-    weights, precision, deterministic, check_finite, nan_policy
+    weights, precision, deterministic, check_finite, bounds, periods, nan_policy
         As in :func:`cukde.kde`.
     log : bool
         Return the level of the log density.
@@ -126,6 +128,8 @@ def hdr_threshold(
         precision=precision,
         deterministic=deterministic,
         check_finite=check_finite,
+        bounds=bounds,
+        periods=periods,
         leave_one_out=leave_one_out,
     )
     backend = dispatch.backend(X)

@@ -135,7 +135,8 @@ def of_marginal(X: Any, columns: Any, Y: Any, h: Any = None, **options: Any) -> 
 def of_conditional(X: Any, given: Any, Y: Any, h: Any = None, **options: Any) -> Sizes:
     """Sizes of a call with values of some of the columns."""
     sizes = of_queries(X, Y, h, **options)
-    each = any(len(arguments.shape(value)) for value in given.values())
+    in_domain = any(options.get(name) is not None for name in ("bounds", "periods"))
+    each = in_domain or any(len(arguments.shape(value)) for value in given.values())
     del sizes["at_data"]
     return sizes | {"m": _rows(Y)[0], "given": len(given), "each": each}
 

@@ -77,12 +77,12 @@ def bandwidth(h: np.ndarray, bounded: np.ndarray, name: str = "h") -> None:
         )
 
 
-def inside(counts: np.ndarray, n: int, low: np.ndarray, high: np.ndarray) -> None:
+def inside(counts: np.ndarray, n: int, low: np.ndarray, high: np.ndarray, name: str = "X") -> None:
     """Raise where ``counts`` (d,) says that data lie outside the bounds of their column."""
     if counts.any():
         k = int(np.flatnonzero(counts)[0])
         raise ValueError(
-            f"X must lie within its bounds; {int(counts[k])} of {n} rows have column {k} outside "
+            f"{name} must lie within its bounds; {int(counts[k])} of {n} rows have column {k} outside "
             f"[{low[k]:g}, {high[k]:g}]: drop those rows, or widen the bounds"
         )
 
