@@ -68,7 +68,8 @@ def checked(
     dtype = check.result_dtype(*(a for a in (x, y, v) if a is not None))
     chosen = check.precision(precision, dtype)
     h = rules_by_name.bandwidth(h, x, w, method, steps=steps, bounds=bounds, periods=periods)
-    whitening = whitening_of(h, d, factors=factors is not None)
+    single = chosen != "float64" or backend.name == "gpu"
+    whitening = whitening_of(h, d, factors=factors is not None, single=single)
     return Checked(x, y, v, w, factors, query_shape, dtype, chosen, whitening)
 
 
@@ -235,7 +236,7 @@ def _on_a_line(
     if line is None or not all(a.shape[1:] in _LINE and a.size for a in arrays):
         return None
     chosen = line.precision(arrays, precision)
-    whitening = whitening_of(float(h), 1)
+    whitening = whitening_of(float(h), 1, single=chosen != "float64" or backend.name == "gpu")
     if chosen is None or not whitening.plain:
         return None
     x, y, *_ = *(a.reshape(-1, 1) for a in arrays), None

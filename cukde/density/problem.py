@@ -408,9 +408,9 @@ def moved(X: Any, sums: PartialSums, whitening: Whitening, of_score: Whitening, 
     return X + 0.5 * whitening.smooth(results.gradient(sums, of_score, xp), xp)
 
 
-def score_whitening(score_bandwidth: Any, d: int, *, factors: bool) -> Whitening:
+def score_whitening(score_bandwidth: Any, d: int, *, factors: bool, single: bool) -> Whitening:
     """Return the whitening of a score's own bandwidth, with local ``factors`` or without."""
-    return whitening_of(dispatch.to_host(score_bandwidth), d, "score_bandwidth", factors=factors)
+    return whitening_of(dispatch.to_host(score_bandwidth), d, "score_bandwidth", factors=factors, single=single)
 
 
 def score_problem(problem: Problem, score_bandwidth: Any, *, own_point: bool = True) -> Problem:
@@ -421,7 +421,7 @@ def score_problem(problem: Problem, score_bandwidth: Any, *, own_point: bool = T
     whitening = None
     if score_bandwidth is not None:
         d, factors = 1 if problem.X.ndim == 1 else problem.X.shape[1], problem.options.local_factors is not None
-        whitening = score_whitening(score_bandwidth, d, factors=factors)
+        whitening = score_whitening(score_bandwidth, d, factors=factors, single=problem.whitening.single)
         if problem.domain is not None:
             domains_check.bandwidth(whitening.bandwidth, problem.domain.bounded, "score_bandwidth")
     estimate = problem.of_score(whitening)

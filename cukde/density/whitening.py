@@ -10,41 +10,56 @@ import numpy as np
 
 from cukde.density import check
 
-# Outside this range h^2 leaves float32 (and the reciprocal of h^2 with it): such a scalar is whitened too. With
-# factors, of 1e-8 or more, h times the least of them has to be in the range.
-_PLAIN_RANGE = (1e-12, 1e12)
-_PLAIN_RANGE_OF_FACTORS = (1e-4, 1e12)
+# Outside this range h^2 leaves float32 (and the reciprocal of h^2 with it), or float64: such a scalar is whitened too.
+_PLAIN_RANGE = {True: (1e-12, 1e12), False: (1e-100, 1e100)}
+_LEAST_FACTOR = 1e-8  # with factors h times the least of them has to be in the range
 
 _NUMBERS = (float, np.float64, int)
 _FEW_NUMBERS = 1024  # of an array whose whitening is kept for further calls
 
 
-def whitening_of(h: Any, d: int, name: str = "h", *, factors: bool = False) -> Whitening:
-    """Check a bandwidth of ``d`` columns, on the host, and return its whitening."""
+def whitening_of(h: Any, d: int, name: str = "h", *, factors: bool = False, single: bool = True) -> Whitening:
+    """Check a bandwidth of ``d`` columns, on the host, and return its whitening.
+
+    ``factors`` says whether there are local ones, and ``single`` that pairs may be in single precision.
+    """
     if type(h) in _NUMBERS:  # the usual cases: once for a number, and for an array
-        return _of_number(h, d, name, factors)
+        return _of_number(h, d, name, factors, single)
     if type(h) is np.ndarray and h.dtype == np.float64 and h.size <= _FEW_NUMBERS:
-        return _of_numbers(h.tobytes(), h.shape, d, name, factors)
-    return Whitening(check.bandwidth(h, d, name), d, name, factors=factors)
+        return _of_numbers(h.tobytes(), h.shape, d, name, factors, single)
+    return Whitening(check.bandwidth(h, d, name), d, name, factors=factors, single=single)
 
 
 @functools.lru_cache(maxsize=1024)
-def _of_number(h: float | np.float64, d: int, name: str, factors: bool) -> Whitening:
-    return Whitening(check.bandwidth(h, d, name), d, name, factors=factors)
+def _of_number(h: float | np.float64, d: int, name: str, factors: bool, single: bool) -> Whitening:
+    return Whitening(check.bandwidth(h, d, name), d, name, factors=factors, single=single)
 
 
 @functools.lru_cache(maxsize=64)
-def _of_numbers(numbers: bytes, shape: tuple[int, ...], d: int, name: str, factors: bool) -> Whitening:
+def _of_numbers(numbers: bytes, shape: tuple[int, ...], d: int, name: str, factors: bool, single: bool) -> Whitening:
     h = np.frombuffer(numbers).reshape(shape)
-    return Whitening(check.bandwidth(h, d, name), d, name, factors=factors)
+    return Whitening(check.bandwidth(h, d, name), d, name, factors=factors, single=single)
+
+
+def _simplest(bandwidth: np.ndarray, stacked: bool) -> np.ndarray:
+    """The same bandwidth as a number rather than equal deviations, and as deviations rather than a diagonal matrix."""
+    if bandwidth.ndim - stacked == 2:
+        variances = np.diagonal(bandwidth, axis1=-2, axis2=-1)
+        if np.count_nonzero(bandwidth) > variances.size or not (variances > 0).all():
+            return bandwidth
+        bandwidth = np.sqrt(variances)
+    if bandwidth.ndim - stacked == 1 and bandwidth.size and (bandwidth == bandwidth[..., :1]).all():
+        return bandwidth[..., 0]
+    return bandwidth
 
 
 class Whitening:
     """z = L^-1 (x - origin), with the bandwidth's covariance H = L L^T; of a stack, that of each member.
 
     A scalar in the ordinary range maps nothing (``plain``): data stay as they are, with bandwidth ``h``,
-    since a difference of two given floats rounds less than a difference of two scaled ones. Everything
-    else yields float64 coordinates with bandwidth 1, whatever precision the pairs are computed in.
+    since a difference of two given floats rounds less than a difference of two scaled ones. Equal deviations
+    are one number, too. Everything else yields float64 coordinates with bandwidth 1, whatever precision the
+    pairs are computed in: each has a rounding error of its distance from the origin, not from its neighbours.
 
     Parameters
     ----------
@@ -54,12 +69,21 @@ class Whitening:
     """
 
     def __init__(
-        self, bandwidth: np.ndarray, d: int, name: str = "h", *, factors: bool = False, stacked: bool = False
+        self,
+        bandwidth: np.ndarray,
+        d: int,
+        name: str = "h",
+        *,
+        factors: bool = False,
+        stacked: bool = False,
+        single: bool = True,
     ) -> None:
-        self.bandwidth, self._d, self._name, self._stacked = bandwidth, d, name, stacked
+        self.bandwidth, self._d, self._name, self._stacked, self.single = bandwidth, d, name, stacked, single
+        bandwidth = _simplest(bandwidth, stacked)
         axes = bandwidth.ndim - stacked
         self._covariances = axes == 2
-        least, largest = _PLAIN_RANGE_OF_FACTORS if factors else _PLAIN_RANGE
+        least, largest = _PLAIN_RANGE[single]
+        least = least / _LEAST_FACTOR if factors else least
         self.plain = axes == 0 and bool(((least < bandwidth) & (bandwidth < largest)).all())
         self.h: Any = np.ones(len(bandwidth)) if stacked else 1.0
         if self.plain:
@@ -81,7 +105,7 @@ class Whitening:
 
     def member(self, i: int) -> Whitening:
         """The whitening of one member of a stack, as a single density has it."""
-        return Whitening(self.bandwidth[i], self._d, f"{self._name}[{i}]")
+        return Whitening(self.bandwidth[i], self._d, f"{self._name}[{i}]", single=self.single)
 
     def of_queries(self, numbers: Any, xp: Any) -> Any:
         """A number, or one for each member of a stack, as a factor of sums at queries, (m,) or (b, m)."""
@@ -102,7 +126,7 @@ class Whitening:
         """Points on the host that :meth:`apply` sends to ``Z``."""
         if self.plain:
             return Z
-        return (Z @ self._factor.T if self._covariances else Z * self.bandwidth) + origin
+        return (Z @ self._factor.T if self._covariances else Z * self._deviations) + origin
 
     def image(self, origin: Any, xp: Any) -> Any:
         """Where :meth:`apply` sends ``origin``."""

@@ -94,12 +94,14 @@ def test_a_centre_and_squared_radius_that_are_given() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_blocks_that_are_far_apart_leave_nothing(dtype: str) -> None:
-    A, B = sample(100, 130, 2, dtype)
-    reach = {"float32": 20, "float64": 110}[dtype]
-    A, B = 0.2 * A, 0.2 * B + np.array([reach, 0]).astype(dtype)
+    d = 8  # along which the distance is spread, as single precision asks for
+    A, B = sample(100, 130, d, dtype)
+    reach = {"float32": 20, "float64": 100}[dtype]
+    step = np.full(d, reach / np.sqrt(d))
+    A, B = 0.1 * A, 0.1 * B + step.astype(dtype)
     squared_radius = (reach / 2 + 2) ** 2
     assert np.exp(np.asarray(-0.5 * (reach - 2) ** 2, dtype)) == 0
-    for of in mutual(A, B, 1.0, dtype, centre=np.array([reach / 2, 0.0]), squared_radius=squared_radius):
+    for of in mutual(A, B, 1.0, dtype, centre=step / 2, squared_radius=squared_radius):
         assert not of.total.any()
         assert not of.moments.any()
         assert not of.reference.any()
@@ -140,7 +142,7 @@ def test_each_exponential_once(monkeypatch: pytest.MonkeyPatch, dtype: str) -> N
     monkeypatch.setattr(pair_blocks, "_BLOCKS_A_THREAD", 1)
     monkeypatch.setattr(core_threads, "count", lambda: 1)
     A, B = sample(300, 1100, 3, dtype)
-    check_both(mutual(A, B, 0.5, dtype), A, B, 0.5, dtype)
+    check_both(mutual(A, B, 0.7, dtype), A, B, 0.7, dtype)
     assert len(taken) == 2 * {"float32": 2, "float64": 3}[dtype]
     assert sum(taken) == 300 * 1100
 

@@ -453,7 +453,9 @@ def _sums_at_data(
     whitening = inputs.forms.whitening
     if score_bandwidth is not None:
         factors = inputs.local_factors is not None
-        whitening = score_whitening(score_bandwidth, inputs.forms.x.shape[1], factors=factors)
+        whitening = score_whitening(
+            score_bandwidth, inputs.forms.x.shape[1], factors=factors, single=inputs.forms.whitening.single
+        )
         if inputs.domain is not None:
             domains_check.bandwidth(whitening.bandwidth, inputs.domain.bounded, "score_bandwidth")
     data = inputs.data_blocks(inputs.layout(whitening))

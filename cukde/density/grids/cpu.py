@@ -30,7 +30,7 @@ def spread(x: np.ndarray, weights: np.ndarray | None, plan: Plan) -> np.ndarray:
     n, d = x.shape
     rows = max(order, _BAND // (mass.size // len(mass)))
     bands = -(-len(mass) // rows)
-    scales = np.array([(axis.origin, 1 / axis.step, axis.first, axis.last) for axis in axes])
+    scales = np.array([(axis.low, 1 / axis.step, axis.before, axis.first, axis.last) for axis in axes])
     pieces = boxes.chunks(n)
     counts = np.zeros((len(pieces), bands), np.int64)
     threads.run(lambda i: _count(x[pieces[i]], scales, 0.5 * order, rows, counts[i]), range(len(pieces)), blas=False)
@@ -143,12 +143,18 @@ def _interpolate(a: Any, first: Any, values: Any, start: Any, stop: Any, out: An
 
 
 @njit(**_JIT)
+def _position(x: Any, i: Any, k: Any, scales: Any) -> Any:
+    """Where a point lies along an axis, in cells."""
+    return (np.float64(x[i, k]) - scales[k, 0]) * scales[k, 1] + scales[k, 2]
+
+
+@njit(**_JIT)
 def _within(x: Any, i: Any, scales: Any) -> Any:
     """Whether a point has a place on the grid along every axis; one that is NaN has none."""
     inside = True
     for k in range(x.shape[1]):
-        position = (np.float64(x[i, k]) - scales[k, 0]) * scales[k, 1]
-        inside &= (position >= scales[k, 2]) & (position <= scales[k, 3])
+        position = _position(x, i, k, scales)
+        inside &= (position >= scales[k, 3]) & (position <= scales[k, 4])
     return inside
 
 
@@ -156,7 +162,7 @@ def _within(x: Any, i: Any, scales: Any) -> Any:
 def _count(x: Any, scales: Any, half: Any, rows: Any, counts: Any) -> None:
     for i in range(x.shape[0]):
         if _within(x, i, scales):
-            position = (np.float64(x[i, 0]) - scales[0, 0]) * scales[0, 1]
+            position = _position(x, i, 0, scales)
             counts[np.int64(position + half) // rows] += 1
 
 
@@ -168,12 +174,12 @@ def _gather(
     each = 1.0 / x.shape[0]
     for i in range(first, last):
         if _within(x, i, scales):
-            position = (np.float64(x[i, 0]) - scales[0, 0]) * scales[0, 1]
+            position = _position(x, i, 0, scales)
             band = np.int64(position + half) // rows
             to = offsets[band]
             offsets[band] = to + 1
             for k in range(x.shape[1]):
-                places[to, k] = (np.float64(x[i, k]) - scales[k, 0]) * scales[k, 1] + half
+                places[to, k] = _position(x, i, k, scales) + half
             places[to, x.shape[1]] = weights[i] if weights.size else each
 
 

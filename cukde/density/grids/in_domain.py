@@ -44,11 +44,11 @@ class GridInDomain(NamedTuple):
             kept = np.flatnonzero(~one.outside(given[:, None], np)[:, 0])
             g = given[kept].astype(np.float64)
             cell = one.anchored(g[:, None], np)[:, 0]
-            turns = np.floor(g / domain.period[k]) if domain.periodic[k] else np.zeros(len(g))
+            turns = np.rint((g - cell) / domain.period[k]) if domain.periodic[k] else np.zeros(len(g))
             # Coordinates of a period or two stay in their order, which may be that of a regular grid.
             within = domain.periodic[k] and len(g) > 0 and np.ptp(turns) <= 1
             inside.append(kept)
-            near.append(g - domain.period[k] * turns.min() if within else cell)
+            near.append(cell + domain.period[k] * (turns - turns.min()) if within else cell)
             wrapped.append(cell)
         return cls(domain, inside, near, wrapped, tuple(map(len, axes)))
 

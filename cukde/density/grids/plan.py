@@ -35,9 +35,14 @@ _CELLS, _CELLS_OF_RESULT = 2**25, 16  # at most: so many, or so many for each nu
 
 
 class Axis(NamedTuple):
-    """A regular grid along one axis, and where on it the given coordinates are."""
+    """A regular grid along one axis, and where on it the given coordinates are.
 
-    origin: float  # coordinate of cell 0
+    A point's cell is found from its difference to the least coordinate, which is exact to rounding however far from
+    zero both lie.
+    """
+
+    low: float  # the least coordinate,
+    before: int  # and its cell
     step: float
     cells: int
     first: float  # points from here to ``last``, in cells, count
@@ -151,15 +156,14 @@ def _axis(g: np.ndarray, h: float, reach: float, order: int, error: float) -> Ax
     margin = math.ceil(reach / step)
     before = margin + half
     cells = _fast_length(last_cell + 2 * before + 1)
-    origin = low - before * step
     chosen = slice(before, before + last_cell + 1, finer) if aligned else slice(0)
-    places = None if aligned else (g - origin) / step
-    return Axis(origin, step, cells, half, half + 2.0 * margin + last_cell, places, chosen, bool(g[0] > g[-1]))
+    places = None if aligned else (g - low) / step + before
+    return Axis(low, before, step, cells, half, half + 2.0 * margin + last_cell, places, chosen, bool(g[0] > g[-1]))
 
 
 def _equally_spaced(g: np.ndarray, allowed: float) -> bool:
-    regular = g[0] + (g[-1] - g[0]) / (len(g) - 1) * np.arange(len(g))
-    return bool(np.abs(g - regular).max() <= allowed)
+    regular = (g[-1] - g[0]) / (len(g) - 1) * np.arange(len(g))
+    return bool(np.abs(g - g[0] - regular).max() <= allowed)
 
 
 def _fast_length(least: int) -> int:

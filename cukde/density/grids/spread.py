@@ -27,7 +27,7 @@ def spread(x: Any, weights: Any, plan: Plan, xp: Any) -> Any:
         share = xp.full(len(x[block]), 1 / n) if weights is None else weights[block]
         firsts, splines = [], []
         for k, axis in enumerate(plan.axes):
-            position = (x[block, k].astype(np.float64) - axis.origin) / axis.step
+            position = (x[block, k].astype(np.float64) - axis.low) / axis.step + axis.before
             inside = (position >= axis.first) & (position <= axis.last)
             share = xp.where(inside, share, 0)
             position = xp.where(inside, position, axis.first) + 0.5 * order

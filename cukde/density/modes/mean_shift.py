@@ -61,7 +61,7 @@ class Field:
         self._problem = problem._replace(
             X=coordinates.to(problem.X, xp),
             Y=None,
-            whitening=Whitening(np.asarray(whitening.h), problem.X.shape[1]),
+            whitening=Whitening(np.asarray(whitening.h), problem.X.shape[1], single=whitening.single),
             options=problem.options._replace(centre=centre),
             domain=coordinates.here,
             outside=None,

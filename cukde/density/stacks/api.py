@@ -159,7 +159,9 @@ class Stack(NamedTuple):
         log_w = self.options.log_weights
         weights = None if log_w is None else self.xp.exp(log_w)
         widths = check.bandwidths(_bandwidths(score_bandwidth, self.X, weights, "kde", name), b, d, name)
-        estimate = self._replace(Y=None, whitening=Whitening(widths, d, name, stacked=True))
+        estimate = self._replace(
+            Y=None, whitening=Whitening(widths, d, name, stacked=True, single=self.whitening.single)
+        )
         return estimate if self.options.squared_radius is None else estimate.located()
 
     def located(self) -> Stack:
@@ -245,7 +247,8 @@ def prepare(
         dtype = density_check.result_dtype(x, y)
         chosen = density_check.precision(precision, dtype)
         h = _bandwidths(h, x, w, method, steps=steps)
-        whitening = Whitening(check.bandwidths(h, b, d), d, stacked=True)
+        single = chosen != "float64" or backend.name == "gpu"
+        whitening = Whitening(check.bandwidths(h, b, d), d, stacked=True, single=single)
         storage = xp.float64 if chosen == "float64" else dtype
         x = xp.ascontiguousarray(x, dtype=storage)
         y = None if itself else xp.ascontiguousarray(y, dtype=storage)

@@ -146,7 +146,7 @@ class _Differences:
 
 
 class _Products:
-    """The same as z_y . z_x - |z_x|^2 / 2 - |z_y|^2 / 2, with z the points about a centre in bandwidths."""
+    """The same as -|z_x|^2 / 2 + z_y . z_x - |z_y|^2 / 2, with z the points about a centre in bandwidths."""
 
     def __init__(self, data: np.ndarray, queries: np.ndarray, h: float, near: bool) -> None:
         self._data, self._queries, self._h, self.near = data, queries, h, near
@@ -157,7 +157,7 @@ class _Products:
         """None where points lie too far apart."""
         data, radius = _operand(X, h, centre)
         queries, radius_of_queries = (data.copy(), radius) if Y is None else _operand(Y, h, centre)
-        queries[-1], queries[-2] = queries[-2], 1.0
+        queries[-1], queries[0] = queries[0], 1.0
         radius = max(radius, radius_of_queries)
         near = radius <= _NEAR_RADIUS  # no exponent is below -600
         return cls(data, queries, h, near) if radius * math.sqrt(X.shape[1]) <= _PRODUCT_RADIUS else None
@@ -175,22 +175,21 @@ class _Products:
         sums = terms @ self._data.T
         total = sums[:, -1]
         moments = np.empty((len(sums), d))
-        np.multiply(total[:, None], self._queries[:d].T, moments)
-        np.subtract(sums[:, :d], moments, moments)
+        np.multiply(total[:, None], self._queries[1:-1].T, moments)
+        np.subtract(sums[:, 1:-1], moments, moments)
         moments *= self._h
         return PartialSums(reference, total, moments)
 
 
 def _operand(A: np.ndarray, h: float, centre: np.ndarray) -> tuple[np.ndarray, float]:
-    """Points z, -|z|^2 / 2 and 1, (d + 2, rows); and the largest |z|^2."""
-    d = A.shape[1]
-    out = np.empty((d + 2, len(A)))
-    z = out[:d]
+    """-|z|^2 / 2, points z and 1, (d + 2, rows), in which order products round least; and the largest |z|^2."""
+    out = np.empty((A.shape[1] + 2, len(A)))
+    z = out[1:-1]
     np.subtract(A.T, centre[:, None], z)
     z *= 1 / h
     squares = np.einsum("ki,ki->i", z, z)
-    np.multiply(squares, -0.5, out[d])
-    out[d + 1] = 1.0
+    np.multiply(squares, -0.5, out[0])
+    out[-1] = 1.0
     return out, float(np.maximum.reduce(squares, initial=0.0))
 
 

@@ -13,24 +13,30 @@ _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 
 
 @njit(**_JIT)
-def operand(A: Any, centre: Any, unit: Any, size: int, norms_first: bool, out: Any) -> None:
-    """Write (A - centre) / unit in the dtype of ``out``, beside -|z|^2/2 of each group of ``size`` dimensions and 1.
+def operand(A: Any, centre: Any, unit: Any, size: int, norms_first: bool, out: Any) -> float:
+    """Write (A - centre) / unit in the dtype of ``out``, between -|z|^2/2 of each group of ``size`` dimensions and 1.
 
-    ``out`` has shape (n, d + 2 groups). Norms are those of the rounded coordinates: what is summed is then a square but
-    for its own rounding.
+    ``out`` has shape (n, d + 2 groups); ``norms_first`` is of one operand. A product that runs from the norm of one
+    point over the coordinates to the norm of the other stays within either norm; half of its rounding is gained. Norms
+    are those of the rounded coordinates: what is summed is then a square but for its own rounding. The largest norm is
+    returned.
     """
     n, d = A.shape
     one = out.dtype.type(1)
+    largest = 0.0
     for i in range(n):
         column = 0
         for begin in range(0, d, size):
             end = min(begin + size, d)
-            half_norm = 0.0
+            first, half_norm = column, 0.0
+            column += 1
             for k in range(begin, end):
                 z = out.dtype.type((A[i, k] - centre[k]) / unit)
                 half_norm += 0.5 * np.float64(z) * np.float64(z)
                 out[i, column] = z
                 column += 1
             norm = out.dtype.type(-half_norm)
-            out[i, column], out[i, column + 1] = (norm, one) if norms_first else (one, norm)
-            column += 2
+            out[i, first], out[i, column] = (norm, one) if norms_first else (one, norm)
+            column += 1
+            largest = max(largest, half_norm)
+    return largest

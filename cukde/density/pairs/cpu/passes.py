@@ -19,25 +19,35 @@ from cukde.density.options import Options
 from cukde.density.pairs.cpu import few, gram as pairs_gram, mutual, operands, query_blocks, tiles
 from cukde.density.pairs.cpu.skipping import choice as skipping_choice, passes as skipping_passes
 from cukde.density.pairs.cpu.weighted import nothing_of, weighted
-from cukde.density.sums import Epilogue, Output, PartialSums, laplace_constant, moment_columns, ready, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, laplace_constant, moment_columns, put, ready, to_density
 
 _LOG2_E = math.log2(math.e)
 
 # Dimensions that share a norm in the operands of the product, see _Gram: small groups cost columns, and are needed as
-# the scaled squared radius times sqrt(d) grows. Pairs are that limit and the size of a group. One norm serves up to the
-# limit of _ONE_GROUP.
-_GROUPS = {np.float32: ((480.0, 8), (math.inf, 4)), np.float64: ((math.inf, 4),)}
-_ONE_GROUP = {np.float32: 300.0, np.float64: 4000.0}
+# the scaled squared radius grows. One norm serves while that times sqrt(d) is at most the limit of _ONE_GROUP, eight
+# dimensions share one up to that of _EIGHT, and beyond four do.
+_ONE_GROUP = {np.float32: 170.0, np.float64: 4000.0}
+_EIGHT = {np.float32: 44.0, np.float64: 0.0}
 
 # Largest scaled squared radius at which exponents may come from a product, whose terms cancel; beyond it they come from
 # double precision or from differences. In single precision the running sum of many dimensions rounds too, hence the
-# second limit, divided by sqrt(d). Worst density errors measured at the limits
-# (python -m benchmarks.density.gram_error): 9e-6 single, 6e-13 double.
+# second limit, divided by sqrt(d), and the squared radius of any four dimensions has a limit of its own, as clusters
+# may lie along few. Points may be duplicates, so that no rounding averages out. Worst density errors
+# measured at the limits (python -m benchmarks.density.gram_error): 7e-6 single, 6e-13 double.
 _SINGLE_GRAM_RADIUS = 150.0
 _SINGLE_GRAM_RADIUS_ROOT_D = 600.0
-_DOUBLE_GRAM_RADIUS = 4000.0
+_SINGLE_GRAM_RADIUS_OF_FOUR = 88.0
+_DOUBLE_GRAM_RADIUS = 2800.0
 # The same for double precision products where the result is wanted in single precision only.
 _DOUBLE_GRAM_RADIUS_SINGLE = 1e8
+
+# Local factors stand in the operands, which round once more.
+_RADIUS_OF_FACTORS = 0.5
+
+# Queries of single precision products whose largest exponent is below minus this (or minus the second, divided by
+# sqrt(d)) are taken in double: an exponent's own rounding counts there, and that of coordinates times the distance.
+_FAR = 20.0
+_FAR_ROOT_D = 160.0
 
 # Some hundredths of a second of work of a thread, between which it checks for an interrupt.
 _TILES_OF_STRETCH = 32
@@ -96,11 +106,11 @@ class _Pairs(Protocol):
 
 
 class _Gram:
-    """Exponents by one BLAS product: sum over groups g of z_y . z_x - |z_x|^2/2 - |z_y|^2/2, + log2 w.
+    """Exponents by one BLAS product: sum over groups g of -|z_x|^2/2 + z_y . z_x - |z_y|^2/2, + log2 w.
 
-    The halves of the squared norms are further columns of the operands, beside the dimensions they belong to.
-    So each group adds -|z_y - z_x|^2/2 of its dimensions, and for close points the running sum stays small:
-    with groups of four dimensions three times (d = 16) to eight times (d = 64) less rounding than with one.
+    The halves of the squared norms are further columns of the operands, before and behind the dimensions they belong
+    to. So each group adds -|z_y - z_x|^2/2 of its dimensions, and for close points the running sum stays small: with
+    groups of four dimensions three times (d = 16) to eight times (d = 64) less rounding than with one.
     """
 
     def __init__(
@@ -130,18 +140,19 @@ class _Gram:
         self._step = query_blocks.tile_columns(self.dtype)
         self.stretch = _TILES_OF_STRETCH * self._step
 
-        def operand() -> np.ndarray:
+        def operand() -> tuple[np.ndarray, float]:
             out = np.empty((len(X), width), dtype)
-            operands.operand(X, centre, self.unit, group, True, out)
+            norm = operands.operand(X, centre, self.unit, group, True, out)
             if self._softness is not None:  # every term of an exponent has a factor among the data's operands
                 out *= self._softness
-            out[:, -2] += log2_weights
-            return out
+            out[:, self._places[-1] // (group + 2) * (group + 2)] += log2_weights
+            return out, norm
 
         self._store = store
-        self._data = kept(store, "operand", X, (h, centre.tobytes(), self.dtype, group), operand)
+        key = h, centre.tobytes(), group
+        self._data, norm = kept(store, f"operand {self.dtype}", X, key, operand)
         self._queries = np.empty((self.m, width), dtype)
-        operands.operand(self._points, centre, self.unit, group, False, self._queries)
+        self.norm = max(norm, operands.operand(self._points, centre, self.unit, group, False, self._queries))
 
     @functools.cached_property
     def _basis(self) -> np.ndarray:
@@ -167,7 +178,7 @@ class _Gram:
 
     @property
     def _places(self) -> list[int]:
-        return [k + 2 * (k // self._group) for k in range(self.d)]
+        return [k + 1 + 2 * (k // self._group) for k in range(self.d)]
 
     @property
     def _tile(self) -> tuple[np.ndarray, int]:
@@ -326,12 +337,14 @@ def partial_sums(
     """
     options = _located(options, X, Y, h)
     log2_weights: Any = 0.0
+    largest = 0.0  # logarithm of a weight, without which those of the others add no rounding
     if options.log_weights is not None:
         Y = X if Y is None else Y
         X, values, options = weighted(X, values, options)
-        log2_weights = options.log_weights * _LOG2_E
         if len(X) == 0:
             return nothing_of(output, len(Y), X.shape[1], values)
+        largest = float(options.log_weights.max())
+        log2_weights = (options.log_weights - largest) * _LOG2_E
     near = skipping_choice.posed(X, Y, h, output, options, product=_product(X.shape[1], options), values=values)
     if near is not None:
         return skipping_passes.run(near)
@@ -339,7 +352,13 @@ def partial_sums(
     alike = Y is None  # and without weights
     if output == "moments" and alike and isinstance(pairs, _Gram) and len(X) >= _OWN_ROWS * threads.count():
         return mutual.run_own(pairs)
-    return _Sums(pairs, output, values, log2_weights, X.shape).run()
+    sums = _Sums(pairs, output, values, log2_weights, X.shape).run()
+    if pairs.dtype == np.float32:
+        far = np.flatnonzero(sums.reference < -min(_FAR, _FAR_ROOT_D / math.sqrt(X.shape[1])))
+        if len(far):
+            pairs = _pairs(X, (X if Y is None else Y)[far], h, log2_weights, options, np.float64)
+            put(sums, far, _Sums(pairs, output, values, log2_weights, X.shape).run())
+    return sums._replace(reference=sums.reference + largest) if largest else sums
 
 
 def mutual_sums(
@@ -420,24 +439,29 @@ def _squared_radius(options: Options) -> float:
     """The scaled squared radius, in bandwidths of the narrowest point."""
     if options.local_factors is None:
         return float(options.squared_radius)
-    narrowest = min(1.0, float(options.local_factors.min())) ** 2
+    narrowest = _RADIUS_OF_FACTORS * min(1.0, float(options.local_factors.min())) ** 2
     return options.squared_radius / narrowest if narrowest else math.inf  # of unchecked factors
 
 
-def _pairs(X: np.ndarray, Y: np.ndarray | None, h: float, log2_weights: Any, options: Options) -> _Pairs:
-    dtype, others = _product(X.shape[1], options), (options.local_factors, options.kept)
+def _pairs(
+    X: np.ndarray, Y: np.ndarray | None, h: float, log2_weights: Any, options: Options, dtype: Any = None
+) -> _Pairs:
+    """How pairs are computed; ``dtype`` that of a product, by default what their radius asks for."""
+    dtype, others = dtype or _product(X.shape[1], options), (options.local_factors, options.kept)
     if dtype is None:
         return _Differences(X, Y, h, log2_weights, *others, of_gradient=options.of_gradient)
     group = _group(X.shape[1], _squared_radius(options), dtype)
-    return _Gram(X, Y, h, options.centre, log2_weights, dtype, group, *others, of_gradient=options.of_gradient)
+    pairs = _Gram(X, Y, h, options.centre, log2_weights, dtype, group, *others, of_gradient=options.of_gradient)
+    if dtype == np.float32 and pairs.norm > 0.5 * _LOG2_E * _SINGLE_GRAM_RADIUS_OF_FOUR:
+        return _pairs(X, Y, h, log2_weights, options, np.float64)
+    return pairs
 
 
 def _group(d: int, squared_radius: float, dtype: Any) -> int:
     """Dimensions that share a norm."""
-    reached = squared_radius * math.sqrt(d)
-    if reached <= _ONE_GROUP[dtype]:
+    if squared_radius * math.sqrt(d) <= _ONE_GROUP[dtype]:
         return d
-    return next(size for limit, size in _GROUPS[dtype] if reached <= limit)
+    return 8 if squared_radius <= _EIGHT[dtype] else 4
 
 
 class _Sums:

@@ -1,0 +1,128 @@
+"""Promised accuracies where rounding does not average out: tight clusters, wide data, and data far from zero.
+
+Expected numbers are long double sums of squared differences of the inputs as they are given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings, strategies as st
+
+import cukde
+from tests.tolerances import DENSITY, GRID, check
+
+MANY = settings(max_examples=40, deadline=None, derandomize=True)
+
+
+def log_density(
+    X: np.ndarray, Y: np.ndarray, h: Any, factors: Any = 1.0, weights: Any = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Log densities and least exponents; ``h`` a number or one for each column, ``factors`` of the rows."""
+    factors, weights = (np.broadcast_to(np.asarray(a, np.longdouble), (len(X),)) for a in (factors, weights))
+    h = np.broadcast_to(np.asarray(h, np.longdouble), X.shape[1:])
+    z = (X.astype(np.longdouble) - Y[:, None].astype(np.longdouble)) / (h * factors[:, None])
+    q = 0.5 * (z * z).sum(axis=2)
+    terms = -q - X.shape[1] * np.log(factors) + np.log(weights / weights.sum())
+    top = terms.max(axis=1, keepdims=True)
+    logs = top[:, 0] + np.log(np.exp(terms - top).sum(axis=1))
+    return logs - X.shape[1] * np.log(2 * np.longdouble(np.pi)) / 2 - np.log(h).sum(), q.min(axis=1)
+
+
+def verify(got: np.ndarray, want: np.ndarray, least: np.ndarray) -> None:
+    """Check log densities of queries whose nearest point is within 12 bandwidths."""
+    near = least <= 72
+    rounding = np.finfo(got.dtype).eps * (1 + np.abs(want))
+    allowed = DENSITY["cpu", str(got.dtype)].value + rounding
+    check(np.abs(got - want)[near].astype(float), allowed[near].astype(float), "log density")
+
+
+@MANY
+@given(
+    dtype=st.sampled_from(["float32", "float64"]),
+    d=st.sampled_from([2, 3, 4, 6, 8, 16, 32]),
+    clusters=st.sampled_from([2, 3, 20]),
+    along=st.sampled_from(["all", "one", "two"]),
+    share=st.sampled_from([0.55, 0.97, 0.99, 1.02]),
+    limit=st.sampled_from([88, 150, 2500, 2800, 4000]),
+    weighted=st.booleans(),
+    n=st.sampled_from([60, 600]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_tight_clusters_at_the_limits_of_matrix_products(
+    dtype: str, d: int, clusters: int, along: str, share: float, limit: int, weighted: bool, n: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    radius = np.sqrt(share * (min(limit, 600 / np.sqrt(d)) if dtype == "float32" else limit))
+    centres = rng.normal(size=(clusters, d))
+    centres[:, {"all": d, "one": 1, "two": 2}[along] :] *= 1e-3
+    centres *= radius / np.linalg.norm(centres, axis=1, keepdims=True)
+    if clusters == 2:
+        centres[1] = -centres[0]
+    centres = centres - centres.mean(axis=0) + 3
+    step = rng.normal(size=(150, d))
+    step *= np.exp(rng.uniform(np.log(1e-2), np.log(12), size=(150, 1))) / np.linalg.norm(step, axis=1, keepdims=True)
+    Y = centres[rng.integers(0, clusters, 150)] + step - 3
+    Y = (Y * np.minimum(1, radius / np.linalg.norm(Y, axis=1, keepdims=True)) + 3).astype(dtype)
+    centres, member = centres.astype(dtype), np.arange(n) % clusters
+    w = rng.exponential(size=clusters) ** 3 if weighted else np.ones(clusters)
+    want = log_density(centres, Y, 1.0, weights=w * np.bincount(member, minlength=clusters))
+    options = {"weights": w[member]} if weighted else {}
+    verify(cukde.kde(centres[member], Y, 1.0, rtol=0, log=True, **options), *want)
+
+
+@MANY
+@given(
+    dtype=st.sampled_from(["float32", "float64"]),
+    offset=st.sampled_from([0.0, 1e4, -5e6, 1.7e9]),
+    steps=st.sampled_from([4.0, 100.0, 1e5]),
+    regular=st.booleans(),
+    algorithm=st.sampled_from(["auto", "fft"]),
+    domain=st.sampled_from([{}, {"bounds": True}, {"periods": True}]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_grids_far_from_zero(
+    dtype: str, offset: float, steps: float, regular: bool, algorithm: str, domain: dict[str, bool], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    h, precision = float(np.spacing(np.asarray(max(abs(offset), 1), dtype))) * steps, "float64"
+    X = (offset + h * rng.normal(size=(3000, 2)) * 8).astype(dtype)
+    g = np.linspace(-30, 30, 60) if regular else np.sort(rng.uniform(-30, 30, 60))
+    axis = (offset + h * g).astype(dtype)
+    low, high = np.float64(min(X.min(), axis.min())), np.float64(max(X.max(), axis.max()))
+    options: Any = {}
+    if domain:
+        name = next(iter(domain))
+        options[name] = [(low, high) if name == "bounds" else high - low + 5 * h, None]
+    got = cukde.evaluate_grid(X, [axis, axis], h, algorithm=algorithm, precision=precision, **options)
+    mesh = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    some = rng.integers(0, len(mesh), 150)
+    if domain:
+        want = cukde.kde(X, mesh[some], h, rtol=0, precision=precision, **options)
+    else:
+        want = np.exp(log_density(X, mesh[some], h)[0])
+    error = np.abs(got.reshape(-1)[some] - want) / got.max()
+    check(error.astype(float), np.asarray(GRID["float64"].value + 2 * np.finfo(dtype).eps), "density of the largest")
+
+
+@MANY
+@given(
+    form=st.sampled_from(["deviations", "covariance", "factors", "number"]),
+    d=st.sampled_from([1, 2, 4]),
+    offset=st.sampled_from([0.0, 1e4, 1e9]),
+    h=st.sampled_from([1e-3, 1e-6, 1e-14]),
+    n=st.sampled_from([60, 400]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_a_bandwidth_that_is_a_number_takes_differences(
+    form: str, d: int, offset: float, h: float, n: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    h = max(h, 8 * np.spacing(offset))
+    X = offset + rng.normal(size=(n, d))
+    Y = X[rng.integers(0, n, 200)] + 3 * h * rng.normal(size=(200, d))
+    factors = np.exp(0.3 * rng.normal(size=n)) if form == "factors" else np.ones(n)
+    given_h: Any = {"deviations": np.full(d, h), "covariance": np.eye(d) * h**2}.get(form, h)
+    options = {"local_factors": factors} if form == "factors" else {}
+    verify(cukde.kde(X, Y, given_h, log=True, **options), *log_density(X, Y, h, factors))
