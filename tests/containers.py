@@ -1,0 +1,239 @@
+"""Every container that people keep data in, for every public function: what a call of it gives.
+
+One list of containers, and one of the refusals. A call of a container gives the numbers of the plain call, or the error
+that the list names; nothing else.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from sklearn.base import BaseEstimator
+
+from tests.array_api import Tensor
+from tests.public_calls import CALLS, Call, Draw
+
+_NAMES = ("b", "größe", "a", "c d", "e", "f", "g", "h")
+
+
+class Container(NamedTuple):
+    """How arrays become one, and what calls of it are.
+
+    ``make`` takes an array of one or two dimensions and the names of its columns; ``needs`` is the library that it
+    takes. ``labels`` are names of columns, where there are some. Every function refuses what is ``refused``, with a
+    message that this expression matches.
+    """
+
+    make: Callable[[np.ndarray, list[Any]], Any]
+    needs: str | None = None
+    labels: tuple[Any, ...] = ()
+    refused: str | None = None
+
+
+def _pandas(a: np.ndarray, names: list[Any]) -> Any:
+    return pd.DataFrame(a, columns=pd.Index(names)) if a.ndim == 2 else pd.Series(a)
+
+
+def _as(kind: str) -> Callable[[np.ndarray, list[Any]], Any]:
+    return lambda a, names: _pandas(a, names).astype(kind)
+
+
+def _arrow(a: np.ndarray, names: list[Any]) -> Any:
+    return pa.table([pa.array(column) for column in a.T], names=names) if a.ndim == 2 else pa.chunked_array([pa.array(a)])
+
+
+def _polars(a: np.ndarray, names: list[Any]) -> Any:
+    import polars as pl
+
+    return pl.DataFrame({name: a[:, k] for k, name in enumerate(names)}) if a.ndim == 2 else pl.Series(a)
+
+
+def _masked(a: np.ndarray, names: list[Any]) -> Any:
+    mask = np.zeros(a.shape, bool)
+    mask.flat[a.size // 2] = True
+    return np.ma.masked_array(a, mask)
+
+
+def _labelled_rows(a: np.ndarray, names: list[Any]) -> Any:
+    return _pandas(a, names).set_axis([f"row {k}" for k in range(len(a))])
+
+
+def _lazy(a: np.ndarray, names: list[Any]) -> Any:
+    return _polars(a.reshape(len(a), -1), names or ["t"]).lazy()
+
+
+def _dask_frame(a: np.ndarray, names: list[Any]) -> Any:
+    return dd.from_pandas(_pandas(a, names), npartitions=2, sort=False)
+
+
+def _sparse(a: np.ndarray, names: list[Any]) -> Any:
+    from scipy import sparse
+
+    return sparse.csr_array(a)
+
+
+def _torch(a: np.ndarray, names: list[Any]) -> Any:
+    import torch
+
+    return torch.from_numpy(a.copy())
+
+
+def _jax(a: np.ndarray, names: list[Any]) -> Any:
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    return jax.numpy.asarray(a)
+
+
+def _dask_array(a: np.ndarray, names: list[Any]) -> Any:
+    return da.from_array(a, chunks=(max(1, len(a) // 2), *a.shape[1:]))
+
+
+CONTAINERS: dict[str, Container] = {
+    "lists": Container(lambda a, names: a.tolist()),
+    "NumPy, Fortran order": Container(lambda a, names: np.asfortranarray(a)),
+    "NumPy, other byte order": Container(lambda a, names: a.astype(a.dtype.newbyteorder())),
+    "NumPy, objects": Container(lambda a, names: a.astype(object), refused="object"),
+    "masked, nothing missing": Container(lambda a, names: np.ma.masked_array(a)),
+    "masked": Container(_masked, refused="mask"),
+    "pandas": Container(_pandas, labels=_NAMES),
+    "pandas, integer labels": Container(_pandas, labels=(3, 0, 5, 1, 4, 2, 7, 6)),
+    "pandas, MultiIndex": Container(_pandas, labels=tuple(("ab"[k % 2], name) for k, name in enumerate(_NAMES))),
+    "pandas, labelled rows": Container(_labelled_rows, labels=_NAMES),
+    "pandas, nullable": Container(_as("Float64"), labels=_NAMES),
+    "pandas, Arrow": Container(_as("double[pyarrow]"), labels=_NAMES),
+    "pandas, sparse": Container(_as("Sparse[float64]"), labels=_NAMES),
+    "pandas, objects": Container(_as("object"), labels=_NAMES, refused="object"),
+    "polars": Container(_polars, "polars", _NAMES),
+    "polars, lazy": Container(_lazy, "polars", _NAMES, r"collect\(\)"),
+    "Arrow": Container(_arrow, labels=_NAMES),
+    "sparse": Container(_sparse, refused=r"toarray\(\)"),
+    "array API": Container(lambda a, names: Tensor(a)),
+    "PyTorch": Container(_torch, "torch"),
+    "JAX": Container(_jax, "jax"),
+    "Dask array": Container(_dask_array),
+    "Dask frame": Container(_dask_frame, labels=_NAMES),
+}
+
+Choose = Callable[[Sequence[Any]], Any]
+
+
+def here() -> list[str]:
+    """Names of the containers whose library is installed."""
+    return [name for name, one in CONTAINERS.items() if one.needs is None or importlib.util.find_spec(one.needs)]
+
+
+def _here() -> list[Container]:
+    return [CONTAINERS[name] for name in here()]
+
+
+_NOT_DATA = frozenset(
+    ("h", "score_bandwidth", "denominator_bandwidth", "bandwidths", "axes", "mass", "out", "hue", "bounds", "periods", "ax")
+)
+"""Arrays of few numbers, which are no data, and pictures."""
+
+_RANDOM = {"gaussian_kde.integrate_box", "perf.measure"}
+"""Functions whose results differ between two calls."""
+
+FUNCTIONS = [name for name in CALLS if not name.startswith("dask.") and name not in _RANDOM]
+"""Those of Dask arrays by name are the same functions."""
+
+
+def called(name: str, container: Container, seed: int, others: Choose | None = None) -> tuple[Call, Call | None]:
+    """A call of arrays, and the same of a container; None if the call has no arrays that it holds.
+
+    With ``others``, which chooses, arguments but the first are of other containers, or stay arrays.
+    """
+    plain, other = _call(name, seed), _call(name, seed)
+    parameters = [name for name in inspect.signature(other.function).parameters if name not in ("args", "kwargs")]
+    parameters += [f"argument {k}" for k in range(len(parameters), len(other.args))]
+    given = dict(zip(parameters, other.args, strict=False)) | other.kwargs
+    data = next((a for a in given.values() if isinstance(a, np.ndarray) and a.ndim == 2), np.empty((0, 0)))
+    labels = [*container.labels[: data.shape[1]]]
+    held: dict[str, Any] = {}
+    for key, a in given.items():
+        one = container if others is None or not held else others([*_here(), None])
+        held[key] = a if one is None else _held(key, a, given, one, labels and [*one.labels[: len(labels)]])
+    if all(held[key] is given[key] for key in given):
+        return plain, None
+    if labels and "columns" in given and given["columns"] is not None:
+        held["columns"] = [labels[k] for k in given["columns"]]
+    args = tuple(held[key] for key in parameters[: len(other.args)])
+    return plain, replace(other, args=args, kwargs={key: held[key] for key in other.kwargs})
+
+
+def _call(name: str, seed: int) -> Call:
+    draw = Draw(seed)
+    draw.dtype, draw.n, draw.m = "float64", draw.n + 3, draw.m + 2
+    return CALLS[name](draw)
+
+
+def _held(key: str, a: Any, given: Mapping[str, Any], container: Container, labels: list[Any]) -> Any:
+    """An argument in the container, if it is one of data."""
+    if key == "given":
+        to = labels or range(9)
+        return {to[k]: _held("", each, given, container, labels) for k, each in a.items()}
+    if not isinstance(a, np.ndarray) or a.ndim not in (1, 2) or key in _NOT_DATA or not a.size:
+        return a
+    return container.make(a, _names(key, a, given, labels))
+
+
+def _names(key: str, a: np.ndarray, given: Mapping[str, Any], labels: list[Any]) -> list[Any]:
+    if a.ndim == 1:
+        return []
+    if labels and key == "Y" and given.get("columns") is not None:
+        return [labels[k] for k in given["columns"]]
+    if labels and key == "Y" and "given" in given:
+        return [label for k, label in enumerate(labels) if k not in given["given"]]
+    if len(labels) == a.shape[1] and key not in ("B", "V"):
+        return labels
+    return [f"{key}{k}" for k in range(a.shape[1])]
+
+
+def numbers(result: Any) -> list[np.ndarray]:
+    """The numbers of a result, one array after another, in memory."""
+    (result,) = dask.compute(result, scheduler="synchronous")
+    if isinstance(result, list | tuple):
+        return [each for part in result for each in numbers(part)]
+    if isinstance(result, dict):
+        return numbers(list(result.values()))
+    if result is None or isinstance(result, str):
+        return []
+    if isinstance(result, pa.Table):
+        return [np.stack([column.to_numpy() for column in result.columns], axis=1)]
+    if isinstance(result, np.ndarray | np.generic | float | int) or hasattr(result, "__array__"):
+        array = np.asarray(result)
+        return [array.astype(float)] if array.dtype.kind in "fiub" else []  # else names
+    if isinstance(result, Tensor):
+        return [result.kept]
+    kept = [each for name, each in vars(result).items() if not name.startswith("__") and not callable(each)]
+    return numbers([each for each in kept if not isinstance(each, BaseEstimator)])
+
+
+def outcome(name: str, container: Container, seed: int, others: Choose | None = None) -> str | None:
+    """What the container gives: "equal", or the message of the error; None of a call that has nothing to hold.
+
+    AssertionError if the numbers are others than those of arrays.
+    """
+    plain, other = called(name, container, seed, others)
+    if other is None:
+        return None
+    try:
+        got = numbers(other())
+    except (TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+    want = numbers(plain())
+    assert len(got) == len(want)
+    for one, right in zip(got, want, strict=True):
+        np.testing.assert_allclose(one, right, rtol=1e-11, atol=1e-12)
+    return "equal"
