@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
+from cukde.core.entry import missing
 from cukde.density import backends, check, over_devices, rules_by_name
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
@@ -97,7 +98,7 @@ def prepare(
     ``method`` and its ``steps`` are what a rule for the bandwidth is for. With ``one_column`` data of several are
     refused. With ``may_be_unchecked`` values of arrays may be left so, for the backend's passes to look at them on
     their way: see :class:`cukde.density.problem.Unchecked`. With ``leave_one_out`` queries have to be the data
-    themselves. ``devices`` take shares of the passes.
+    themselves, or the same values. ``devices`` take shares of the passes.
 
     Checks on the host come first (forms, dtypes, the bandwidth). With ``check_finite`` the pre-pass reductions follow,
     whose few numbers come back to the host in one copy.
@@ -106,7 +107,10 @@ def prepare(
     check_finite = core_check.flag("check_finite", check_finite)
     rtol = check.tolerance(rtol)
     if core_check.flag("leave_one_out", leave_one_out):
-        check.queries_are_data(itself=Y is X or Y is None)
+        if not (Y is X or Y is None):
+            with (backend := dispatch.backend(X, Y=Y)).device_of(X):
+                X = Y = missing.same_points(X, Y, backend)
+            check.queries_are_data(itself=X is not None)
         may_be_unchecked = False
     backend = dispatch.backend(X, Y=Y, weights=weights, V=V, local_factors=local_factors)
     numbers = _several(backend, devices, X, Y)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core import words
 from cukde.core.check import array, count
 from cukde.core.dtypes import of_results
 from cukde.core.over_dask import is_dask
@@ -150,7 +151,8 @@ def precision(name: Any, dtype: np.dtype) -> str:
     if name is None:
         return "float32" if dtype.itemsize == 4 else "float64"
     if not isinstance(name, str) or name not in PRECISIONS:
-        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)} or None; got {name!r}")
+        hint = words.meant(name, PRECISIONS)
+        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)} or None; got {name!r}{hint}")
     return str(name)
 
 
@@ -236,7 +238,10 @@ def squared_radius(radius: float, single: bool, name: str = "X") -> None:
 def queries_are_data(*, itself: bool) -> None:
     """Raise for queries that are not the data, where each leaves out its own datum."""
     if not itself:
-        raise ValueError("leave_one_out=True needs the data themselves as queries: pass X for Y, the same object")
+        raise ValueError(
+            "leave_one_out=True needs the data themselves as queries: pass X for Y, or the same values in their order "
+            "(the same collection of Dask's)"
+        )
 
 
 def rows_to_leave_out(n: int, option: str = "leave_one_out=True") -> None:

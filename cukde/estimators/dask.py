@@ -33,6 +33,7 @@ def points(estimator: Any, X: Any, backend: ModuleType, *, reset: bool) -> da.Ar
         a = a.rechunk({1: -1})
     # Scikit-learn checks names, which a frame without rows has too, and the number of columns.
     validate_data(estimator, X._meta if hasattr(X, "columns") else standing_in, reset=reset, skip_check_array=True)
+    estimator._keep_or_check_names(X, reset=reset)
     return _moved(a, backend)
 
 
@@ -51,7 +52,7 @@ def taken(
         X = da.from_array(backend.xp.array(X), chunks=(rows, d))
     if math.isnan(n) and isinstance(estimator.bandwidth, str):
         n = int(sum(_lengths(X)))
-    parameters = estimator.get_params(deep=False)
+    parameters = estimator._by_column(d)
     h = check.fit(parameters, metric, np.zeros((1, d)), n)
     domain = check.domain(parameters, h, d)
     weights = None if sample_weight is None else _weights(sample_weight, X, backend)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cukde.core import dispatch
+from cukde.core.frames.libraries import library_of
 
 FORMAT = "cukde.KernelDensity 1"
 _ABOUT = "about"
@@ -90,6 +91,11 @@ def _encoded(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
         value = value.item()
     if isinstance(value, _PLAIN):
         return value
+    if library_of(value) is not None or (isinstance(value, dict) and not all(isinstance(key, str) for key in value)):
+        raise TypeError(
+            f"save takes numbers, words and arrays of them, and mappings from words; {name} is {value!r}, whose labels "
+            "would be lost: give an array in the order of the columns, or pickle the estimator"
+        )
     if isinstance(value, dict):
         return {"dictionary": {key: _encoded(item, f"{name}.{key}", arrays) for key, item in value.items()}}
     if isinstance(value, list | tuple) and any(item is None or isinstance(item, list | tuple) for item in value):

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core import check as core_check, dispatch
+from cukde.core import check as core_check, dispatch, words
+from cukde.core.entry import names as entry_names
 from cukde.core.public import public_in
 from cukde.density.arguments import prepare
 from cukde.density.problem import Problem
@@ -28,7 +29,8 @@ class gaussian_kde:
     Parameters
     ----------
     dataset : array_like, shape (d, n) or (n,)
-        Data, one point in each *column*; (n,) means d = 1. For points in rows pass ``X.T``. If it is a GPU array (CuPy,
+        Data, one point in each *column*; (n,) means d = 1. For points in rows pass ``X.T``. The rows of queries in a
+        frame of pandas are matched by their index to those of the data. If it is a GPU array (CuPy,
         or anything with ``__cuda_array_interface__`` or DLPack), all methods compute on the GPU.
     bw_method : {"scott", "silverman"}, float or callable, optional
         The factor by which the standard deviations of the data are multiplied to give those of the kernel: a number,
@@ -96,11 +98,16 @@ class gaussian_kde:
     array([-0.9159,  6.7819])
     """
 
+    @words.suggested
     def __init__(self, dataset: Any, bw_method: Any = None, weights: Any = None) -> None:
         backend = dispatch.backend(dataset, first="dataset", weights=weights)
         with backend.device_of(dataset):
             self.dataset = check.dataset(dataset, backend)
             self.d, self.n = self.dataset.shape
+            self._coordinates = entry_names.of_rows(dataset)
+            first = getattr(dataset, "iloc", None)
+            of_points = ("dataset", dataset) if self._coordinates is None else ("dataset.iloc[0]", first and first[0])
+            entry_names.same_rows("weights", weights, *of_points)
             if weights is not None:
                 self._weights = check.weights(weights, self.n, backend)
             self.set_bandwidth(bw_method)
@@ -302,6 +309,7 @@ class gaussian_kde:
         >>> round(float(cukde.gaussian_kde([0.0, 1.0, 3.0]).integrate_gaussian(1.0, 4.0)), 4)
         0.1479
         """
+        mean, cov = self._in_order("mean", mean), self._in_order("cov", cov)
         mean, cov = check.vector("mean", mean, self.d), check.matrix("cov", cov, self.d)
         core_check.finite({"mean": bool(np.isfinite(mean).all())})
         total = _doubles(self.covariance) + cov
@@ -393,7 +401,8 @@ class gaussian_kde:
         >>> round(float(kde.integrate_box([0, 0], [1, np.inf])), 4)
         0.2308
         """
-        low, high = check.bounds(low_bounds, high_bounds, self.d)
+        sides = self._in_order("low_bounds", low_bounds), self._in_order("high_bounds", high_bounds)
+        low, high = check.bounds(*sides, self.d)
         most = 1_000_000 * self.d if maxpts is None else core_check.count("maxpts", maxpts)
         return self._mass(low, high, most, np.random.default_rng(rng))
 
@@ -429,6 +438,7 @@ class gaussian_kde:
         0.1934
         """
         check.other(other, self.d)
+        check.same_coordinates(self._names, vars(other).get("_coordinates"))
         large, small = _by_size(self, other)
         backend = dispatch.backend(self.dataset, first="dataset", other=other.dataset)
         total = _doubles(self.covariance) + _doubles(other.covariance)
@@ -513,7 +523,9 @@ class gaussian_kde:
         backend = self._backend()
         with backend.device_of(self.dataset):
             rows = self.dataset[backend.xp.asarray(chosen)]
-            return gaussian_kde(rows, bw_method=self.covariance_factor(), weights=self._given_weights)
+            out = gaussian_kde(rows, bw_method=self.covariance_factor(), weights=self._given_weights)
+        out._coordinates = (names := self._names) and tuple(names[k] for k in chosen)
+        return out
 
     def cdf(self, x: Any) -> Any:
         """Return the distribution function, for d = 1: the mass below each number of ``x``.
@@ -606,6 +618,16 @@ class gaussian_kde:
             return out.reshape(levels.shape)[()]
 
     @property
+    def _names(self) -> entry_names.Labels:
+        """Names of the coordinates: the index of a frame of pandas."""
+        names: entry_names.Labels = vars(self).get("_coordinates")
+        return names if names is None or len(names) == self.d else None
+
+    def _in_order(self, name: str, a: Any) -> Any:
+        """Return numbers or a covariance that were given by names in the order of the coordinates."""
+        return entry_names.bandwidth(name, a, self._names, self.d, "dataset.T")
+
+    @property
     def _given_weights(self) -> Any | None:
         return vars(self).get("_weights")
 
@@ -616,6 +638,9 @@ class gaussian_kde:
         backend = self._backend(points=points)
         with backend.device_of(self.dataset):
             at = check.points(points, self.d, backend)
+            labels = entry_names.of_rows(points, series=self.d > 1)
+            along = entry_names.order("points.T", labels, self._names, "dataset.T")
+            at = at if along is None else at[along]
             extended = check.extended(at.dtype) or check.extended(self.covariance.dtype)
             Y = backend.xp.ascontiguousarray(at.T, dtype=np.float64)
             problem = self._problem("density").at(Y, "points")

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core import check, dispatch
+from cukde.core import check, dispatch, words
+from cukde.core.entry.names import named
 from cukde.density import check as density_check
 
 _EXTENDED = np.dtype(np.longdouble)
@@ -87,7 +88,8 @@ def factor(value: Any) -> Any:
 
 def method(value: Any) -> ValueError:
     """Return the error for what is no method of a bandwidth."""
-    return ValueError(f"`bw_method` should be 'scott', 'silverman', a scalar or a callable; got {value!r}")
+    hint = words.meant(value, ("scott", "silverman"))
+    return ValueError(f"`bw_method` should be 'scott', 'silverman', a scalar or a callable; got {value!r}{hint}")
 
 
 def freedom(left: float) -> float:
@@ -197,6 +199,12 @@ def other(kde: Any, d: int) -> None:
         raise TypeError(f"other must be a gaussian_kde; got {type(kde).__name__}")
     if kde.d != d:
         raise ValueError(f"KDEs are not the same dimensionality: {d} and {kde.d}")
+
+
+def same_coordinates(names: Any, of_other: Any) -> None:
+    """Raise for two estimates whose coordinates have other names, or the same in another order."""
+    if named(names) and named(of_other) and names != of_other:
+        raise ValueError(f"KDEs must have the same coordinates in the same order: {names} and {of_other}")
 
 
 def random_state(seed: Any, state: Any) -> Any:

@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from cukde.core import check as core_check, dispatch, warnings as core_warnings
-from cukde.core.entry import missing
-from cukde.core.frames.libraries import library_of
+from cukde.core import check as core_check, dispatch, warnings as core_warnings, words
+from cukde.core.entry import names, points as entry_points
+from cukde.core.frames.columns import labels_of
 from cukde.core.over_dask import is_dask, meta
 from cukde.core.public import public_in
 from cukde.core.random_state import RandomState
@@ -44,11 +44,12 @@ _NEGATIVE = (
 _MASS = ("mass_", "mass_error_")
 _CENTRES = ("_method", "_steps", "_own_point")  # parameters of the fit that its centres depend on
 _FITTED = (
-    *(*_ARRAYS, *_FLAGS, *_MASS, "bandwidth_", "n_features_in_", "feature_names_in_", "_dtype", "_ends", *_CENTRES),
+    *(*_ARRAYS, *_FLAGS, *_MASS, "bandwidth_", "n_features_in_", "feature_names_in_", "_columns", "_dtype", "_ends"),
+    *_CENTRES,
 )
 # What an estimator that was pickled or saved before there was such a thing has of it.
 _LATER: dict[str, Any] = {
-    **{"bounds": None, "periods": None, "_ends": None},
+    **{"bounds": None, "periods": None, "_ends": None, "_columns": None},
     **{"steps": 1, "own_point": True, "_steps": 1, "_own_point": True},
 }
 
@@ -62,14 +63,17 @@ class KernelDensity(BaseEstimator):
 
     Parameters
     ----------
-    bandwidth : float, array_like, str or callable
+    bandwidth : float, array_like, mapping, str or callable
         Standard deviation of the Gaussian kernel, or radius or scale of the others, in units of the data. An array
-        holds a standard deviation for each column, shape (d,), or a covariance, shape (d, d). "scott" and "silverman"
-        are scikit-learn's rules, n^(-1/(d+4)) and (n (d+2)/4)^(-1/(d+4)), which ignore the spread of the data. The
-        rules of :mod:`cukde.bandwidth` follow it; they need the Gaussian kernel and the euclidean metric. Their names
-        are "scott_deviations", "silverman_deviations", "scott_covariance", "silverman_covariance", "sd", "laplace",
-        "positive", "isj" and "cross_validate" (for ``method``); the functions themselves will do, too. Any other
-        callable takes X, and ``weights=`` if :meth:`fit` has ``sample_weight``, and returns a bandwidth.
+        holds a standard deviation for each column, shape (d,), or a covariance, shape (d, d); a mapping, a series or a
+        frame has them by the names of columns. "scott" and "silverman" are scikit-learn's rules, n^(-1/(d+4)) and
+        (n (d+2)/4)^(-1/(d+4)), which ignore the spread of the data.
+
+        The rules of :mod:`cukde.bandwidth` follow it; they need the Gaussian kernel and the euclidean metric. Their
+        names are "scott_deviations", "silverman_deviations", "scott_covariance", "silverman_covariance", "sd",
+        "laplace", "positive", "isj" and "cross_validate" (for ``method``); the functions themselves will do, too. Any
+        other callable takes X, and ``weights=`` if :meth:`fit` has ``sample_weight``, and returns a bandwidth in any
+        form but the name of a rule.
     algorithm : {"auto", "kd_tree", "ball_tree"}
         Determines which metrics are accepted, as in scikit-learn. No tree is built.
     kernel : {"gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"}
@@ -97,10 +101,13 @@ class KernelDensity(BaseEstimator):
     device : {"auto", "cpu", "gpu"}
         Where to compute. ``"auto"`` is the device of the data given to :meth:`fit`. ``"gpu"`` copies data to the GPU,
         and results for NumPy data back; ``"cpu"`` copies GPU arrays to the host and returns NumPy arrays.
-    bounds, periods : sequence of length d, optional
+    bounds, periods : sequence of length d or mapping, optional
         As in :func:`cukde.kde`: for each column (low, high) or None, and its period or None. The density is then one on
         that domain: log densities outside are -inf, gradients there are NaN, and samples lie within, those of periodic
         columns from 0 to the period. For the Gaussian kernel only.
+    steps, own_point
+        Of method "sd", as in :func:`cukde.sd_kde`: how often the data are moved, 1 by default, and whether a point's
+        own kernel counts in its score.
 
     Attributes
     ----------
@@ -162,6 +169,7 @@ class KernelDensity(BaseEstimator):
     array([-1.3068])
     """
 
+    @words.suggested
     def __init__(
         self,
         *,
@@ -199,6 +207,7 @@ class KernelDensity(BaseEstimator):
         self.steps = steps
         self.own_point = own_point
 
+    @words.suggested
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> KernelDensity:
         """Fit the estimator to the data: copy them, debias them for method "sd", and find the mass for "positive".
 
@@ -233,6 +242,8 @@ class KernelDensity(BaseEstimator):
         metric = check.parameters(self.get_params(deep=False))
         backend = self._backend_of_fit(meta(X), meta(sample_weight))
         check.metric_device(metric, self.metric, backend)
+        names.same_rows("sample_weight", sample_weight, "X", X)
+        sample_weight = entry_points.taken("sample_weight", sample_weight)
         if is_dask(X) or is_dask(sample_weight):
             fitted = _lazily().taken(self, self._array(X, backend, reset=True), sample_weight, metric, backend)
         else:
@@ -508,15 +519,16 @@ class KernelDensity(BaseEstimator):
         """Return the centres, the bandwidth and the weights of a fit, the dtype of the data and their domain."""
         with backend.device_of(X):
             a = self._array(X, backend, reset=True)
-            parameters = self.get_params(deep=False)
-            domain = domain_of(self.bounds, self.periods, a.shape[1])
+            given = self._by_column(a.shape[1])
+            domain = domain_of(given["bounds"], given["periods"], a.shape[1])
             ends = {} if domain is None else domain.arguments
             if domain is not None:
                 outside = backend.asnumpy(domain.outside(a, backend.xp).sum(axis=0))
                 domains_check.inside(outside, len(a), domain.low, domain.high)
             weights = None if sample_weight is None else check.weights(self._moved(sample_weight), len(a), backend)
-            width = bandwidths.of_data(self.bandwidth, a, weights, self.method, self.steps, **ends)
-            h = check.fit(parameters | {"bandwidth": width}, metric, a[:1], len(a))
+            width = bandwidths.of_data(given["bandwidth"], a, weights, self.method, self.steps, **ends)
+            width = names.bandwidth("bandwidth", width, self._labels, a.shape[1])  # a function may return names
+            h = check.fit(given | {"bandwidth": width}, metric, a[:1], len(a))
             check.beside_domain(h, domain)
             dtype = density_check.result_dtype(a)
             points = backend.xp.array(a, dtype=dtype, order="C")  # a copy: X may change afterwards
@@ -537,23 +549,41 @@ class KernelDensity(BaseEstimator):
         """Check points and the names of their columns; return them as an array of the backend."""
         if is_dask(X):
             return _lazily().points(self, X, backend, reset=reset)
-        given = X
-        if library_of(X) is not None:  # errors of its values name the column
-            X = missing.none_in("X", X)
+        given, X = X, entry_points.taken("X", X)
         if backend.name == "gpu":
             out = check.points(X, backend)
             # scikit-learn checks the names of a frame, and the number of columns.
             validate_data(self, given if hasattr(given, "shape") else out, reset=reset, skip_check_array=True)
-            return out
-        X = self._moved(X)
-        if hasattr(X, "__dlpack__") and not hasattr(X, "__array__"):
-            X = backend.asarray(X)
-        with np.errstate(invalid="ignore"):  # it sums all entries to find NaN and infinities
-            if X is given:
-                return validate_data(self, X, reset=reset, order="C", dtype=_DTYPES)
-            out = check_array(X, order="C", dtype=_DTYPES, input_name="X", estimator=self)
-        validate_data(self, given, reset=reset, skip_check_array=True)
+        else:
+            X = self._moved(X)
+            if hasattr(X, "__dlpack__") and not hasattr(X, "__array__"):
+                X = backend.asarray(X)
+            with np.errstate(invalid="ignore"):  # it sums all entries to find NaN and infinities
+                if X is given:
+                    out = validate_data(self, X, reset=reset, order="C", dtype=_DTYPES)
+                else:
+                    out = check_array(X, order="C", dtype=_DTYPES, input_name="X", estimator=self)
+                    validate_data(self, given, reset=reset, skip_check_array=True)
+        self._keep_or_check_names(given, reset=reset)
         return out
+
+    def _keep_or_check_names(self, X: Any, *, reset: bool) -> None:
+        """Keep names of columns that scikit-learn does not, such as integers, or check them."""
+        labels = labels_of(X)
+        if reset:
+            self._columns = None if hasattr(self, "feature_names_in_") else labels
+        elif names.order("X", labels, self._labels, "the X of fit") is not None:
+            raise check.order_of_columns(labels, self._labels)
+
+    def _by_column(self, d: int) -> dict[str, Any]:
+        """Return the parameters; those that have something for each column in the order of the columns."""
+        parameters: dict[str, Any] = self.get_params(deep=False)
+        return parameters | names.by_column(parameters, self._labels, d)
+
+    @property
+    def _labels(self) -> names.Labels:
+        """Names of the columns of the data."""
+        return tuple(self.feature_names_in_) if hasattr(self, "feature_names_in_") else self._columns
 
     def _fitted(self, X: Any) -> ModuleType:
         """Return the backend of the fitted arrays; check that the queries can be moved there."""
@@ -763,9 +793,14 @@ def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
     if isinstance(fitted["bandwidth_"], str):
         raise ValueError("bandwidth_ is no number")
     check.bandwidth(fitted["bandwidth_"], n, d, metric)
-    for name in ("_ends", *_CENTRES[1:]):
+    for name in ("_ends", "_columns", *_CENTRES[1:]):
         fitted.setdefault(name, _LATER[name])
     check.same_centres({name[1:]: (fitted[name], getattr(estimator, name[1:])) for name in _CENTRES})
+    if fitted["_columns"] is not None:
+        columns = np.asarray(fitted["_columns"], dtype=object)
+        if len(columns) != d:
+            raise ValueError(f"names of columns do not fit points of shape {points.shape}")
+        fitted["_columns"] = tuple(tuple(each) if isinstance(each, list) else each for each in columns.tolist())
     ends = fitted["_ends"]
     if ends is not None:
         check.ends(ends, fitted["bandwidth_"], d)

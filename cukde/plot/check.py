@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cukde.core import check as core_check
+from cukde.density.compositions import check as compositions_check
 
 METHODS = ("kde", "sd", "laplace", "positive")
 
@@ -192,27 +193,11 @@ def column_names(value: Any, d: int) -> list[str]:
     return list(value)
 
 
-def chosen(value: Any, names: list[Any] | None, d: int) -> list[int]:
-    """Return the positions of columns given by name, if there are names, or by position."""
-    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str) or np.ndim(value) != 1:
+def chosen(value: Any, labels: Sequence[Any] | None, d: int) -> list[int]:
+    """Return the positions of columns given by name or by position, as :func:`cukde.marginal` takes them."""
+    if isinstance(value, str):
         raise TypeError(f"columns must be a list of names or positions, or None for all; got {value!r}")
-    out = [_position(each, names, d) for each in value]
-    if len(set(out)) < len(out):
-        raise ValueError(f"columns must not name one twice; got {list(value)!r}")
-    return out
-
-
-def _position(column: Any, names: list[Any] | None, d: int) -> int:
-    if names is not None and isinstance(column, str | int | np.integer) and column in names:
-        if names.count(column) > 1:
-            raise ValueError(f"columns must each be one of X; {column!r} is the name of several")
-        return names.index(column)
-    if isinstance(column, int | np.integer) and not isinstance(column, bool):
-        if not -d <= column < d:
-            raise ValueError(f"columns must be positions from 0 to {d - 1}; got {column}")
-        return int(column) % d
-    known = f"one of {', '.join(map(repr, names))}, or " if names is not None else ""
-    raise ValueError(f"columns must each be {known}a position from 0 to {d - 1}; got {column!r}")
+    return compositions_check.positions("columns", value, labels, d)
 
 
 def log_densities(value: Any, backend: ModuleType) -> Any:
@@ -248,12 +233,12 @@ def threshold(value: Any, quantile: Any) -> tuple[float | None, float | None]:
     return number, None
 
 
-def column_of_labels(hue: Any, names: list[Any] | None) -> None:
+def column_of_labels(hue: Any, names: Sequence[Any] | None) -> None:
     """Raise for a name that is not of one column beside others."""
     if not names:
         raise TypeError(f"hue must be labels, one for each row, where X has no names of columns; got {hue!r}")
     if names.count(hue) != 1 or len(names) < 2:
-        raise ValueError(f"hue must name a column of X beside those that are drawn: one of {names}; got {hue!r}")
+        raise ValueError(f"hue must name a column of X beside those that are drawn: one of {list(names)}; got {hue!r}")
 
 
 def row_labels(name: str, value: Any, n: int) -> tuple[list[Any], np.ndarray]:

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
+from cukde.core.entry import names as entry_names, points as entry_points
+from cukde.core.frames.columns import labels_of
+from cukde.core.frames.libraries import library_of
 from cukde.core.over_dask import is_dask
 from cukde.density import check as density_check
 from cukde.plot import check
@@ -31,7 +34,8 @@ class Rows(NamedTuple):
     title: str | None  # name of the column that tells the groups apart
     log: tuple[bool, ...]  # whether the axis of each column is logarithmic
     notes: list[str]  # for the legend, of rows that are not drawn
-    names: list[str]  # of the columns
+    names: list[str]  # of the columns, as they are written
+    called: entry_names.Labels  # their names as they are, for arguments by name
 
     @property
     def columns(self) -> int:
@@ -55,36 +59,42 @@ class Rows(NamedTuple):
         return self._replace(groups=left, notes=notes)
 
 
-def taken(X: Any, hue: Any, name: str = "X") -> tuple[list[Any] | None, Any, str | None]:
-    """Return the names of the columns that ``hue`` does not name, the labels of the rows, and their name."""
+def taken(X: Any, hue: Any, name: str = "X") -> tuple[int | None, Any, str | None]:
+    """Return the position of the column that ``hue`` names, None of labels; the labels of the rows, and their name."""
     for argument, a in ((name, X), ("hue", hue)):
         check.in_memory(argument, is_dask(a))
-    names = list(X.columns) if hasattr(X, "columns") else None
-    if not isinstance(hue, str | int | np.integer):
+    labels = labels_of(X)
+    if not isinstance(hue, str | int | np.integer) and not (isinstance(hue, tuple) and hue in (labels or ())):
+        entry_names.same_rows("hue", hue, name, X)
         title = getattr(hue, "name", None)
-        return names, dispatch.to_host(hue), title if isinstance(title, str) and title else None
-    check.column_of_labels(hue, names)
-    return [each for each in names or () if each != hue], dispatch.to_host(X[hue]), str(hue)
+        return None, dispatch.to_host(hue), title if isinstance(title, str) and title else None
+    check.column_of_labels(hue, labels)
+    place, library = (labels or ()).index(hue), library_of(X)
+    return place, dispatch.to_host(X[hue] if library is None else list(library.columns(X))[place]), str(hue)
 
 
-def chosen(X: Any, hue: Any, columns: Any) -> tuple[Any, list[str], Any, str | None]:
+def chosen(X: Any, hue: Any, columns: Any) -> tuple[Any, entry_names.Labels, Any, str | None]:
     """Return the columns to draw, their names, the labels of the rows, and the name of these."""
-    drawn, labels, title = taken(X, hue)
-    if drawn is None:
-        if columns is None:
-            return X, [], labels, title
+    place, which, title = taken(X, hue)
+    labels = labels_of(X)
+    if columns is None and place is None:
+        return X, labels or entry_names.of_series(X), which, title
+    if labels is None:
         X = density_check.data(X, dispatch.backend(X))[0]
-        places = check.chosen(columns, None, X.shape[1])
-        return X[:, places], [f"x{k}" for k in places], labels, title
-    if columns is not None:
-        names = list(X.columns)
-        drawn = [names[k] for k in check.chosen(columns, names, X.shape[1])]
-    return X if drawn == list(X.columns) else X[drawn], [str(name) for name in drawn], labels, title
+    d = X.shape[1] if labels is None else len(labels)
+    places = [k for k in range(d) if k != place] if columns is None else check.chosen(columns, labels, d)
+    if labels is None:
+        return X[:, places], tuple(f"x{k}" for k in places), which, title
+    library, labels = library_of(X), tuple(labels[k] for k in places)
+    return X[list(labels)] if library is None else library.chosen(X, places), labels, which, title
 
 
-def rows(X: Any, names: list[str], hue: Any, title: str | None, weights: Any, log_scale: Any) -> Rows:
-    """Check data, weights and labels, and return the rows in groups. Unnamed columns are x, or x0, x1, ..."""
+def rows(X: Any, called: entry_names.Labels, hue: Any, title: str | None, weights: Any, log_scale: Any) -> Rows:
+    """Check data, weights and labels of rows, and return the rows in groups. Unnamed columns are x, or x0, x1, ..."""
     check.in_memory("weights", is_dask(weights))
+    entry_names.same_rows("weights", weights, "X", X)
+    names = _names(X, called)
+    X, weights = (entry_points.taken(name, a, missing=True) for name, a in (("X", X), ("weights", weights)))
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
         xp = backend.xp
@@ -111,7 +121,7 @@ def rows(X: Any, names: list[str], hue: Any, title: str | None, weights: Any, lo
             positive = w > 0
             x, w = x[positive], w[positive]
             which = None if which is None else which[backend.asnumpy(positive)]
-        names = names or _names(X, d)
+        names = names or [f"x{k}" if d > 1 else "x" for k in range(d)]
         x = _logarithms(x, log, names, xp)
         groups = [Group(None, x, w, 1.0)]
         if labels is not None and which is not None:
@@ -123,7 +133,7 @@ def rows(X: Any, names: list[str], hue: Any, title: str | None, weights: Any, lo
                 share = float(of.sum() if own is None else own.sum()) / total
                 groups.append(Group(shown_label(label), xp.ascontiguousarray(x[of]), own, share, k))
         check.rows(max(len(group.X) for group in groups), w is not None, in_groups=labels is not None)
-        out = Rows(backend, groups, title, log, without_nan(left_out), names)
+        out = Rows(backend, groups, title, log, without_nan(left_out), names, called)
         return out.without({group.number: "" for group in groups if len(group.X) < 2})
 
 
@@ -139,12 +149,11 @@ def without_nan(left_out: int) -> list[str]:
     return [f"{left_out:,} row{'s' * (left_out > 1)} with NaN left out"] if left_out else []
 
 
-def _names(X: Any, d: int) -> list[str]:
-    """Return names of columns without names: x, or that of a series, and x0, x1, ... for several."""
-    name = getattr(X, "name", None)
-    if d == 1:
-        return [name if isinstance(name, str) and name else "x"]
-    return [f"x{k}" for k in range(d)]
+def _names(X: Any, called: entry_names.Labels) -> list[str]:
+    """Return what columns are called in a picture; nothing of those without names."""
+    if not called or (labels_of(X) is None and not isinstance(called[0], str)):
+        return []
+    return [str(label) for label in called]
 
 
 def _logarithms(x: Any, log: tuple[bool, ...], names: list[str], xp: ModuleType) -> Any:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from cukde.core import check as core_check, dispatch, extras
-from cukde.core.entry.names import by_name
+from cukde.core.entry import names as entry_names
 from cukde.core.over_dask import is_dask
 from cukde.core.random_state import DEFAULT, RandomState, integer
 from cukde.core.types import ArrayLike, Bandwidth, Columns, Domain
@@ -635,11 +635,8 @@ def _rows(X: Any, weights: Any, hue: Any, method: Any, log_scale: Any, seed: int
 
 def _domain(rows: groups.Rows, bounds: Any, periods: Any) -> Ends | None:
     """Return the domain of the drawn columns, whose values may be given by name."""
-    bounds, periods = (
-        by_name(name, value, tuple(rows.names), rows.columns, optional=True) if isinstance(value, Mapping) else value
-        for name, value in (("bounds", bounds), ("periods", periods))
-    )
-    domain = domain_of(bounds, periods, rows.columns)
+    ends = entry_names.by_column({"bounds": bounds, "periods": periods}, rows.called, rows.columns, "the picture")
+    domain = domain_of(ends["bounds"], ends["periods"], rows.columns)
     if domain is not None:
         check.linear(rows.log, domain.bounded | domain.periodic)
     return domain
@@ -650,6 +647,7 @@ def _estimates(
 ) -> tuple[groups.Rows, list[numbers.Estimate]]:
     """Return the rows, without groups for which the rule has no bandwidth, and the estimate of each group."""
     factor = core_check.number("bw_adjust", adjust, above=True)
+    h = entry_names.bandwidth("h", h, rows.called, rows.columns, "the picture")
     out: list[numbers.Estimate] = []
     failed: dict[int, str] = {}
     for group in rows.groups:

@@ -163,7 +163,9 @@ def test_bad_calls_are_refused(backend: Backend) -> None:
     for function in (cukde.kde, cukde.sd_kde, cukde.laplace_kde, cukde.score, cukde.density_and_score):
         refused = functools.partial(function, h=0.5, leave_one_out=True)
         with pytest.raises(ValueError, match="pass X for Y"):
-            refused(X, X.copy())
+            refused(X, X + 1)
+        want, got = (function(X, Y, 0.5, leave_one_out=True)[0] for Y in (X, X.copy()))
+        assert bool((got == want).all())
         with pytest.raises(ValueError, match="two rows or more"):
             refused(X[:1], None)
         with pytest.raises(ValueError, match="two rows or more"):

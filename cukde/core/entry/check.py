@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core import check as core_check
+
 NAN_POLICIES = ("raise", "omit")
 _NAMED = 12  # names that a message lists
 
@@ -14,11 +16,7 @@ _NAMED = 12  # names that a message lists
 def same_names(argument: str, labels: Sequence[Any], reference: Sequence[Any], of: str) -> None:
     """Raise for names that are not those of the reference."""
     for owner, names in ((of, reference), (argument, labels)):
-        if twice := [name for k, name in enumerate(names) if name in names[:k]]:
-            raise ValueError(
-                f"{argument} must have the columns of {of} in their order where a name is there twice; "
-                f"{owner} has several columns called {twice[0]!r}: rename them"
-            )
+        no_name_twice(argument, names, owner)
     given, wanted = set(labels), set(reference)
     missing, extra = [name for name in reference if name not in given], [name for name in labels if name not in wanted]
     if missing or extra:
@@ -30,22 +28,40 @@ def same_names(argument: str, labels: Sequence[Any], reference: Sequence[Any], o
         )
 
 
-def keys(argument: str, missing: Sequence[Any], unknown: Sequence[Any], columns: Sequence[Any]) -> None:
+def no_name_twice(argument: str, names: Sequence[Any], owner: str) -> None:
+    """Raise for names of which one is there several times, so that it does not say which column is meant."""
+    if len(set(names)) < len(names):
+        twice = next(name for k, name in enumerate(names) if name in names[:k])
+        raise ValueError(
+            f"{argument} must be in the order of the columns, as an array, where a name is there twice; "
+            f"{owner} has several columns called {twice!r}: rename them"
+        )
+
+
+def one_number(argument: str) -> None:
+    """Raise for a frame with one row and one column, which may be a deviation or a variance."""
+    raise ValueError(
+        f"{argument} must be a number for one column, the deviation; got a frame with one row and one column, which "
+        "may be a deviation or a variance: write the number itself, of a variance its square root"
+    )
+
+
+def keys(argument: str, missing: Sequence[Any], unknown: Sequence[Any], columns: Sequence[Any], of: str = "X") -> None:
     """Raise for a mapping by names that lacks some, or has others."""
     if missing or unknown:
         parts = [f"none for {listed(missing)}"] if missing else []
-        parts += [f"one for {listed(unknown)}, which X does not have"] if unknown else []
+        parts += [f"one for {listed(unknown)}, which {of} does not have"] if unknown else []
         raise ValueError(
-            f"{argument} must have a value for each column of X by its name, which are {listed(columns)}; "
+            f"{argument} must have a value for each column of {of} by its name, which are {listed(columns)}; "
             f"got {' and '.join(parts)}"
         )
 
 
-def listed(names: Iterable[Any]) -> str:
+def listed(names: Iterable[Any], most: int = _NAMED) -> str:
     """Names in a message."""
     names = list(names)
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(map(repr, names[:_NAMED]))}{more}"
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(map(repr, names[:most]))}{more}"
 
 
 def missing_values(argument: str, column: str, count: int, row: int, label: Any, *, may_omit: bool) -> None:
@@ -58,20 +74,23 @@ def missing_values(argument: str, column: str, count: int, row: int, label: Any,
     )
 
 
-def same_rows(argument: str, same: bool, of: str) -> None:
-    """Raise for a series whose rows have other labels than the frame that it goes with."""
-    if not same:
-        raise ValueError(
-            f"{argument} must have the index of {of}, in its order: write {argument}.loc[{of}.index] to take its rows "
-            f"by their labels, or {argument}.to_numpy() by their positions"
-        )
+def other_rows(argument: str, labels: Sequence[Any], of: str, reference: Sequence[Any]) -> ValueError:
+    """Return the error for rows with other labels than the rows that they go with."""
+    first = next((k for k, both in enumerate(zip(labels, reference, strict=True)) if both[0] != both[1]), 0)
+    by_label = ""
+    if len(set(labels)) == len(labels) and set(reference) <= set(labels):
+        by_label = f"{argument}.loc[{of}.index] to take its rows by their labels, or "
+    return ValueError(
+        f"{argument} must have the index of {of}, in its order: write {by_label}{argument}.to_numpy() to take them by "
+        f"their positions; from row {first} on {of} has {listed(reference[first:], 3)} and {argument} has "
+        f"{listed(labels[first:], 3)}"
+    )
 
 
 def nan_policy(value: Any) -> str:
     """Check what missing values do."""
-    if not isinstance(value, str) or value not in NAN_POLICIES:
-        raise ValueError(f"nan_policy must be one of {', '.join(map(repr, NAN_POLICIES))}; got {value!r}")
-    return value
+    core_check.option("nan_policy", value, NAN_POLICIES)
+    return str(value)
 
 
 def rows_to_omit(argument: str, shape: tuple[int, ...]) -> None:

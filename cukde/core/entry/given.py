@@ -21,8 +21,6 @@ _DATA = {"X": ("weights", "local_factors", "V"), "Z": ("denominator_weights",)}
 
 _BESIDE = {beside: data for data, others in _DATA.items() for beside in others}
 _LIKE_X = ("Y", "Z", "seeds", "bandwidths")
-_BANDWIDTHS = ("h", "score_bandwidth", "denominator_bandwidth")
-_BY_COLUMN = ("bounds", "periods")
 _SAMPLES = ("A", "B", "x", "y")  # of Kendall's tau: missing values have their own policy there, and names no order
 
 Shape = Callable[[Mapping[str, Any]], tuple[tuple[int, ...], list[Any]]]
@@ -75,15 +73,9 @@ class Given:
         X = a.get("X")
         self.labels = labels_of(X)
         d = self._take_points(X)
-        for name, value in self.given.items():
-            if name in _BANDWIDTHS:
-                a[name] = names.bandwidth(name, self._array(name, value), self.labels, d)
-            elif name in _BY_COLUMN and isinstance(value, Mapping):
-                a[name] = names.by_name(name, value, self.labels, d, optional=True)
-            elif name == "axes" and value is not None:
-                a[name] = names.sequence(value, self.labels, d)
-                if isinstance(a[name], list):
-                    a[name] = [self._array("axes", each) for each in a[name]]
+        a.update(names.by_column(self.given, self.labels or names.of_series(X), d))
+        if isinstance(a.get("axes"), list):
+            a["axes"] = [self._array("axes", each) for each in a["axes"]]
         if policy == "omit" and X is not None:
             self._omit()
         if self.out is not None:
@@ -110,7 +102,10 @@ class Given:
                 a[name] = {key: self._beside(f"given[{key!r}]", each, "Y") for key, each in value.items()}
             elif name in _BESIDE:
                 a[name] = self._beside(name, value, _BESIDE[name])
+            elif name == "B":
+                a[name] = self._beside(name, value, "A")
             elif name == "y":
+                names.same_rows(name, value, "x", self.given.get("x"))
                 a[name] = self._points(name, value, _paired(labels_of(value), labels_of(self.given.get("x"))), of="x")
             else:
                 a[name] = self._points(name, value)
@@ -118,7 +113,7 @@ class Given:
 
     def _beside(self, name: str, value: Any, of: str) -> Any:
         """Return what has a number or a row for each row of another argument as an array."""
-        check.same_rows(name, _same_rows(value, self.given.get(of)), of)
+        names.same_rows(name, value, of, self.given.get(of))
         return self._points(name, value)
 
     def _reference(self, name: str, d: int) -> names.Labels:
@@ -152,8 +147,6 @@ class Given:
         if id(value) not in self._arrays:
             array = value
             if library_of(value) is not None:
-                if name in _BANDWIDTHS:  # names are looked at first
-                    return value
                 array = _numbers(name, value)
             elif namespaces.is_foreign(value):
                 array = namespaces.taken(name, value)
@@ -164,13 +157,17 @@ class Given:
         """Leave out rows with missing values, of the data with all that goes with them; queries have NaN there."""
         a = self.arguments
         arrays = {name: a[name] for name in (*_DATA, *_BESIDE, "Y", "seeds") if a.get(name) is not None}
-        X = arrays.pop("X")
+        X, Y = arrays.pop("X"), arrays.get("Y")
         self._backend = backend = dispatch.backend(X, **arrays)
         with backend.device_of(X):
+            itself = Y is X
+            if Y is not None and not itself and is_true(a.get("leave_one_out")):
+                same = missing.same_points(X, Y, backend)
+                a["X"], itself = (X, False) if same is None else (same, True)
             for name, others in _DATA.items():
                 self._omit_rows(name, [other for other in others if a.get(other) is not None])
             for name in ("Y", "seeds"):
-                if name == "Y" and self.given.get("Y") is self.given["X"]:
+                if name == "Y" and itself:
                     a["Y"] = a["X"]
                     if "X" in self._left_out:
                         self._left_out["Y"] = self._left_out["X"]
@@ -227,12 +224,6 @@ def _numbers(name: str, a: Any) -> Any:
         return taken_frame(name, a)
     except TypeError:
         return a
-
-
-def _same_rows(a: Any, b: Any) -> bool:
-    """Whether the rows of two frames or series have the same labels, as far as both have some."""
-    library = library_of(a)
-    return library is None or library is not library_of(b) or library.same_rows(a, b)
 
 
 def _paired(labels: names.Labels, of: names.Labels) -> names.Labels:

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core import dispatch
+from cukde.core import check as core_check, dispatch
 from cukde.core.entry import check
-from cukde.core.frames.columns import taken
 from cukde.core.frames.libraries import library_of
 
 
@@ -34,13 +33,6 @@ def refuse(argument: str, given: Any, array: Any, *, may_omit: bool) -> None:
     check.missing_values(argument, column, count, row, library.row_label(given, row), may_omit=may_omit)
 
 
-def none_in(argument: str, frame: Any) -> Any:
-    """Return a frame or a series as an array; an error names the first missing value."""
-    array = taken(argument, frame)
-    refuse(argument, frame, array, may_omit=False)
-    return array
-
-
 def rows_of(arrays: Sequence[tuple[str, Any]], n: int, xp: Any) -> Any | None:
     """Flag the rows of which any array has a missing value, (n,); None where there are none."""
     flags = None
@@ -52,6 +44,16 @@ def rows_of(arrays: Sequence[tuple[str, Any]], n: int, xp: Any) -> Any | None:
         bad = bad.any(axis=1) if array.ndim == 2 else bad
         flags = bad if flags is None else flags | bad
     return None if flags is None or not bool(flags.any()) else flags
+
+
+def same_points(X: Any, Y: Any, backend: ModuleType) -> Any | None:
+    """Return data of which queries have the same values, NaN among them, in the form of the queries; else None."""
+    x, y = (core_check.array(name, a, backend) for name, a in (("X", X), ("Y", Y)))
+    if x.shape != y.shape and not (x.size == y.size and {x.ndim, y.ndim} == {1, 2} and 1 in (x.shape + y.shape)[1:]):
+        return None
+    x = x.reshape(y.shape)
+    same = (x == y) | ((x != x) & (y != y))
+    return x.astype(np.promote_types(x.dtype, y.dtype), copy=False) if bool(same.all()) else None
 
 
 def filled(result: Any, left_out: Any, backend: ModuleType) -> Any:

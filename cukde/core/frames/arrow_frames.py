@@ -14,9 +14,19 @@ def labels(a: Any) -> tuple[Any, ...] | None:
     return tuple(a.schema.names) if hasattr(a, "schema") else None
 
 
+def rows(a: Any) -> None:
+    """Return None: rows have no names."""
+    return None
+
+
 def columns(a: Any) -> list[Any]:
     """The columns of a table, or the array itself."""
     return list(a.columns) if hasattr(a, "schema") else [a]
+
+
+def chosen(a: Any, places: list[int]) -> Any:
+    """The table of the columns at these positions."""
+    return a.select(places)
 
 
 def dtype(column: Any) -> Any:

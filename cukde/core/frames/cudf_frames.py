@@ -17,9 +17,19 @@ def labels(a: Any) -> tuple[Any, ...] | None:
     return tuple(a.columns.to_pandas()) if a.ndim == 2 else None
 
 
+def rows(a: Any) -> tuple[Any, ...]:
+    """Names of the rows of a frame or a series of few."""
+    return tuple(a.index.to_pandas())
+
+
 def columns(a: Any) -> list[Any]:
     """The columns of a frame, or the series itself."""
     return [a.iloc[:, k] for k in range(a.shape[1])] if a.ndim == 2 else [a]
+
+
+def chosen(a: Any, places: list[int]) -> Any:
+    """The frame of the columns at these positions."""
+    return a.iloc[:, places]
 
 
 def dtype(column: Any) -> Any:

@@ -22,8 +22,14 @@ class Library(Protocol):
     def labels(self, a: Any) -> tuple[Any, ...] | None:
         """Names of the columns of a frame; None of a series."""
 
+    def rows(self, a: Any) -> tuple[Any, ...] | None:
+        """Names of the rows of a frame or a series of few; None where the library has none."""
+
     def columns(self, a: Any) -> Iterable[Any]:
         """The columns of a frame, or the series itself."""
+
+    def chosen(self, a: Any, places: list[int]) -> Any:
+        """The frame of the columns at these positions."""
 
     def dtype(self, column: Any) -> Any:
         """The library's own dtype."""

@@ -14,9 +14,19 @@ def labels(a: Any) -> tuple[Any, ...] | None:
     return tuple(a.columns) if a.ndim == 2 else None
 
 
+def rows(a: Any) -> tuple[Any, ...]:
+    """Names of the rows of a frame or a series of few."""
+    return tuple(a.index)
+
+
 def columns(a: Any) -> list[Any]:
     """The columns of a frame, or the series itself; by position, as names may be there twice."""
     return [a.iloc[:, k] for k in range(a.shape[1])] if a.ndim == 2 else [a]
+
+
+def chosen(a: Any, places: list[int]) -> Any:
+    """The frame of the columns at these positions."""
+    return a.iloc[:, places]
 
 
 def dtype(column: Any) -> Any:

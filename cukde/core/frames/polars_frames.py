@@ -14,9 +14,19 @@ def labels(a: Any) -> tuple[Any, ...] | None:
     return tuple(a.columns) if hasattr(a, "columns") else None
 
 
+def rows(a: Any) -> None:
+    """Return None: rows have no names."""
+    return None
+
+
 def columns(a: Any) -> list[Any]:
     """The columns of a frame, or the series itself."""
     return a.get_columns() if hasattr(a, "columns") else [a]
+
+
+def chosen(a: Any, places: list[int]) -> Any:
+    """The frame of the columns at these positions."""
+    return a[:, places]
 
 
 def dtype(column: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -20,9 +20,9 @@ _SQUARED_RANGE = 1e300  # of squared distances, as of all points in double preci
 def positions(argument: str, columns: Any, labels: Sequence[Any] | None, d: int) -> list[int]:
     """Return where columns are that are given by position, negative ones from the end, or by name.
 
-    ``labels`` are those of a data frame. Names are text: an integer is a position whatever the labels are.
+    ``labels`` are those of a data frame. An integer is a name where some of them are integers, else a position.
     """
-    chosen = [_position(argument, column, labels, d) for column in _several(argument, columns)]
+    chosen = [_position(argument, column, labels, d) for column in _several(argument, columns, labels)]
     if not chosen:
         raise ValueError(f"{argument} must name at least one column; X has {_listed(labels, d)}")
     if len(set(chosen)) < len(chosen):
@@ -102,9 +102,10 @@ def distance(squared: float) -> None:
         )
 
 
-def _several(argument: str, columns: Any) -> list[Any]:
-    """Return the columns as a list, of a single one too."""
-    if isinstance(columns, str) or _index(columns) is not None:
+def _several(argument: str, columns: Any, labels: Sequence[Any] | None) -> list[Any]:
+    """Return the columns as a list, of a single one too, whose name may be a tuple."""
+    is_name = isinstance(columns, tuple) and labels is not None and columns in labels
+    if isinstance(columns, str) or is_name or _index(columns) is not None:
         return [columns]
     if isinstance(columns, Mapping | set | frozenset) or not hasattr(columns, "__getitem__"):
         raise TypeError(f"{argument} must be a column or a sequence of columns, by position or name; got {columns!r}")
@@ -117,24 +118,29 @@ def _several(argument: str, columns: Any) -> list[Any]:
 
 
 def _position(argument: str, column: Any, labels: Sequence[Any] | None, d: int) -> int:
-    if isinstance(column, str):
-        if labels is None:
-            raise ValueError(
-                f"{argument} must choose columns by position where X has no names; "
-                f"X has {_listed(None, d)}; got {str(column)!r}"
-            )
-        if (count := sum(isinstance(each, str) and each == column for each in labels)) != 1:
-            raise ValueError(
-                f"{argument} must name columns of X, which has {'several' if count else 'none'} called "
-                f"{str(column)!r}; it has {_listed(labels, d)}"
-            )
-        return next(i for i, each in enumerate(labels) if isinstance(each, str) and each == column)
     index = _index(column)
-    if index is None:
-        raise TypeError(f"{argument} must hold positions (integers) or names (text) of columns; got {column!r}")
+    if index is None or (labels is not None and any(_index(each) is not None for each in labels)):
+        return _position_of_name(argument, column, labels, d)
     if not -d <= index < d:
         raise ValueError(f"{argument} must hold columns of X, which has {_listed(labels, d)}; got {index}")
     return index % d
+
+
+def _position_of_name(argument: str, column: Any, labels: Sequence[Any] | None, d: int) -> int:
+    if isinstance(column, bool | np.bool_) or not isinstance(column, str if labels is None else Hashable):
+        raise TypeError(f"{argument} must hold positions (integers) or names (text) of columns; got {column!r}")
+    column = str(column) if isinstance(column, str) else column
+    if labels is None:
+        raise ValueError(
+            f"{argument} must choose columns by position where X has no names; X has {_listed(None, d)}; got {column!r}"
+        )
+    found = [k for k, each in enumerate(labels) if hash(each) == hash(column) and each == column]
+    if len(found) != 1:
+        raise ValueError(
+            f"{argument} must name columns of X, which has {'several' if found else 'none'} called {column!r}; it has "
+            f"{_listed(labels, d)}"
+        )
+    return found[0]
 
 
 def _index(column: Any) -> int | None:

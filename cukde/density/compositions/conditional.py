@@ -60,8 +60,8 @@ def marginal(
     X : array_like, shape (n, d) or (n,)
         Data, as for :func:`cukde.kde`; a data frame (pandas, polars, cuDF) gives its columns names.
     columns : int, str or sequence of them
-        The columns: positions (negative ones count from the end), or names of a data frame's columns. Integers are
-        always positions, whatever a frame's columns are called.
+        The columns: positions (negative ones count from the end), or names of a data frame's columns. Where a
+        frame has columns called by integers (but 0, 1, 2, ... in this order), integers are names.
     Y : array_like, shape (m, k) or (m,)
         Queries in the chosen columns, in the order of ``columns``, or by their names; (m,) only for one column.
     h : float, array_like or str

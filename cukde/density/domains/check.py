@@ -17,6 +17,13 @@ _MOST_IMAGES = 1_000_000
 def bounds(values: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper ends of each column, (d,) each, infinite where there is none."""
     low, high = np.full(d, -np.inf), np.full(d, np.inf)
+    if (
+        d == 1
+        and (pair := _sequence(dispatch.to_host(values)))
+        and len(pair) == 2
+        and all(_sequence(end) is None for end in pair)
+    ):
+        values = [values]  # of a single column (low, high) will do
     for k, pair in enumerate(_entries("bounds", values, d, "None or (low, high)")):
         if pair is None:
             continue
@@ -37,6 +44,8 @@ def bounds(values: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
 def periods(values: Any, d: int) -> np.ndarray:
     """Period of each column, (d,), infinite where there is none."""
     out = np.full(d, np.inf)
+    if d == 1 and np.ndim(values := dispatch.to_host(values)) == 0:  # of a single column its period will do
+        values = [values.item() if isinstance(values, np.ndarray) else values]
     for k, period in enumerate(_entries("periods", values, d, "None or a positive number")):
         if period is not None:
             out[k] = core_check.number(f"periods[{k}]", period, above=True)
