@@ -43,8 +43,8 @@ _ENTRIES = 2**23  # numbers in a block of resamples: 64 MiB
 _RESAMPLES, _MARKS, _LEVELS, _ROWS = range(4)
 
 
-class NoBandwidthError(Exception):
-    """The rule has no bandwidth for data; the cause says why."""
+class NoBandwidthError(ValueError):
+    """The rule has no bandwidth for data, or none that differs from 0 as they are rounded."""
 
 
 class Estimate(NamedTuple):
@@ -108,10 +108,11 @@ def estimate(
         domains_check.inside(outside, len(x), domain.low, domain.high)
         x = domain.restored(domain.anchored(x, backend.xp), backend.xp)
     ends = {} if domain is None else domain.arguments
+    by_rule = h is None or isinstance(h, str)
     try:
         h = rules_by_name.bandwidth(RULES[method](x, weights=w, **ends) if h is None else h, x, w, method, **ends)
     except ValueError as error:
-        raise NoBandwidthError from error
+        raise NoBandwidthError(str(error)) from error
     h = density_check.bandwidth(h, x.shape[1])
     h = h * (adjust * adjust if h.ndim == 2 else adjust)
     if h.ndim == 2:
@@ -120,7 +121,10 @@ def estimate(
         domains_check.bandwidth(h, domain.bounded)
     low, high = -bandwidth_data.largest(-x, backend.xp), bandwidth_data.largest(x, backend.xp)
     out = Estimate(backend, x, w, h, method, backend.asnumpy(low), backend.asnumpy(high), adjust, domain)
-    check.extent(out.low, out.high, out.widths)
+    try:
+        check.extent(out.low, out.high, out.widths)
+    except ValueError as error:
+        raise (NoBandwidthError(str(error)) if by_rule else error) from None
     return out
 
 

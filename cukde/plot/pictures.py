@@ -662,7 +662,7 @@ def _estimates(
             if group.label is None:
                 raise error.__cause__ or error from None
             if len(failed) + 1 == len(rows.groups):
-                raise ValueError(f"{error.__cause__} (in every group of hue)") from None
+                raise ValueError(f"{error} (in every group of hue)") from None
             failed[group.number] = "no bandwidth, "
         except ValueError as error:
             if group.label is None:

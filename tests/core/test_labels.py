@@ -274,6 +274,20 @@ class TestRows:
             cukde.kde(a, [0.0], 0.5, weights=aligned), cukde.kde(X[:, 0], [0.0], 0.5, weights=W)
         )
 
+    @pytest.mark.parametrize("container", ["pandas", "tuples", *TEXT_ALONE])
+    def test_a_column_that_tells_groups_apart(self, container: str) -> None:
+        frame, kind = pd.DataFrame({"a": X[:, 0], "g": ["p", "q"] * 15, "b": X[:, 1]}), "g"
+        want = drawn(plot.contours(X[:, :2], ax=Figure().subplots(), points=8, hue=frame["g"]))
+        if container == "tuples":
+            frame.columns, kind = pd.MultiIndex.from_product([["u"], [*"agb"]]), ("u", "g")
+        got = drawn(
+            plot.contours(
+                CONTAINERS.get(container, pd.DataFrame.copy)(frame), ax=Figure().subplots(), points=8, hue=kind
+            )
+        )
+        for one, other in zip(got, want, strict=True):
+            np.testing.assert_array_equal(one, other)
+
     def test_the_message_has_both_lists_and_what_works(self) -> None:
         a, w = pd.Series(X[:, 0]), pd.Series(W, index=[f"row {k}" for k in range(30)])
         with pytest.raises(ValueError, match=r"from row 0 on X has 'b', 'a' and weights has 'a', 'b'"):

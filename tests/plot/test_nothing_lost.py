@@ -174,7 +174,7 @@ def test_groups_without_a_density_are_left_out_and_said(
     kinds = pd.Categorical(np.repeat([f"g{k}" for k in range(len(sizes))], sizes), [f"g{k}" for k in range(9)])
     X = pd.DataFrame(rng.normal(size=(len(kinds), 2)), columns=["x", "y"])[["x"] if name == "density" else ["x", "y"]]
     if constant:
-        X.loc[kinds == kinds[-1], "x"] = 3.0
+        X.loc[kinds == kinds[-1], "x"] = [0.3, 0.3, 0.1 + 0.2, 0.3, 0.3]  # but for rounding
     w = np.ones(len(X)) if weighted else None
     options: dict[str, Any] = {"ax": Figure().subplots(2, 2) if name == "pairs" else new(), "points": 9}
     ax = getattr(plot, name)(X, hue=kinds, weights=w, **options)
