@@ -189,10 +189,7 @@ def options(padding: Any, stride: Any, dilation: Any, layout: Any) -> tuple[int,
     core_check.option("layout", layout, LAYOUTS)
     steps = _size("stride", stride), _size("dilation", dilation)
     if isinstance(padding, str | bool) or not isinstance(padding, int | np.integer):
-        if not isinstance(padding, str) or padding not in PADDINGS:
-            raise ValueError(
-                f"padding must be one of {', '.join(map(repr, PADDINGS))} or a number of zeros; got {padding!r}"
-            )
+        core_check.option("padding", padding, PADDINGS, " or a number of zeros")
     elif padding < 0:
         raise ValueError(f"padding must not be negative; got {padding}")
     elif padding > _LARGEST:

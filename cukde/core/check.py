@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core import words
 from cukde.core.frames import unread
 from cukde.core.frames.columns import not_exact, taken
 from cukde.core.frames.libraries import library_of
@@ -145,7 +146,8 @@ def given(name: str, a: Any) -> None:
 def option(name: str, value: Any, options: Sequence[str], otherwise: str = "") -> None:
     """Check that a value is one of ``options``; ``otherwise`` names other accepted values."""
     if not isinstance(value, str) or value not in options:  # an array would be compared entry by entry
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}{otherwise}; got {value!r}")
+        known = ", ".join(map(repr, options))
+        raise ValueError(f"{name} must be one of {known}{otherwise}; got {value!r}{words.meant(value, options)}")
 
 
 def flag(name: str, value: Any) -> bool:

@@ -96,14 +96,14 @@ def kde(
         Refuse NaN and infinity. With False the data are unchecked: nothing waits for the GPU, and a CUDA graph can
         capture the call, except in more than 64 dimensions, where CuPy does not allow products by cuBLAS.
     bounds : sequence of length d or mapping, optional
-        For each column (low, high), or None; or a mapping from the names of some columns. None or an infinity stands
-        for an open end. The density is then one on that domain, by reflection: it is 0 outside, and no mass is lost at
-        the ends. ``h`` must not correlate such a column with another. Data must lie within; with ``check_finite=False``
-        they are unchecked, and those outside are moved to the nearest end.
+        For each column (low, high), or None; or a mapping from the names of some columns; of one column the pair alone
+        will do. None or an infinity stands for an open end. The density is then one on that domain, by reflection: it
+        is 0 outside, and no mass is lost at the ends. ``h`` must not correlate such a column with another. Data must
+        lie within; with ``check_finite=False`` they are unchecked, and those outside are moved to the nearest end.
     periods : sequence of length d or mapping, optional
-        For each column its period, such as 360, or None; or a mapping from the names of some columns. The density
-        repeats, and integrates to 1 over a period. Points may lie anywhere on the line. A column has bounds or a
-        period, not both.
+        For each column its period, such as 360, or None; or a mapping from the names of some columns; of one column the
+        number alone will do. The density repeats, and integrates to 1 over a period. Points may lie anywhere on the
+        line. A column has bounds or a period, not both.
     leave_one_out : bool
         Leave the row's own kernel out of the density at each row of the data, and divide by the weight of the others.
         ``Y`` must then be ``X``, the same values in the same order, or None. Not for stacks.
@@ -646,7 +646,7 @@ def sd_kde(
         Whether a point's own kernel counts in its score, as in :func:`debias`; see the notes.
     X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods
         As in :func:`kde`.
-    devices, nan_policy, out
+    leave_one_out, devices, nan_policy, out
         As in :func:`kde`. :func:`cukde.bandwidth.sd` is the matching reference rule for ``h``.
 
     Returns
@@ -754,7 +754,7 @@ def laplace_kde(
         waits for the result; for Dask arrays it comes with each block that is computed.
     X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods
         As in :func:`kde`.
-    devices, nan_policy, out
+    leave_one_out, devices, nan_policy, out
         As in :func:`kde`. With ``log`` a negative density gives NaN, and a density of 0 gives -inf.
         :func:`cukde.bandwidth.laplace` is the matching reference rule for ``h``.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core import words
 from cukde.core.check import array, count, unmasked
 from cukde.core.dtypes import of_results
 from cukde.core.over_dask import is_dask
@@ -151,7 +152,8 @@ def precision(name: Any, dtype: np.dtype) -> str:
     if name is None:
         return "float32" if dtype.itemsize == 4 else "float64"
     if not isinstance(name, str) or name not in PRECISIONS:
-        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)} or None; got {name!r}")
+        hint = words.meant(name, PRECISIONS)
+        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)} or None; got {name!r}{hint}")
     return str(name)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cukde.core import dispatch
+from cukde.core import dispatch, words
 
 Rule = Callable[..., Any]
 """Takes data, weights or None, the method of the density ("kde", "sd" or "laplace") and the number of its steps, and
@@ -39,5 +39,8 @@ def bandwidth(
     if not isinstance(h, str):
         return dispatch.to_host(h)
     if h not in _RULES:
-        raise ValueError(f"{name} must be a number, an array or one of {', '.join(map(repr, _RULES))}; got {h!r}")
+        raise ValueError(
+            f"{name} must be a number, an array or one of {', '.join(map(repr, _RULES))}; got {h!r}"
+            f"{words.meant(h, _RULES)}"
+        )
     return dispatch.to_host(_RULES[h](X, weights, method, steps, bounds=bounds, periods=periods))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core import check as core_check, dispatch
+from cukde.core import check as core_check, dispatch, words
 from cukde.density import check as density_check, kernels
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
@@ -41,6 +41,7 @@ def parameters(values: Mapping[str, Any]) -> Any | None:
         raise ValueError(
             "bandwidth must be a positive number, an array of deviations, a covariance, a function of the data, or one "
             f"of {', '.join(map(repr, bandwidths.names()))}; got {values['bandwidth']!r}"
+            f"{words.meant(values['bandwidth'], bandwidths.names())}"
         )
     metric = _metric(values["metric"], values["metric_params"], values["algorithm"])
 
@@ -190,6 +191,12 @@ def rows_and_columns(X: Any, backend: ModuleType) -> Any:
     if 0 in out.shape:
         raise ValueError(f"X must have at least one row and one column; got shape {out.shape}")
     return out
+
+
+def order_of_columns(labels: Any, reference: Any) -> ValueError:
+    """Return the error for queries whose columns are in another order than those of the data."""
+    order = list(reference)
+    return ValueError(f"X must have its columns in the order of fit, {order}; got {list(labels)}: write X[{order}]")
 
 
 def fitted_side(X: Any) -> None:

@@ -33,7 +33,8 @@ def points(estimator: Any, X: Any, backend: ModuleType, *, reset: bool) -> da.Ar
         a = a.rechunk({1: -1})
     # Scikit-learn checks names, which a frame without rows has too, and the number of columns.
     validate_data(estimator, X._meta if hasattr(X, "columns") else standing_in, reset=reset, skip_check_array=True)
-    return estimator._in_order_of_fit(_moved(a, backend), X, reset=reset)
+    estimator._keep_or_check_names(X, reset=reset)
+    return _moved(a, backend)
 
 
 def taken(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core import check as core_check, dispatch
+from cukde.core import check as core_check, dispatch, words
 from cukde.core.entry import names as entry_names
 from cukde.core.public import public_in
 from cukde.density.arguments import prepare
@@ -29,7 +29,8 @@ class gaussian_kde:
     Parameters
     ----------
     dataset : array_like, shape (d, n) or (n,)
-        Data, one point in each *column*; (n,) means d = 1. For points in rows pass ``X.T``. If it is a GPU array (CuPy,
+        Data, one point in each *column*; (n,) means d = 1. For points in rows pass ``X.T``. The rows of queries in a
+        frame of pandas are matched by their index to those of the data. If it is a GPU array (CuPy,
         or anything with ``__cuda_array_interface__`` or DLPack), all methods compute on the GPU.
     bw_method : {"scott", "silverman"}, float or callable, optional
         The factor by which the standard deviations of the data are multiplied to give those of the kernel: a number,
@@ -97,6 +98,7 @@ class gaussian_kde:
     array([-0.9159,  6.7819])
     """
 
+    @words.suggested
     def __init__(self, dataset: Any, bw_method: Any = None, weights: Any = None) -> None:
         backend = dispatch.backend(dataset, first="dataset", weights=weights)
         with backend.device_of(dataset):

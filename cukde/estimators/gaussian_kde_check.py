@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core import check, dispatch
+from cukde.core import check, dispatch, words
 from cukde.core.entry.names import named
 from cukde.density import check as density_check
 
@@ -88,7 +88,8 @@ def factor(value: Any) -> Any:
 
 def method(value: Any) -> ValueError:
     """Return the error for what is no method of a bandwidth."""
-    return ValueError(f"`bw_method` should be 'scott', 'silverman', a scalar or a callable; got {value!r}")
+    hint = words.meant(value, ("scott", "silverman"))
+    return ValueError(f"`bw_method` should be 'scott', 'silverman', a scalar or a callable; got {value!r}{hint}")
 
 
 def freedom(left: float) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from cukde.core import check as core_check, dispatch, warnings as core_warnings
+from cukde.core import check as core_check, dispatch, warnings as core_warnings, words
 from cukde.core.entry import names, points as entry_points
 from cukde.core.frames.columns import labels_of
 from cukde.core.over_dask import is_dask, meta
@@ -63,14 +63,17 @@ class KernelDensity(BaseEstimator):
 
     Parameters
     ----------
-    bandwidth : float, array_like, str or callable
+    bandwidth : float, array_like, mapping, str or callable
         Standard deviation of the Gaussian kernel, or radius or scale of the others, in units of the data. An array
-        holds a standard deviation for each column, shape (d,), or a covariance, shape (d, d). "scott" and "silverman"
-        are scikit-learn's rules, n^(-1/(d+4)) and (n (d+2)/4)^(-1/(d+4)), which ignore the spread of the data. The
-        rules of :mod:`cukde.bandwidth` follow it; they need the Gaussian kernel and the euclidean metric. Their names
-        are "scott_deviations", "silverman_deviations", "scott_covariance", "silverman_covariance", "sd", "laplace",
-        "positive", "isj" and "cross_validate" (for ``method``); the functions themselves will do, too. Any other
-        callable takes X, and ``weights=`` if :meth:`fit` has ``sample_weight``, and returns a bandwidth.
+        holds a standard deviation for each column, shape (d,), or a covariance, shape (d, d); a mapping, a series or a
+        frame has them by the names of columns. "scott" and "silverman" are scikit-learn's rules, n^(-1/(d+4)) and
+        (n (d+2)/4)^(-1/(d+4)), which ignore the spread of the data.
+
+        The rules of :mod:`cukde.bandwidth` follow it; they need the Gaussian kernel and the euclidean metric. Their
+        names are "scott_deviations", "silverman_deviations", "scott_covariance", "silverman_covariance", "sd",
+        "laplace", "positive", "isj" and "cross_validate" (for ``method``); the functions themselves will do, too. Any
+        other callable takes X, and ``weights=`` if :meth:`fit` has ``sample_weight``, and returns a bandwidth in any
+        form but the name of a rule.
     algorithm : {"auto", "kd_tree", "ball_tree"}
         Determines which metrics are accepted, as in scikit-learn. No tree is built.
     kernel : {"gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"}
@@ -98,10 +101,13 @@ class KernelDensity(BaseEstimator):
     device : {"auto", "cpu", "gpu"}
         Where to compute. ``"auto"`` is the device of the data given to :meth:`fit`. ``"gpu"`` copies data to the GPU,
         and results for NumPy data back; ``"cpu"`` copies GPU arrays to the host and returns NumPy arrays.
-    bounds, periods : sequence of length d, optional
+    bounds, periods : sequence of length d or mapping, optional
         As in :func:`cukde.kde`: for each column (low, high) or None, and its period or None. The density is then one on
         that domain: log densities outside are -inf, gradients there are NaN, and samples lie within, those of periodic
         columns from 0 to the period. For the Gaussian kernel only.
+    steps, own_point
+        Of method "sd", as in :func:`cukde.sd_kde`: how often the data are moved, 1 by default, and whether a point's
+        own kernel counts in its score.
 
     Attributes
     ----------
@@ -163,6 +169,7 @@ class KernelDensity(BaseEstimator):
     array([-1.3068])
     """
 
+    @words.suggested
     def __init__(
         self,
         *,
@@ -200,6 +207,7 @@ class KernelDensity(BaseEstimator):
         self.steps = steps
         self.own_point = own_point
 
+    @words.suggested
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> KernelDensity:
         """Fit the estimator to the data: copy them, debias them for method "sd", and find the mass for "positive".
 
@@ -556,15 +564,16 @@ class KernelDensity(BaseEstimator):
                 else:
                     out = check_array(X, order="C", dtype=_DTYPES, input_name="X", estimator=self)
                     validate_data(self, given, reset=reset, skip_check_array=True)
-        return self._in_order_of_fit(out, given, reset=reset)
+        self._keep_or_check_names(given, reset=reset)
+        return out
 
-    def _in_order_of_fit(self, a: Any, given: Any, *, reset: bool) -> Any:
-        """Keep names of columns that scikit-learn does not, or bring points to their order."""
-        labels = labels_of(given)
+    def _keep_or_check_names(self, X: Any, *, reset: bool) -> None:
+        """Keep names of columns that scikit-learn does not, such as integers, or check them."""
+        labels = labels_of(X)
         if reset:
             self._columns = None if hasattr(self, "feature_names_in_") else labels
-        along = None if reset else names.order("X", labels, self._labels, "the X of fit")
-        return a if along is None else a[:, along]
+        elif names.order("X", labels, self._labels, "the X of fit") is not None:
+            raise check.order_of_columns(labels, self._labels)
 
     def _by_column(self, d: int) -> dict[str, Any]:
         """Return the parameters; those that have something for each column in the order of the columns."""

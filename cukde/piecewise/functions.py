@@ -79,8 +79,7 @@ def polynomial(name: str) -> PiecewisePolynomial:
     >>> float(functions.polynomial("exp")(0.25).round(6))
     1.284025
     """
-    if name not in _FUNCTIONS:
-        raise ValueError(f"name must be one of {', '.join(map(repr, _FUNCTIONS))}; got {name!r}")
+    core_check.option("name", name, [*_FUNCTIONS])
     f, low, high, pieces, below, above, reduction = _FUNCTIONS[name]
     knots = np.linspace(low, high, pieces + 1)
     c = fit_pieces.fit(f, knots, _DEGREE, "minimax", True)

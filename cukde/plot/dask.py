@@ -12,6 +12,7 @@ import numpy as np
 from cukde.core import dispatch
 from cukde.core.dask import check as dask_check
 from cukde.core.dask.arrays import collected
+from cukde.core.entry import names
 from cukde.core.over_dask import is_dask
 
 MOST_ROWS = 100_000
@@ -27,6 +28,10 @@ def sample(X: Any, weights: Any, seed: int, stream: int) -> tuple[Any, Any]:
     n = len(x)
     if w is not None and w.shape != (n,):
         raise ValueError(f"weights must have shape ({n},), one for each row of X; got shape {w.shape}")
+    # The rows of a picture have no labels.
+    if is_dask(X) and hasattr(X, "index") and hasattr(weights, "set_axis") and not is_dask(weights):
+        names.same_rows("weights", weights, "X", weights.set_axis(X.index.compute()))
+        w = weights.to_numpy()
     if n > MOST_ROWS:
         taken = np.random.default_rng([seed, stream]).choice(n, MOST_ROWS, replace=False, shuffle=False)
         rows = np.sort(taken)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from cukde.core import check as core_check, dispatch, extras
+from cukde.core import check as core_check, dispatch, extras, words
 from cukde.core.entry import names as entry_names
 from cukde.core.over_dask import is_dask
 from cukde.core.random_state import DEFAULT, RandomState, integer
@@ -27,6 +27,7 @@ _NAMES = {"kde": "KDE", "sd": "SD-KDE", "laplace": "Laplace-corrected KDE", "pos
 _ON_DIAGONAL = 256  # points of a curve in a pair plot
 
 
+@words.suggested
 def density(
     X: ArrayLike,
     h: Bandwidth | None = None,
@@ -174,6 +175,7 @@ def density(
     return ax
 
 
+@words.suggested
 def contours(
     X: ArrayLike,
     h: Bandwidth | None = None,
@@ -281,6 +283,7 @@ def contours(
     return ax
 
 
+@words.suggested
 def pairs(
     X: ArrayLike,
     h: Bandwidth | None = None,
@@ -422,6 +425,7 @@ def pairs(
     return grid
 
 
+@words.suggested
 def anomalies(
     log_density: ArrayLike,
     *,

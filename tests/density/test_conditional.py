@@ -278,7 +278,7 @@ def test_names_of_a_data_frame() -> None:
     np.testing.assert_array_equal(by_name, cukde.conditional(X, {2: 0.5, 0: Y[:, 0]}, Y[:, 1], h))
     numbered = pd.DataFrame(X, columns=[5, 0, 1])  # an integer is a name where the names are integers
     np.testing.assert_array_equal(cukde.marginal(numbered, 0, Y[:, 1], 0.5), cukde.marginal(X, 1, Y[:, 1], 0.5))
-    with pytest.raises(ValueError, match="columns must name columns of X, which has none called 2; it has .* 5, 0, 1"):
+    with pytest.raises(ValueError, match=r"columns must name columns of X, which has none called 2; it has .* 5, 0, 1"):
         cukde.marginal(numbered, 2, Y[:, 0], 0.5)
     tuples = pd.DataFrame(X, columns=pd.MultiIndex.from_tuples([("a", "x"), ("a", "y"), ("b", "x")]))
     for columns in (("b", "x"), [("b", "x")]):

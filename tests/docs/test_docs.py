@@ -222,6 +222,30 @@ def test_a_docstring_that_only_raises_says_nothing_of_its_errors() -> None:
     assert SAYS_HOW_GOOD.search(without_errors_raised(silent.replace("Sum.", "Sum, right to 1e-6.")))
 
 
+def parameters_of(docstring: str) -> set[str] | None:
+    """Names of a section of parameters; None where there is none."""
+    found = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}\n|\Z)", docstring, re.MULTILINE | re.DOTALL)
+    if found is None:
+        return None
+    lines = (line.split(" : ")[0] for line in found[1].splitlines() if re.match(r"\S", line))
+    return {name.strip(" *") for line in lines for name in line.split(",")}
+
+
+@pytest.mark.parametrize(("name", "found"), [each for each in documented() if callable(each[1])], ids=str)
+def test_a_section_of_parameters_has_all_of_the_signature(name: str, found: Any) -> None:
+    written = parameters_of(inspect.getdoc(found) or "")
+    if written is None or name.startswith("cukde.dask."):  # those say what they have more than the plain functions
+        return
+    assert written == {each for each in inspect.signature(found).parameters if each != "self"}
+
+
+def test_a_parameter_that_is_not_written_is_found() -> None:
+    docstring = "Do.\n\nParameters\n----------\nX, Y : array_like\n    Data.\n*rest\n    More.\n\nReturns\n-------\nZ"
+    assert parameters_of(docstring) == {"X", "Y", "rest"}
+    assert parameters_of("Do.\n\nReturns\n-------\nint") is None
+    assert parameters_of(inspect.getdoc(cukde.KernelDensity) or "") == {*cukde.KernelDensity().get_params()}
+
+
 def test_the_budget_of_a_pair_is_the_models() -> None:
     text = kernel_budget.PAGE.read_text(encoding="utf-8")
     assert text == kernel_budget.page_with(text, kernel_budget.table()), "run python -m benchmarks.perf.kernel_budget"

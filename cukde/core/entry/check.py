@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core import check as core_check
+
 NAN_POLICIES = ("raise", "omit")
 _NAMED = 12  # names that a message lists
 
@@ -39,8 +41,8 @@ def no_name_twice(argument: str, names: Sequence[Any], owner: str) -> None:
 def one_number(argument: str) -> None:
     """Raise for a frame with one row and one column, which may be a deviation or a variance."""
     raise ValueError(
-        f"{argument} must be a number for one column, the deviation; got a frame with one row and one column, which may "
-        "be a deviation or a variance: write the number itself, of a variance its square root"
+        f"{argument} must be a number for one column, the deviation; got a frame with one row and one column, which "
+        "may be a deviation or a variance: write the number itself, of a variance its square root"
     )
 
 
@@ -87,9 +89,8 @@ def other_rows(argument: str, labels: Sequence[Any], of: str, reference: Sequenc
 
 def nan_policy(value: Any) -> str:
     """Check what missing values do."""
-    if not isinstance(value, str) or value not in NAN_POLICIES:
-        raise ValueError(f"nan_policy must be one of {', '.join(map(repr, NAN_POLICIES))}; got {value!r}")
-    return value
+    core_check.option("nan_policy", value, NAN_POLICIES)
+    return str(value)
 
 
 def rows_to_omit(argument: str, shape: tuple[int, ...]) -> None:

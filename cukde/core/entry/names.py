@@ -151,7 +151,7 @@ def _none_of_missing(entry: Any) -> Any:
     if isinstance(entry, list | tuple | np.ndarray) and np.ndim(entry) == 1:
         return [_none_of_missing(each) for each in entry]
     differs = entry != entry
-    return None if differs is True or isinstance(differs, np.bool_) and differs else entry
+    return None if differs is True or (isinstance(differs, np.bool_) and differs) else entry
 
 
 def _sequence(values: Any, labels: Labels, d: int) -> Sequence[Any]:

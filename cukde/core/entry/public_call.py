@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from cukde.core import words
 from cukde.core.entry import outputs, plain, returned as entry_returned
 from cukde.core.entry.given import Chosen, Entry, Given, Shape
 from cukde.core.entry.returned import Returned
@@ -53,15 +54,19 @@ def public_call(
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if (
-                are_plain(map(type, args))
-                and are_plain(map(type, kwargs.values()))
-                and own.isdisjoint(kwargs)
-                and not (outputs.forced and outputs.asked_for(sys._getframe(1)))
-            ):
-                return function(*args, **kwargs)
-            given = Given(entry, args, kwargs, sys._getframe(1))
-            result = function(*given.args, **given.arguments)
+            try:
+                if (
+                    are_plain(map(type, args))
+                    and are_plain(map(type, kwargs.values()))
+                    and own.isdisjoint(kwargs)
+                    and not (outputs.forced and outputs.asked_for(sys._getframe(1)))
+                ):
+                    return function(*args, **kwargs)
+                given = Given(entry, args, kwargs, sys._getframe(1))
+                result = function(*given.args, **given.arguments)
+            except TypeError:
+                words.unknown_keyword(function.__name__, kwargs, parameters)
+                raise
             if given.out is not None:
                 given.out[...] = given.of_all_rows(result, "Y" if "Y" in given.given else "X")
                 return given.out

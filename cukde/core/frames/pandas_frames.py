@@ -104,6 +104,8 @@ def contradict(a: Any, b: Any) -> bool:
     """Whether different labels say so: of two of which one is 0, 1, 2, ..., only if the other has the same, moved."""
     if len(a) != len(b):
         return False  # another error
+    if a.inferred_type != b.inferred_type and not a.isin(b).any():
+        return False  # such as numbers that a split has taken from 0, 1, 2, ... beside text
     is_numbered = any(index.equals(_pandas().RangeIndex(len(index))) for index in (a, b))
     return not is_numbered or bool(a.isin(b).all())
 
