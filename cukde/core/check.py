@@ -31,7 +31,7 @@ def array(
     """
     given = a
     if type(a) is not np.ndarray:
-        a = _array_like(name, a, missing=missing, rounded=rounded, points=points)
+        a = _array_like(name, a, missing=missing, points=points)
     try:
         out = backend.asarray(a)
     except ValueError as error:
@@ -42,38 +42,40 @@ def array(
         out = backend.asarray(_filled(name, found))
     if out.dtype.kind not in "fiub" or out.dtype.itemsize > 8:
         raise TypeError(not_real(name, given, out))
-    if not rounded and out.dtype.kind != "f":
-        exact(name, out)
+    if not rounded and (out.dtype.kind != "f" or isinstance(given, list | tuple)):
+        exact(name, given, out)
     return out
 
 
-def _array_like(name: str, a: Any, *, missing: bool, rounded: bool, points: str) -> Any:
-    """Take apart what is no plain array: frames, masked arrays, and sequences whose integers NumPy would round."""
+def _array_like(name: str, a: Any, *, missing: bool, points: str) -> Any:
+    """Return frames and masked arrays as arrays, anything else as it is."""
     if library_of(a) is not None:
         return taken(name, a)
     if not missing:
         unmasked(name, a, points)
     elif np.ma.is_masked(a):
         return _filled(name, Numbers(a.data.reshape(-1), np.ma.getmaskarray(a).reshape(-1))).reshape(a.shape)
-    if not rounded:
-        exact(name, a)
     return a
 
 
-def exact(name: str, a: Any) -> None:
-    """Raise for integers, of an array or of nested sequences, that float64 does not have; for times, and for records."""
-    dtype = getattr(a, "dtype", None)
-    if isinstance(a, list | tuple):
+def exact(name: str, a: Any, out: Any = None) -> None:
+    """Raise for integers, of an array or of nested sequences, that float64 does not have; for times, and for records.
+
+    ``out`` is the array that was made of it.
+    """
+    is_nested = isinstance(a, list | tuple)
+    if is_nested and not isinstance(out, np.ndarray):
         try:
             out = np.asarray(a)
         except ValueError:  # of another shape, which is said later
             return
-        has = has_all_of(out, a) if out.dtype.kind == "f" else out.dtype.kind not in "iu" or has_all(out)
-        if not has:
-            raise ValueError(not_exact(name))
-    elif isinstance(dtype, np.dtype) and (dtype.kind in "mM" or dtype.names):
-        raise TypeError(not_real(name, a, a))
-    elif isinstance(dtype, np.dtype) and dtype.kind in "iu" and not has_all(a):
+    out = a if out is None else out
+    dtype = getattr(out, "dtype", None)
+    if not isinstance(dtype, np.dtype):
+        return
+    if dtype.kind in "mM" or dtype.names:
+        raise TypeError(not_real(name, a, out))
+    if not (has_all(out) if dtype.kind in "iu" else has_all_of(out, a) if dtype.kind == "f" and is_nested else True):
         raise ValueError(not_exact(name))
 
 

@@ -73,9 +73,10 @@ def kendalltau(
     x, y : array_like
         Samples. They are flattened and must have the same size if ``axis`` is None; otherwise their shapes must
         broadcast. Real numbers of up to 8 bytes, also 64-bit integers, are compared exactly. Other values that have an
-        order (long doubles, objects, text, times) are compared by NumPy, on the CPU. If ``x`` is a GPU array, the call
-        computes on the GPU and moves ``y`` there. Masked entries are left out, whatever ``nan_policy`` is. Infinities
-        are ordinary values. Two frames with columns of the same names are paired by them.
+        order (long doubles, objects, text, times, ordered categories) are compared on the CPU, where None and
+        ``pandas.NA`` count as NaN. If ``x`` is a GPU array, the call computes on the GPU and moves ``y`` there. Masked
+        entries are left out, whatever ``nan_policy`` is. Infinities are ordinary values. Two frames with columns of the
+        same names are paired by them.
     nan_policy : {"propagate", "omit", "raise"}
         What NaN does: "propagate" makes the result NaN, "omit" leaves the sample out, "raise" raises an error.
     distribution : {"auto", "exact", "asymptotic"}
@@ -104,8 +105,8 @@ def kendalltau(
     Raises
     ------
     TypeError
-        For complex values, for values without an order, on the GPU for anything but real numbers, and for ``y`` on the
-        GPU beside ``x`` on the CPU.
+        For complex values, for values and categories without an order, on the GPU for anything but real numbers, and
+        for ``y`` on the GPU beside ``x`` on the CPU.
     ValueError
         For incompatible sizes or shapes, an unknown option, NaN with ``nan_policy="raise"``, ties with
         ``distribution="exact"``, and an axis out of bounds.
@@ -190,9 +191,9 @@ def kendall_matrix(
     Parameters
     ----------
     A : array_like, shape (n, p)
-        Samples in rows, variables in columns: real numbers of up to 8 bytes, compared exactly. If ``A`` is a GPU array,
-        the call computes on the GPU. Infinities are ordinary values. If ``A`` or ``B`` is a Dask array or data frame,
-        the call is lazy.
+        Samples in rows, variables in columns: real numbers, compared exactly, and ordered categories in frames. None
+        and ``pandas.NA`` count as NaN. If ``A`` is a GPU array, the call computes on the GPU. Infinities are ordinary
+        values. If ``A`` or ``B`` is a Dask array or data frame, the call is lazy.
     B : array_like, shape (n, q), optional
         Variables to pair with those of ``A``, of any of these dtypes. Default ``A`` itself, at half the work.
     variant : {"b", "c", "a"}
@@ -216,8 +217,9 @@ def kendall_matrix(
     TypeError
         For ``B`` on the GPU with ``A`` on the CPU, and for columns of frames that do not hold real numbers.
     ValueError
-        For anything but two dimensions of real numbers, masked entries, ``B`` and ``A`` with different numbers of rows,
-        an unknown option, and NaN with ``nan_policy="raise"``.
+        For anything but two dimensions of real numbers, masked entries unless ``nan_policy="omit"`` leaves them out,
+        ``B`` and ``A`` with different numbers of rows, an unknown option, NaN with ``nan_policy="raise"``, and blocks
+        of Dask whose integers float64 would round.
 
     Notes
     -----

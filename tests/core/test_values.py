@@ -66,6 +66,10 @@ CONTAINERS: dict[str, Callable[[Columns], Any]] = {
 }
 if importlib.util.find_spec("polars"):
     CONTAINERS["polars"] = _polars
+if importlib.util.find_spec("narwhals"):
+    import narwhals
+
+    CONTAINERS["a frame that hands its columns to Arrow"] = lambda columns: narwhals.from_native(_nullable(columns))
 
 
 def _numbers(kind: str, centre: int | None = None) -> st.SearchStrategy[Any]:

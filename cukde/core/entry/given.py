@@ -13,8 +13,7 @@ from cukde.core.dtypes import of_results
 from cukde.core.entry import check, missing, names, namespaces, outputs, plain
 from cukde.core.frames.columns import is_of_categories, labels_of, taken as taken_frame
 from cukde.core.frames.labelled import labelled
-from cukde.core.frames.libraries import library_of
-from cukde.core.frames.pandas_frames import as_series
+from cukde.core.frames.libraries import known, library_of
 from cukde.core.over_dask import is_dask
 
 _DATA = {"X": ("weights", "local_factors", "V"), "Z": ("denominator_weights",)}
@@ -140,7 +139,7 @@ class Given:
         array = self._array(name, value)
         if labels is not None and array is value:  # a frame of a library that is not known here
             array = dispatch.backend(value, name).asarray(value)
-        frame = value if library_of(value) is not None else as_series(value)
+        frame = value if library_of(value) is not None else known(value)
         if array is not value and self._refuses and name not in _SAMPLES and frame is not None:
             missing.refuse(name, frame, array, may_omit="nan_policy" in self._entry.own)
         return array if along is None else array[:, along]
@@ -156,7 +155,7 @@ class Given:
                 array = _numbers(name, value)
             elif namespaces.is_foreign(value):
                 array = namespaces.taken(name, value)
-            elif (series := as_series(value)) is not None:
+            elif (series := known(value)) is not None:
                 array = _numbers(name, series)
             self._arrays[id(value)] = array
         return self._arrays[id(value)]

@@ -48,7 +48,7 @@ def rows_of(arrays: Sequence[tuple[str, Any]], n: int, xp: Any) -> Any | None:
 
 def same_points(X: Any, Y: Any, backend: ModuleType) -> Any | None:
     """Return data of which queries have the same values, NaN among them, in the form of the queries; else None."""
-    x, y = (core_check.array(name, a, backend) for name, a in (("X", X), ("Y", Y)))
+    x, y = (core_check.array(name, a, backend, missing=True) for name, a in (("X", X), ("Y", Y)))
     if x.shape != y.shape and not (x.size == y.size and {x.ndim, y.ndim} == {1, 2} and 1 in (x.shape + y.shape)[1:]):
         return None
     x = x.reshape(y.shape)

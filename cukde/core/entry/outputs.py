@@ -44,7 +44,8 @@ def set_output(kind: Literal["default", "array", "pandas", "polars"] = "default"
     kind : {"default", "array", "pandas", "polars"}
         "default": the type of the argument. Queries in a frame or a series of pandas, polars, cuDF or Arrow give a
         series, or a frame if there are several numbers for each row, with their index. Arrays of PyTorch, JAX and other
-        libraries of the array API standard give arrays of that library on the same device. "array": NumPy or CuPy
+        libraries of the array API standard give arrays of that library on the same device; if it does not have the
+        dtype, as JAX without ``jax_enable_x64`` has no float64, they give NumPy arrays. "array": NumPy or CuPy
         arrays. "pandas", "polars": series and frames of that library on the host, also for arrays.
 
     Returns

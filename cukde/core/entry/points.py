@@ -10,8 +10,7 @@ from cukde.core import check as core_check
 from cukde.core.cpu import arrays as host
 from cukde.core.entry import missing as entry_missing, namespaces
 from cukde.core.frames import columns
-from cukde.core.frames.libraries import library_of
-from cukde.core.frames.pandas_frames import as_series
+from cukde.core.frames.libraries import known, library_of
 
 
 def taken(argument: str, a: Any, *, missing: bool = False, rounded: bool = False) -> Any:
@@ -20,7 +19,7 @@ def taken(argument: str, a: Any, *, missing: bool = False, rounded: bool = False
     Masked entries are refused, and so are missing values unless ``missing`` says that they are left out, and integers
     that float64 does not have unless they may be ``rounded``. Sparse arrays are left to scikit-learn.
     """
-    frame = a if library_of(a) is not None else as_series(a)
+    frame = a if library_of(a) is not None else known(a)
     if frame is not None:
         a = columns.taken(argument, frame)
         if not missing:

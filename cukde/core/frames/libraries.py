@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-import importlib
+import importlib.util
+import sys
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any, Protocol
@@ -65,6 +66,18 @@ def library_of(a: Any) -> Library | None:
     """The module of this folder for a frame or a series, of a subclass too; None of anything else."""
     kind: Any = type(a)
     return _of_kind(kind)
+
+
+def known(a: Any) -> Any | None:
+    """Return an index or an array of pandas as a series, and what hands its columns to Arrow as Arrow's; else None."""
+    kind: Any = type(a)
+    if "pandas" in sys.modules and kind.__module__.partition(".")[0] == "pandas":
+        pandas = importlib.import_module("pandas")
+        return pandas.Series(a) if isinstance(a, pandas.Index | pandas.api.extensions.ExtensionArray) else None
+    if hasattr(kind, "__arrow_c_stream__") and importlib.util.find_spec("pyarrow"):
+        arrow = importlib.import_module("pyarrow")
+        return arrow.table(a) if hasattr(a, "columns") else arrow.chunked_array(a)
+    return None
 
 
 @functools.lru_cache(maxsize=512)

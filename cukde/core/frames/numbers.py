@@ -48,7 +48,7 @@ def has_all(a: Any) -> bool:
         return False
     if a.dtype.kind not in "iu" or a.dtype.itemsize < 8 or a.size == 0:
         return True
-    return (bool(a.min() >= -_ALL) and bool(a.max() <= _ALL)) or not bool(_split(a)[1].any())
+    return (int(a.min()) >= -_ALL and int(a.max()) <= _ALL) or not bool(_split(a)[1].any())
 
 
 def has_all_of(out: np.ndarray, given: Any) -> bool:

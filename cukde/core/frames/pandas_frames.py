@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -64,14 +63,6 @@ def numbers(column: Any, by_order: bool) -> Numbers | None:
 def is_category(column: Any) -> bool:
     """Whether a column is of categories, ordered or not."""
     return isinstance(column.dtype, _pandas().CategoricalDtype)
-
-
-def as_series(a: Any) -> Any | None:
-    """Return an index or an array of pandas as a series; None for anything else."""
-    if "pandas" not in sys.modules:
-        return None
-    pandas = _pandas()
-    return pandas.Series(a) if isinstance(a, pandas.Index | pandas.api.extensions.ExtensionArray) else None
 
 
 def whole(a: Any) -> np.ndarray | None:
