@@ -36,8 +36,8 @@ def quiet_methods(cls: C) -> C:
             continue
         if isinstance(value, classmethod):
             setattr(cls, name, classmethod(quiet(value.__func__)))
-        elif isinstance(value, property):
-            setattr(cls, name, property(quiet(value.fget), value.fset, value.fdel, value.__doc__))  # type: ignore[arg-type]
+        elif isinstance(value, property) and value.fget is not None:
+            setattr(cls, name, property(quiet(value.fget), value.fset, value.fdel, value.__doc__))
         elif inspect.isfunction(value):
             setattr(cls, name, quiet(value))
     return cls
