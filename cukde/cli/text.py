@@ -450,22 +450,24 @@ def _header(first: list[str], below: list[list[str]]) -> tuple[bool, bool]:
         return not any(missing), not any(missing) or all(missing)
     if not any(missing[labelled:]):
         others = [cell.strip() for column, text in zip(columns, texts, strict=True) if not text for cell in column]
-        named = _names_columns(numbers, [cell for cell in others[labelled * len(below) :] if _is_number(cell)])
+        below_them = [cell for cell in others[labelled * len(below) :] if _is_number(cell)]
+        named = _names_columns(numbers, below_them, beside_text=labelled or any(texts))
         if named is not None:
             return named, False
     # A text above texts, beside whole numbers: names as likely as not; and the first value of labelled rows is missing.
     return False, not labelled and not (any(texts) and all(map(_LABEL.fullmatch, numbers)))
 
 
-def _names_columns(numbers: list[str], below: list[str]) -> bool | None:
+def _names_columns(numbers: list[str], below: list[str], *, beside_text: bool) -> bool | None:
     """Whether numbers name columns, by those below them; None if they do not look like names."""
     values, others = ([float(_pointed(number)) for number in part] for part in (numbers, below))
     steps = {round(b - a, 9) for a, b in itertools.pairwise(values)}
     labels = all(map(_LABEL.fullmatch, numbers))
     whole = sum(map(bool, map(_LABEL.fullmatch, below))) > 0.5 * len(below)
-    if labels and len(set(values)) == len(values) and all(1800 <= value <= 2100 for value in values):
-        return not any(1800 <= value <= 2100 for value in others)
-    if len(steps) != 1 or steps == {0.0}:
+    even = len(steps) == 1 and steps != {0.0}
+    if labels and (even or (beside_text and len(set(values)) == len(values))) and all(map(_is_year, values)):
+        return not any(map(_is_year, others))
+    if not even:
         return None
     counts = labels and steps == {1.0} and values[0] in (0.0, 1.0)
     if counts and not whole:
@@ -473,6 +475,10 @@ def _names_columns(numbers: list[str], below: list[str]) -> bool | None:
     if len(values) < 3:
         return False if counts else None
     return sum(min(values) <= value <= max(values) for value in others) < 0.5 * len(others)
+
+
+def _is_year(value: float) -> bool:
+    return 1800 <= value <= 2100
 
 
 def _advice(cell: str, decimal: str) -> str:
