@@ -129,6 +129,8 @@ def test_whole_numbers_are_taken_as_what_they_are_or_as_a_note_says(A, header):
         ("0,1.5\n1,2.5\n2,0.5\n", "column 0, which counts the rows, was taken as data (--index 0"),
         ("a;b\n1,5;2\n", "commas were taken as decimal signs, as in 1,5 (--decimal point"),
         ("1.5;2 5\n3;4 6\n", "cells were taken to be separated by semicolon (--separator space"),
+        ("0,1,2\n3,4,5\n6,7,8\n", "the first row, 0,1,2, was taken as data (--header yes"),
+        ("0.0,1.0,2.0\n3.0,4.0,5.0\n", ""),
         ("2000\n1500.5\n900\n", ""),
         ("1,,3\n2,5,1\n", ""),
         ("1.5,x\n2,y\n", ""),
