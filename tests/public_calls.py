@@ -175,31 +175,32 @@ def _columns(a: Draw) -> list[int]:
 
 def _marginal(a: Draw) -> Call:
     columns = _columns(a)
-    options = a.common() | {"log": a.one(False, True)}
-    return Call(cukde.marginal, (a.points, columns, a.array(a.m, len(columns)), a.h), options)
+    options = a.common() | a.domain() | {"log": a.one(False, True)}
+    return _unlinked(Call(cukde.marginal, (a.points, columns, a.array(a.m, len(columns)), a.h), options), 3)
 
 
 def _conditional(a: Draw) -> Call:
     a.d += 2  # of which one or two are given
     columns = _columns(a)
     values = {c: a.one(0.5, a.array(a.m)) for c in columns}
-    options = a.common() | {"log": a.one(False, True)}
-    return Call(cukde.conditional, (a.points, values, a.array(a.m, a.d - len(columns)), a.h), options)
+    options = a.common() | a.domain() | {"log": a.one(False, True)}
+    return _unlinked(Call(cukde.conditional, (a.points, values, a.array(a.m, a.d - len(columns)), a.h), options), 3)
 
 
 def _hdr_threshold(a: Draw) -> Call:
     mass = a.one(0.9, np.array([0.5, 0.9]))
-    options = a.common() | {"log": a.one(False, True), "method": a.one("kde", "sd")}
-    return Call(cukde.hdr_threshold, (a.points, a.h, mass), options)
+    options = a.common() | a.domain() | {"log": a.one(False, True), "method": a.one("kde", "sd")}
+    return _unlinked(Call(cukde.hdr_threshold, (a.points, a.h, mass), options), 1)
 
 
 def _density_ratio(a: Draw) -> Call:
-    options = a.common() | {
+    options = a.common() | a.domain()
+    options |= {
         "log": a.one(False, True),
         "denominator_bandwidth": a.one(None, 0.8),
         "denominator_weights": a.one(None, a.positive(7)),
     }
-    return Call(cukde.density_ratio, (a.points, a.array(7, a.d), a.queries, a.h), options)
+    return _unlinked(Call(cukde.density_ratio, (a.points, a.array(7, a.d), a.queries, a.h), options), 3)
 
 
 def _evaluate_grid(a: Draw) -> Call:
@@ -214,7 +215,8 @@ def _distribution(function: Callable[..., Any]) -> Callable[[Draw], Call]:
     def call(a: Draw) -> Call:
         h = a.one(0.7, np.array([0.7]), np.array([[0.5]]))
         X, Y = a.one((a.array(a.n), a.array(a.m)), (a.array(a.n, 1), a.array(a.m, 1)))
-        return Call(function, (X, Y, h), a.common())
+        ends = {"bounds": a.one(None, [(-60, None)], [(-60.0, 61)])}
+        return Call(function, (X, Y, h), a.common() | ends | {"periods": None})
 
     return call
 

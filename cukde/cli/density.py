@@ -24,9 +24,10 @@ _RULE_OF_METHOD = {"kde": "silverman", "sd": "sd", "laplace": "laplace", "positi
 _DESCRIPTION = """\
 Estimate the density of the rows of TRAIN at the rows of QUERY, or at the rows of TRAIN itself.
 
-A file is .npy (np.save), .parquet, or text (.csv, .tsv, .txt) with commas, semicolons or tabs. The first row of
-a text file is a header, unless it has numbers where the second row has them. If both files have a header, the
-columns of QUERY are found by name. Otherwise QUERY has all columns of TRAIN, or only the chosen ones, in order."""
+A file is .npy (np.save), .parquet, or text (.csv, .tsv, .txt, .dat, .tab) with commas, semicolons, tabs, bars or
+spaces; text and .npy also with .gz, .bz2 or .xz, and - is standard input. If both files have a header, the columns of
+QUERY are found by name. Otherwise QUERY has all columns of TRAIN, or only the chosen ones, in order. A file with
+missing values (empty cells, NA, NaN, null) in these columns is refused."""
 
 _EXAMPLES = """\
 examples:

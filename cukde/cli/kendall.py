@@ -20,8 +20,8 @@ _SUFFIXES = (".npy", ".csv", ".tsv")
 _DESCRIPTION = """\
 Compute Kendall's tau of all pairs of columns, and two-sided p-values.
 
-FILE is .npy, .parquet or text (.csv, .tsv, .txt), as for `cukde density`. Empty cells, nulls and nan are missing
-values. Infinities are ordinary values."""
+FILE is .npy, .parquet or text, as for `cukde density`. Empty cells, NA, NaN and nulls are missing values. Infinities
+are ordinary values."""
 
 _EXAMPLES = """\
 examples:

@@ -108,7 +108,8 @@ class TextTable:
             )
         if self._decimal == "," and decimal is None:
             self._decimal_comma(layout.rows)
-        self.names, self.aside = None, {}
+        self.names: list[str] | None = None
+        self.aside: dict[int, str] = {}
         self._begin(lines, options, skipped=int(excel is not None))
 
     def column(self, index: int) -> str:
@@ -210,14 +211,11 @@ class TextTable:
             self.names = [*self.names, ""] if empty else ["", *self.names]
         if empty and (self.names is None or not self.names[-1]):
             self.aside[self.width - 1] = "empty"
-        for index, name in enumerate(self.names or ()):
-            if not name and index not in self.aside and index + 1 < self.width:
-                self.aside[index] = "row labels"
-            else:
-                break
-        for index, name in enumerate(self.names or ()):
-            if re.fullmatch(r"Unnamed: 0(\.\d+)*", name):
-                self.aside[index] = "row labels"
+        names = self.names or []
+        unnamed = len(list(itertools.takewhile(lambda name: not name, names)))
+        again = [k for k, name in enumerate(names) if re.fullmatch(r"Unnamed: 0(\.\d+)*", name)]
+        for k in [*range(min(unnamed, self.width - 1)), *again]:
+            self.aside.setdefault(k, "row labels")
         counts = [[str(k + one) for k in range(len(body))] for one in (0, 1)]
         if self.names is None and len(body) > 2 and self.width > 1 and [row[0].strip() for row in body] in counts:
             self._note("column 0, which counts the rows, was taken as data", "--index 0 if it has labels of rows")
@@ -243,9 +241,10 @@ class TextTable:
                 if values is not None:
                     yield values, None
                     continue
+                part = iter(block)
                 if any('"' in line for line in block):  # a cell may go on beyond the block
-                    block, lines = itertools.chain(block, lines), iter(())
-                for rows in self._of_width(_parsed(block, self._delimiter)):
+                    part, lines = itertools.chain(block, lines), iter(())
+                for rows in self._of_width(_parsed(part, self._delimiter)):
                     cells = [row[index] for row in rows for index in columns]
                     yield _numbers(cells, self._decimal).reshape(-1, len(columns)), rows
 
@@ -440,39 +439,53 @@ def _header(first: list[str], below: list[list[str]]) -> tuple[bool, bool]:
     if any(text and number for text, number in zip(texts, numeric, strict=True)):
         return True, True
     # pandas and R leave the name of the row labels empty.
-    labelled = len(cells) > 1 and not cells[0] and all(cell.strip() for cell in columns[0])
-    if labelled and not any(missing[1:]):
+    labelled = sum(1 for _ in itertools.takewhile(lambda cell: not cell, cells))
+    if not all(cell.strip() for column in columns[:labelled] for cell in column):
+        labelled = 0
+    if 0 < labelled < len(cells) and not any(missing[labelled:]):
         counted = [cell.strip() for cell in columns[0]] == [str(k) for k in range(len(below))]
-        if counted or all(texts[1:]):
+        if counted or all(texts[labelled:]):
             return True, True
     numbers = [cell for cell, text, none in zip(cells, texts, missing, strict=True) if not text and not none]
     if not numbers:
         return not any(missing), not any(missing) or all(missing)
     if not any(missing[labelled:]):
-        others = [cell.strip() for column, text in zip(columns, texts, strict=True) if not text for cell in column]
-        named = _names_columns(numbers, [cell for cell in others[labelled * len(below) :] if _is_number(cell)])
+        others = [column for column, text in zip(columns, texts, strict=True) if not text][labelled:]
+        rows = [[cell.strip() for cell in row if _is_number(cell)] for row in zip(*others, strict=True)]
+        named = _names_columns(numbers, rows, beside_text=bool(labelled) or any(texts))
         if named is not None:
             return named, False
     # A text above texts, beside whole numbers: names as likely as not; and the first value of labelled rows is missing.
     return False, not labelled and not (any(texts) and all(map(_LABEL.fullmatch, numbers)))
 
 
-def _names_columns(numbers: list[str], below: list[str]) -> bool | None:
-    """Whether numbers name columns, by those below them; None if they do not look like names."""
-    values, others = ([float(_pointed(number)) for number in part] for part in (numbers, below))
-    steps = {round(b - a, 9) for a, b in itertools.pairwise(values)}
+def _names_columns(numbers: list[str], rows: list[list[str]], *, beside_text: bool) -> bool | None:
+    """Whether numbers name columns, by those of the rows below; None if they do not look like names.
+
+    Names are years, or rise or fall by equal steps. Rows of data may do so, too, if the next one has the same steps.
+    """
+    values = [float(_pointed(number)) for number in numbers]
+    below = [float(_pointed(number)) for row in rows for number in row]
     labels = all(map(_LABEL.fullmatch, numbers))
-    whole = sum(map(bool, map(_LABEL.fullmatch, below))) > 0.5 * len(below)
-    if labels and len(set(values)) == len(values) and all(1800 <= value <= 2100 for value in values):
-        return not any(1800 <= value <= 2100 for value in others)
-    if len(steps) != 1 or steps == {0.0}:
+    even = len(_steps(values)) == 1 and 0.0 not in _steps(values)
+    if labels and (even or (beside_text and len(set(values)) == len(values))) and all(map(_is_year, values)):
+        return not any(map(_is_year, below))
+    counts = labels and _steps(values) == {1.0} and values[0] in (0.0, 1.0)
+    if not even or (len(values) < 3 and not counts):
         return None
-    counts = labels and steps == {1.0} and values[0] in (0.0, 1.0)
-    if counts and not whole:
-        return len(values) > 2 or values[0] == 0
-    if len(values) < 3:
-        return False if counts else None
-    return sum(min(values) <= value <= max(values) for value in others) < 0.5 * len(others)
+    whole = sum(bool(_LABEL.fullmatch(number)) for row in rows for number in row) > 0.5 * len(below)
+    alike = len(values) > 2 and _steps(values) == _steps([float(_pointed(number)) for number in rows[0]])
+    if alike or (whole and not beside_text) or (len(values) < 3 and values[0] == 1.0):
+        return False if labels else None
+    return (counts and not whole) or sum(min(values) <= value <= max(values) for value in below) < 0.5 * len(below)
+
+
+def _steps(values: list[float]) -> set[float]:
+    return {round(b - a, 9) for a, b in itertools.pairwise(values)}
+
+
+def _is_year(value: float) -> bool:
+    return 1800 <= value <= 2100
 
 
 def _advice(cell: str, decimal: str) -> str:

@@ -169,13 +169,14 @@ def _distribution(X: Any, Y: Any, h: Any, weights: Any, *options: Any, log: bool
     with problem.device:
         if problem.domain is None or not problem.domain.periodic.any():
             return problem.distribution(log=log)
-        return _over_periods(problem, problem.backend.asarray(Y).reshape(-1), log=log)
+        y = problem.backend.asarray(Y).reshape(-1).astype(problem.xp.float64)
+        return _over_periods(problem, y / float(problem.domain.period[0]), log=log)
 
 
 def _over_periods(problem: Problem, y: Any, *, log: bool) -> Any:
-    """Add the whole periods below each query."""
+    """Add the whole periods below each query, which is in units of them."""
     xp = problem.xp
-    turns = xp.floor(y.astype(xp.float64) / float(problem.domain.period[0]))
+    turns = xp.floor(y)
     if log and problem.options.squared_radius is not None and bool((turns < 0).any()):
         raise ValueError("Y must not lie below 0 where there is a period: the mass from 0 is negative there; use cdf")
     exact = problem._replace(dtype=np.dtype(np.float64))

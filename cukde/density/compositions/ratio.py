@@ -112,7 +112,7 @@ def density_ratio(
         d = x.shape[1]
         z = check.denominator(Z, d, backend)
         y, _ = density_check.queries(Y, d, backend)
-        ends = {"bounds": bounds, "periods": periods}
+        ends: dict[str, Any] = {"bounds": bounds, "periods": periods}
         h = rules_by_name.bandwidth(h, x, weights, **ends)
         of_denominator = rules_by_name.bandwidth(
             denominator_bandwidth, z, denominator_weights, name="denominator_bandwidth", **ends
