@@ -191,8 +191,13 @@ def _direct(problem: Problem, output: Output) -> PartialSums:
     Y = X if Y is None else Y.astype(xp.float64, copy=False)
     n, d = X.shape
     exponents = xp.zeros((n, n))
-    for x, y in zip(X.T, Y.T, strict=True):
-        exponents += (x - y[:, None]) ** 2
+    steps = [x - y[:, None] for x, y in zip(X.T, Y.T, strict=True)]
+    if (lost := problem.lost()) is not None:
+        of_data, of_queries = lost[0], lost[0] if lost[1] is None else lost[1]
+        for step, x, y in zip(steps, of_data.T, of_queries.T, strict=True):
+            step += x - y[:, None]
+    for step in steps:
+        exponents += step**2
     exponents = _of_factors(exponents * (-0.5 / problem.whitening.h**2), options)
     constant = laplace_constant(output, d)
     factors = 1.0 if constant is None else constant + exponents
@@ -206,5 +211,5 @@ def _direct(problem: Problem, output: Output) -> PartialSums:
         moments = terms.sum(axis=1)[:, None]
     elif output != "sum":
         terms = _of_gradient(terms, options)
-        moments = xp.stack([(terms * (x - y[:, None])).sum(axis=1) for x, y in zip(X.T, Y.T, strict=True)], axis=1)
+        moments = xp.stack([(terms * step).sum(axis=1) for step in steps], axis=1)
     return PartialSums(reference, total, moments)

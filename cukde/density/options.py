@@ -25,6 +25,8 @@ class Options(NamedTuple):
     atol: float = 0.0
     kept: Kept | None = None  # what passes make of data that stay; None: they do not
     bounded: bool = False  # the scaled squared radius may be less by as many times as there are rows
+    # What rounding has taken from whitened data and queries, (n, d) and (m, d), where they reach far; on the CPU.
+    lost: tuple[Any, Any] | None = None
     of_gradient: bool = False  # terms of moments are divided by squared local factors, as those of gradients are
 
     def at_ratio(self, ratio: float) -> Options:

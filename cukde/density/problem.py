@@ -27,6 +27,9 @@ from cukde.density.whitening import Whitening, whitening_of
 # Stands for log(0) in weights: finite, so that differences of exponents stay numbers in every precision.
 _LOG_ZERO = -1e30
 
+WIDE = 1e6
+"""Scaled squared radius from which whitened points on the CPU are taken with what rounding has taken from them."""
+
 # A scaled squared radius, in any bandwidth, that is far below those that are refused.
 SURE = 1e30
 
@@ -120,7 +123,8 @@ class Problem(NamedTuple):
         """Which passes take the problem, and their options: those of the whitened data."""
         options = self._whitened_options
         if options.local_factors is None:
-            return self.passes(columns), options
+            passes = self.passes(columns)
+            return passes if options.lost is None or passes is backends.few else backends.pairs(self.backend), options
         log_weights = -self.X.shape[1] * self.xp.log(options.local_factors)
         if options.log_weights is not None:
             log_weights = log_weights + options.log_weights
@@ -137,7 +141,20 @@ class Problem(NamedTuple):
         centre = kept(
             options.kept, "image", options.centre, None, lambda: self.whitening.image(options.centre, self.xp)
         )
-        return options._replace(centre=centre)
+        return options._replace(centre=centre, lost=self.lost())
+
+    def lost(self) -> tuple[Any, Any | None] | None:
+        """What rounding has taken from whitened data and queries that reach far; None where it does not matter."""
+        options, whitening = self.options, self.whitening
+        radius, centre = options.squared_radius, options.centre
+        if whitening.plain or self.backend is not cpu or options.precision != "float64":
+            return None
+        if radius is None:
+            radius = squared_radius(self.backend, self.X, self.Y, centre, whitening)
+        if not radius > WIDE:
+            return None
+        of_data = kept(options.kept, "lost", self.X, whitening, lambda: whitening.lost(self.X, centre))
+        return of_data, None if self.Y is None else whitening.lost(self.Y, centre)
 
     def epilogue(self, *, log: bool) -> Epilogue:
         """How sums become the density, or its logarithm."""

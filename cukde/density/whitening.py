@@ -53,6 +53,27 @@ def _simplest(bandwidth: np.ndarray, stacked: bool) -> np.ndarray:
     return bandwidth
 
 
+def _sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sums and their rounding errors, exactly (Knuth)."""
+    total = a + b
+    of_b = total - a
+    return total, (a - (total - of_b)) + (b - of_b)
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Products and their rounding errors, exactly (Dekker)."""
+    product = a * b
+    (high_a, low_a), (high_b, low_b) = _halves(a), _halves(b)
+    return product, ((high_a * high_b - product) + high_a * low_b + low_a * high_b) + low_a * low_b
+
+
+def _halves(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of half the bits that add up to the given ones."""
+    scaled = (2.0**27 + 1) * a
+    high = scaled - (scaled - a)
+    return high, a - high
+
+
 class Whitening:
     """z = L^-1 (x - origin), with the bandwidth's covariance H = L L^T; of a stack, that of each member.
 
@@ -121,6 +142,23 @@ class Whitening:
         centred = A.astype(xp.float64) - origin[..., None, :]
         inverse = xp.asarray(self._inverse.swapaxes(-1, -2) if self._covariances else self._inverse)
         return centred @ inverse if self._covariances else centred * inverse
+
+    def lost(self, A: np.ndarray, origin: np.ndarray) -> np.ndarray:
+        """What rounding takes from points on the host in :meth:`apply`, to twice the precision.
+
+        Points that reach far, in bandwidths, lose digits there that differences of near ones would keep.
+        """
+        Z, inverse = self.apply(A, origin, np), self._inverse
+        centred, of_centred = _sum(A.astype(np.float64), -origin)
+        if not self._covariances:
+            product, of_product = _product(centred, np.broadcast_to(inverse, centred.shape))
+            return (product - Z) + (of_product + of_centred * inverse)
+        total, rest = -Z, of_centred @ inverse.T
+        for column, factors in zip(centred.T, inverse.T, strict=True):
+            product, of_product = _product(column[:, None], factors[None])
+            total, of_total = _sum(total, product)
+            rest += of_product + of_total
+        return total + rest
 
     def restore(self, Z: np.ndarray, origin: np.ndarray) -> np.ndarray:
         """Points on the host that :meth:`apply` sends to ``Z``."""

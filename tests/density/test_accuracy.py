@@ -126,3 +126,68 @@ def test_a_bandwidth_that_is_a_number_takes_differences(
     given_h: Any = {"deviations": np.full(d, h), "covariance": np.eye(d) * h**2}.get(form, h)
     options = {"local_factors": factors} if form == "factors" else {}
     verify(cukde.kde(X, Y, given_h, log=True, **options), *log_density(X, Y, h, factors))
+
+
+@MANY
+@given(
+    form=st.sampled_from(["deviations", "covariance"]),
+    function=st.sampled_from(["kde", "score", "laplace", "stack", "leave one out"]),
+    d=st.sampled_from([2, 3, 6]),
+    offset=st.sampled_from([0.0, 1e6]),
+    spread=st.sampled_from([1e2, 2e3, 1e5, 1e8]),
+    weighted=st.booleans(),
+    n=st.sampled_from([20, 120, 500]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_whitened_data_that_reach_far(
+    form: str, function: str, d: int, offset: float, spread: float, weighted: bool, n: int, seed: int
+) -> None:
+    """Rotated coordinates by a covariance with small whole numbers, whose inverse factor is exact."""
+    rng = np.random.default_rng(seed)
+    X = offset + rng.normal(size=(n, d))
+    h = max(1 / spread, 64 * np.spacing(offset))
+    L = (
+        np.tril(rng.integers(-1, 2, size=(d, d)), -1) + np.eye(d)
+        if form == "covariance"
+        else np.diag(np.geomspace(1, 3, d))
+    )
+    scale = 2.0 ** np.floor(np.log2(h))
+    given_h: Any = L @ L.T * scale**2 if form == "covariance" else np.diag(L) * scale
+    Y = X[rng.integers(0, n, 140)] + rng.normal(size=(140, d)) @ L.T * scale * np.exp(rng.uniform(-4, 1, (140, 1)))
+    w = rng.integers(0, 4, n) if weighted else np.ones(n)
+    w[:2] = 1
+    options = {"weights": w} if weighted else {}
+    Z = np.linalg.inv(L).round() if form == "covariance" else np.eye(d)
+    unit = 1.0 if form == "covariance" else np.diag(L)
+    step = (X.astype(np.longdouble) - (X if function == "leave one out" else Y)[:, None]) @ Z.T / (unit * scale)
+    q, log_w = 0.5 * (step * step).sum(axis=2), np.log(np.where(w > 0, w, 1e-300).astype(np.longdouble))
+    if function == "leave one out":
+        q[np.arange(n), np.arange(n)] = np.inf
+    terms = np.where(w > 0, log_w - q, -np.inf)
+    top = terms.max(axis=1)
+    k = np.exp(terms - top[:, None])
+    total = k.sum(axis=1)
+    log_p = (
+        np.log(total) + top - np.log(2 * np.longdouble(np.pi)) * d / 2 - np.log(np.linalg.det(L)) - d * np.log(scale)
+    )
+    log_p -= np.log(w.sum() - (w if function == "leave one out" else 0))
+    near = np.where(w > 0, q, np.inf).min(axis=1)
+    if function == "score":
+        got = cukde.score(X, Y, given_h, **options) @ L * scale
+        want = (k[..., None] * step).sum(axis=1) / total[:, None]
+        error = np.linalg.norm((got - want).astype(float), axis=1)
+        check(error[near <= 72], np.asarray(1e-12 * 12), "score")
+    elif function == "laplace":
+        got = cukde.laplace_kde(X, Y, given_h, **options)
+        factors = 1 + d / 2 - q
+        want, size = (k * factors).sum(axis=1)[near <= 72], (k * np.abs(factors)).sum(axis=1)[near <= 72]
+        p = np.exp(log_p)[near <= 72] / total[near <= 72]
+        check((np.abs(got[near <= 72] - want * p) / (size * p)).astype(float), np.asarray(2e-12), "laplace")
+    else:
+        if function == "stack":
+            got = cukde.kde(np.stack([X, X]), np.stack([Y, Y]), np.stack([given_h, given_h]), log=True, **options)[1]
+        elif function == "leave one out":
+            got = cukde.kde(X, X, given_h, log=True, leave_one_out=True, **options)
+        else:
+            got = cukde.kde(X, Y, given_h, log=True, **options)
+        verify(got, log_p, near)

@@ -25,7 +25,7 @@ from cukde.density.dask.memory import WithinMemory
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain
 from cukde.density.options import Options
-from cukde.density.problem import Problem, least_factor, log_weights, moved, squared_radius
+from cukde.density.problem import WIDE, Problem, least_factor, log_weights, moved, squared_radius
 from cukde.density.sums import Output, PartialSums
 from cukde.density.whitening import Whitening
 
@@ -332,7 +332,9 @@ def mutual(
             k = x.points.shape[1]
             return density_sums.nothing(len(x.points), k, xp), density_sums.nothing(len(y.points), k, xp)
         middle = _middle(x, y)
-        if middle is None:  # unchecked: passes find the radius
+        far = middle is not None and middle[1] > WIDE and not x.whitening.plain and precision == "float64"
+        if middle is None or far:
+            # Unchecked: passes find the radius. Or whitened points reach far, which those of pairs of blocks allow for.
             compute = partial(pair, output="moments", precision=precision, ratio=ratio, rtol=rtol)
             at_x, at_y = (compute(*ordered, deterministic=False, itself=False) for ordered in ((x, y), (y, x)))
             return at_x, at_y

@@ -19,7 +19,7 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import check as density_check, results, rules_by_name
 from cukde.density.options import Options
-from cukde.density.problem import Problem, log_weights, moved, quiet
+from cukde.density.problem import WIDE, Problem, log_weights, moved, quiet
 from cukde.density.stacks import check
 from cukde.density.sums import PartialSums, moment_columns, to_density
 from cukde.density.whitening import Whitening
@@ -131,7 +131,7 @@ class Stack(NamedTuple):
         """Sums of all members at their queries; arrays begin with the axis of members."""
         (b, n, d), m = self.X.shape, (self.X if self.Y is None else self.Y).shape[1]
         stacks, options = _passes(self.backend), self.options
-        if stacks.pays(b, n, m, d, options.precision):
+        if stacks.pays(b, n, m, d, options.precision) and not self._reaches_far:
             X = self.whitening.apply(self.X, options.centre, self.xp)
             Y = X if self.Y is None else self.whitening.apply(self.Y, options.centre, self.xp)
             log_weights, precision = options.log_weights, options.precision
@@ -141,6 +141,14 @@ class Stack(NamedTuple):
             return PartialSums(xp.zeros((0, m)), xp.zeros((0, m)), xp.zeros((0, m, k)) if k else None)
         parts = [self._member(i).sums(output, ratio=ratio) for i in range(b)]
         return PartialSums(*(None if arrays[0] is None else xp.stack(arrays) for arrays in zip(*parts, strict=True)))
+
+    @property
+    def _reaches_far(self) -> bool:
+        """Whether single densities take what rounding has taken from whitened points, as their passes do."""
+        radii = self.options.squared_radius
+        if self.whitening.plain or self.backend.name == "gpu" or self.options.precision != "float64":
+            return False
+        return radii is None or bool((radii > WIDE).any())
 
     def density(self, *, log: bool) -> Any:
         """Densities at the queries, (b, m), or their logarithms."""

@@ -8,6 +8,7 @@ differences, or where these are many from a product of points about the centre.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -122,20 +123,26 @@ class _Differences:
 
     near = False
 
-    def __init__(self, data: np.ndarray, Y: np.ndarray, h: float) -> None:
-        self._data, self._queries, self._h = data, Y, h
+    def __init__(self, data: np.ndarray, Y: np.ndarray, h: float, lost: tuple[np.ndarray, np.ndarray] | None) -> None:
+        self._data, self._queries, self._h, self._lost = data, Y, h, lost
         self.m, self.of_query = len(Y), data.size  # numbers for each query
 
     @classmethod
-    def of(cls, X: np.ndarray, Y: np.ndarray, h: float) -> _Differences:
-        return cls(np.array(X.T, np.float64, order="C"), Y, h)  # so that loops run over data
+    def of(cls, X: np.ndarray, Y: np.ndarray | None, h: float, lost: tuple[Any, Any] | None) -> _Differences:
+        if lost is not None:
+            lost = lost[0].T, lost[0] if lost[1] is None else lost[1]
+        return cls(np.array(X.T, np.float64, order="C"), X if Y is None else Y, h, lost)  # so that loops run over data
 
     def at(self, rows: slice) -> _Differences:
         """The same for some queries."""
-        return _Differences(self._data, self._queries[rows], self._h)
+        lost = self._lost and (self._lost[0], self._lost[1][rows])
+        return _Differences(self._data, self._queries[rows], self._h, lost)
 
     def exponents(self) -> np.ndarray:
         self._differences = self._data[:, None, :] - self._queries.T[:, :, None]
+        if self._lost is not None:
+            of_data, of_queries = self._lost
+            self._differences += of_data[:, None, :] - of_queries.T[:, :, None]
         exponents: np.ndarray = np.einsum("kij,kij->ij", self._differences, self._differences)
         exponents *= -0.5 / self._h**2
         return exponents
@@ -202,7 +209,7 @@ def _pairs(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> _
         products = _products(X, Y, h, options)
         if products is not None:
             return products
-    return None if may_hand_over(n, m, d) else _Differences.of(X, X if Y is None else Y, h)
+    return None if may_hand_over(n, m, d) else _Differences.of(X, Y, h, options.lost)
 
 
 def _products(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> _Products | None:

@@ -237,7 +237,8 @@ class _Gram:
 class _Differences:
     """Exponents by squared differences in double precision: accurate however far the data reach.
 
-    The points stay as they were given: a difference of two of them is then rounded once.
+    The points stay as they were given: a difference of two of them is then rounded once. To those of whitened points
+    that reach far, the difference of what these have lost is added.
     """
 
     dtype = np.dtype(np.float64)
@@ -253,6 +254,7 @@ class _Differences:
         store: Kept | None,
         *,
         of_gradient: bool,
+        lost: tuple[Any, Any] | None = None,
     ) -> None:
         self._scale = 0.5 * _LOG2_E / h**2
         self._softness = None if local_factors is None else 1 / (local_factors * local_factors)
@@ -260,6 +262,7 @@ class _Differences:
         self._log2_weights = np.broadcast_to(np.asarray(log2_weights, np.float64), (len(X),))
         self._data = kept(store, "columns", X, None, lambda: np.ascontiguousarray(X.T, np.float64))
         self._queries = np.ascontiguousarray(X if Y is None else Y, np.float64)
+        self._lost = lost and (lost[0], lost[0] if lost[1] is None else lost[1])
         self.m = len(self._queries)
 
     def add_sums(self, rows: slice, data: slice, to: _Running) -> None:
@@ -275,7 +278,7 @@ class _Differences:
         tiles.weigh_by_laplace(tile, to.shift, rescale, constant, log2_weights[data], to.total, sizes)
         to.moments[:] *= rescale[:, None]
         self._soften(tile, data)
-        tiles.add_difference_moments(tile, self._queries[rows], self._data[:, data], to.moments)
+        self._add_differences(tile, rows, data, to.moments)
 
     def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
         tile = self._weigh(rows, data, to)
@@ -285,7 +288,7 @@ class _Differences:
     def add_moments(self, rows: slice, data: slice, to: _Running) -> None:
         tile = self._weigh(rows, data, to)
         self._soften(tile, data)
-        tiles.add_difference_moments(tile, self._queries[rows], self._data[:, data], to.moments)
+        self._add_differences(tile, rows, data, to.moments)
 
     def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
         return moments
@@ -294,13 +297,23 @@ class _Differences:
         """One tile, in bits."""
         queries, points, weights = self._queries[rows], self._data[:, data], self._log2_weights[data]
         tile = query_blocks.scratch_tile(len(queries), len(weights), self.dtype)
+        of_tile = weights if self._softness is None else np.zeros_like(weights)
+        if self._lost is None:
+            tiles.differences(queries, points, self._scale, of_tile, tile)
+        else:
+            of_data, of_queries = self._lost[0][data].T.copy(), np.ascontiguousarray(self._lost[1][rows])
+            tiles.whitened_differences(queries, points, of_queries, of_data, self._scale, of_tile, tile)
         if self._softness is None:
-            tiles.differences(queries, points, self._scale, weights, tile)
             return tile
-        tiles.differences(queries, points, self._scale, np.zeros_like(weights), tile)
         tile *= self._softness[data]
         tile += weights
         return tile
+
+    def _add_differences(self, tile: np.ndarray, rows: slice, data: slice, moments: np.ndarray) -> None:
+        tiles.add_difference_moments(tile, self._queries[rows], self._data[:, data], moments)
+        if self._lost is not None:
+            of_data, of_queries = self._lost
+            moments += tile @ of_data[data] - tile.sum(axis=1)[:, None] * of_queries[rows]
 
     def _soften(self, tile: np.ndarray, data: slice) -> None:
         """Turn weights into those of a gradient's moments, where these are wanted."""
@@ -449,7 +462,7 @@ def _pairs(
     """How pairs are computed; ``dtype`` that of a product, by default what their radius asks for."""
     dtype, others = dtype or _product(X.shape[1], options), (options.local_factors, options.kept)
     if dtype is None:
-        return _Differences(X, Y, h, log2_weights, *others, of_gradient=options.of_gradient)
+        return _Differences(X, Y, h, log2_weights, *others, of_gradient=options.of_gradient, lost=options.lost)
     group = _group(X.shape[1], _squared_radius(options), dtype)
     pairs = _Gram(X, Y, h, options.centre, log2_weights, dtype, group, *others, of_gradient=options.of_gradient)
     if dtype == np.float32 and pairs.norm > 0.5 * _LOG2_E * _SINGLE_GRAM_RADIUS_OF_FOUR:

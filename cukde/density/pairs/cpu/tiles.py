@@ -221,6 +221,19 @@ def differences(Y: Any, XT: Any, scale: Any, log2_weights: Any, tile: Any) -> No
 
 
 @njit(**_JIT)
+def whitened_differences(Y: Any, XT: Any, lost_Y: Any, lost_XT: Any, scale: Any, log2_weights: Any, tile: Any) -> None:
+    """The same with what points have lost by rounding; near points are subtracted exactly before that is added."""
+    for i in range(Y.shape[0]):
+        row = tile[i]
+        loops.copy(log2_weights, row)
+        for k in range(Y.shape[1]):
+            coordinates, lost, y, lost_y = XT[k], lost_XT[k], Y[i, k], lost_Y[i, k]
+            for j in range(row.size):
+                high, low = coordinates[j] - y, lost[j] - lost_y
+                row[j] -= scale * (high * high + low * (high + high + low))
+
+
+@njit(**_JIT)
 def add_difference_moments(tile: Any, Y: Any, XT: Any, moments: Any) -> None:
     """Add sum_j tile[i, j] (x_jk - y_ik) to ``moments`` (queries, d): differences first, so nothing cancels.
 

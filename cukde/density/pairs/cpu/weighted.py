@@ -24,6 +24,9 @@ def weighted(
     options = options._replace(log_weights=rows[1])
     if options.local_factors is not None:
         options = options._replace(local_factors=options.local_factors[counted])
+    if options.lost is not None:  # the caller has told queries from data by now
+        of_data, of_queries = options.lost
+        options = options._replace(lost=(of_data[counted], of_data if of_queries is None else of_queries))
     return rows[0], None if values is None else values[counted], options
 
 

@@ -45,6 +45,7 @@ class Posed(NamedTuple):
     data: Data
     values: Values | None  # of output "values"
     queries: np.ndarray  # (m, d), in order and in the unit of the data
+    lost: np.ndarray  # the same of what rounding has taken from them; or empty: (0, d)
     order: np.ndarray  # (m,) int64: their rows
     output: Output
     tolerance: float
@@ -106,7 +107,8 @@ def pose(
     """
     real = dtype(X, Y, options)
     double = options.log_weights is not None or options.local_factors is not None
-    both = output == "moments" and Y is None and not double and len(X) >= own_rows * threads.count()
+    lost = options.lost
+    both = output == "moments" and Y is None and not double and lost is None and len(X) >= own_rows * threads.count()
     given, X = X, X.astype(real, copy=False)
 
     def in_order() -> tuple[np.ndarray, Data]:
@@ -114,7 +116,15 @@ def pose(
         screened = X.shape[1] >= skipping_cost.SCREENED_FROM
         weights, factors = options.log_weights, options.local_factors
         data = skipping_points.data(
-            X, order, h, frame, log_weights=weights, local_factors=factors, screened=screened, boxed=both
+            X,
+            order,
+            h,
+            frame,
+            log_weights=weights,
+            local_factors=factors,
+            screened=screened,
+            boxed=both,
+            lost=lost and lost[0],
         )
         return order, data
 
@@ -127,9 +137,12 @@ def pose(
         queries, order = Y, skipping_points.ordered(Y, frame)
     queries = queries[order].astype(real, copy=False)
     queries *= queries.dtype.type(data.unit)
+    of_queries = np.empty((0, X.shape[1]), queries.dtype)
+    if lost is not None:
+        of_queries = (lost[0] if lost[1] is None else lost[1])[order] * data.unit
     atol = data.beside_largest(options.atol) if values is None else 0.0
     of_gradient = options.of_gradient and options.local_factors is not None
-    return Posed(data, columns, queries, order, output, tolerance, atol, double, both, of_gradient)
+    return Posed(data, columns, queries, of_queries, order, output, tolerance, atol, double, both, of_gradient)
 
 
 def run(posed: Posed) -> PartialSums:
@@ -196,7 +209,7 @@ def _add(posed: Posed, first: int, last: int, sums: PartialSums) -> np.ndarray:
     """Write the sums of some queries; return the numbers of pairs screened and summed."""
     counts = np.zeros(2, np.int64)
     code = skipping_queries.GRADIENT if posed.of_gradient else skipping_queries.CODES[posed.output]
-    of = posed.queries, first, last, posed.data, posed.values
+    of = posed.queries, posed.lost, first, last, posed.data, posed.values
     skipping_queries.sums(*of, posed.tolerance, posed.atol, code, posed.double, *sums, counts)
     return counts
 

@@ -61,6 +61,7 @@ class Data(NamedTuple):
     blocks: Boxes
     groups: Boxes
     screen: Screen
+    lost: np.ndarray  # (blocks, d, 64), of whitened points, see the options of a pass; or empty: (0, d, 64)
 
     def beside_largest(self, atol: float) -> float:
         """An absolute tolerance of sums, where the largest weight is 1."""
@@ -96,6 +97,7 @@ def data(
     local_factors: np.ndarray | None,
     screened: bool,
     boxed: bool = False,
+    lost: np.ndarray | None = None,
 ) -> Data:
     """Put data (n, d) in order, which ``order`` is; weights and factors are those of the rows of ``X``, (n,) float64.
 
@@ -137,7 +139,10 @@ def data(
     threads.run(task, _cut(count, _BLOCKS_OF_TASK), blas=False)
     groups = _boxes(-(-count // BLOCKS_OF_GROUP), d, X.dtype)
     _unite(boxes, groups)
-    return Data(points, n, unit, scale, log2_weights, largest, factors, boxes, groups, screen)
+    of_points = np.empty((0, d, BLOCK), X.dtype)
+    if lost is not None:
+        of_points = np.stack([in_blocks(column * unit, order, count) for column in lost.T], axis=1)
+    return Data(points, n, unit, scale, log2_weights, largest, factors, boxes, groups, screen, of_points)
 
 
 def _cut(count: int, most: int) -> list[slice]:

@@ -34,6 +34,7 @@ from cukde.density.pairs.cpu.skipping.points import BLOCK, rounded
 from cukde.density.pairs.cpu.skipping.terms import (
     FURTHEST,
     NOTHING,
+    add_lost_squares,
     add_moments,
     add_values,
     blocks_of_group,
@@ -94,6 +95,8 @@ def _add(
     query: Any,
     reach: float,
     output: int,
+    lost: Any,
+    lost_query: Any,
     bits: Any,
     distances: Any,
     state: Any,
@@ -111,6 +114,8 @@ def _add(
     for i in range(chosen.size):
         block = chosen[i]
         squares_to(points, block, query, bits)
+        if lost.shape[0] > 0:
+            add_lost_squares(points, lost, block, query, lost_query, bits)
         for j in range(n - block * BLOCK, BLOCK):
             bits[j] = NOTHING
         if factors.size:
@@ -154,6 +159,8 @@ def _add(
                 bits[j] *= factors[block, j]
         if output in (MOMENTS, GRADIENT):
             add_moments(bits, points, block, query, moments)
+            if lost.shape[0] > 0:
+                add_moments(bits, lost, block, lost_query, moments)
         if values is not None:
             add_values(bits, values.blocks, block, values.signed, moments, sizes)
     state[_SIZE] = state[_TOTAL]
@@ -197,7 +204,7 @@ def _add_in(
     sizes: Any,
 ) -> None:
     """Add blocks in the dtype of the data where that serves, or in double; ``both`` are a query and room for each."""
-    query, bits, distances, double_query, double_bits, double_distances = both
+    query, bits, distances, double_query, double_bits, double_distances, lost, lost_query = both
     taken = 0
     if not double:
         taken = _add(
@@ -211,6 +218,8 @@ def _add_in(
             query,
             reach,
             output,
+            lost,
+            lost_query,
             bits,
             distances,
             state,
@@ -229,6 +238,8 @@ def _add_in(
             double_query,
             reach,
             output,
+            lost,
+            lost_query,
             double_bits,
             double_distances,
             state,
@@ -313,6 +324,7 @@ def _find_near(
 @njit(**OPTIONS)
 def sums(
     queries: Any,
+    lost_queries: Any,
     first: int,
     last: int,
     data: Any,
@@ -332,6 +344,8 @@ def sums(
     ----------
     queries : array, shape (m, d)
         In the dtype and unit of the points.
+    lost_queries : array, shape (m, d) or (0, d)
+        What these have lost by rounding, where the data have lost something.
     data : Data
         See :mod:`cukde.density.pairs.cpu.skipping.points`. Of output "values" masses are shares of the whole.
     values : Values
@@ -361,6 +375,7 @@ def sums(
     found, queue, limits = np.empty(blocks, np.int64), np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.float32)
     bits, distances = np.empty(BLOCK, queries.dtype), np.empty(BLOCK, queries.dtype)
     double_bits, double_distances, double_query = np.empty(BLOCK), np.empty(BLOCK), np.empty(d)
+    nothing_lost = np.empty(0, queries.dtype)
     squares, rounded_queries = np.empty(BLOCK, np.float32), np.empty((QUERIES, d), np.float32)
     states, own_moments, errors = np.empty((QUERIES, 3)), np.empty((QUERIES, moments.shape[1])), np.empty(QUERIES)
     sizes = np.empty((QUERIES, moments.shape[1]))
@@ -372,7 +387,17 @@ def sums(
         )
         for i in range(end - begin):
             loops.copy(queries[begin + i], double_query)
-            both = queries[begin + i], bits, distances, double_query, double_bits, double_distances
+            lost_query = lost_queries[begin + i] if lost_queries.shape[0] > 0 else nothing_lost
+            both = (
+                queries[begin + i],
+                bits,
+                distances,
+                double_query,
+                double_bits,
+                double_distances,
+                data.lost,
+                lost_query,
+            )
             nearest[i] = nearest_box(queries[begin + i], low, high, count, far)
             queue[0] = found[nearest[i]]
             counts[1] += BLOCK
@@ -425,7 +450,17 @@ def sums(
                     waiting = _screened(screen, queue[:waiting], rounded_queries[i], limits, squares)
                 counts[1] += waiting * BLOCK
                 loops.copy(queries[begin + i], double_query)
-                both = queries[begin + i], bits, distances, double_query, double_bits, double_distances
+                lost_query = lost_queries[begin + i] if lost_queries.shape[0] > 0 else nothing_lost
+                both = (
+                    queries[begin + i],
+                    bits,
+                    distances,
+                    double_query,
+                    double_bits,
+                    double_distances,
+                    data.lost,
+                    lost_query,
+                )
                 _add_in(
                     in_double[i],
                     both,

@@ -115,6 +115,16 @@ def squares_to(points: Any, block: int, query: Any, out: Any) -> None:
 
 
 @njit(**INLINED)
+def add_lost_squares(points: Any, lost: Any, block: int, query: Any, lost_query: Any, squares: Any) -> None:
+    """Add to squared distances what the points of a block and the query have lost by rounding."""
+    for c in range(query.size):
+        y, lost_y = query[c], lost_query[c]
+        for j in range(BLOCK):
+            high, low = points[block, c, j] - y, lost[block, c, j] - lost_y
+            squares[j] += low * (high + high + low)
+
+
+@njit(**INLINED)
 def count_near(squares: Any, limit: Any) -> Any:
     """Number of squares up to a limit: unlike the least of them, the compiler finds it many at a time."""
     count = np.int32(0)
