@@ -29,6 +29,7 @@ from cukde.density.arguments import prepare
 from cukde.density.cost.calls import of_abramson, of_bandwidth
 from cukde.density.cost.formulas import abramson as abramson_cost, bandwidth as cost
 from cukde.density.domains.domain import Domain as Ends
+from cukde.density.rules_by_name import ABRAMSON
 
 
 @declare(cost, of_bandwidth, name="bandwidth.scott")
@@ -699,6 +700,8 @@ def abramson(
     array([0.133])
     """
     exponent = core_check.proportion("alpha", alpha)
+    if getattr(h, "method", None) == ABRAMSON:  # a selection, whose pilot has its own bandwidth
+        h = h.bandwidth  # type: ignore[union-attr]
     problem, _ = prepare(X, X, h, weights, bounds=bounds, periods=periods)
     xp = problem.xp
     with problem.device:

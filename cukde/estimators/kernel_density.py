@@ -518,6 +518,8 @@ class KernelDensity(BaseEstimator):
             width = bandwidths.of_data(self.bandwidth, a, weights, self.method, self.steps, **ends)
             h = check.fit(parameters | {"bandwidth": width}, metric, a[:1], len(a))
             check.beside_domain(h, domain)
+            if isinstance(width, str) and metric is None:
+                bandwidths.warn_of_units(width, h, a, weights, gaussian=self.kernel == "gaussian", **ends)
             dtype = density_check.result_dtype(a)
             points = backend.xp.array(a, dtype=dtype, order="C")  # a copy: X may change afterwards
             if self.method == "sd":
