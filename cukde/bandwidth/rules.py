@@ -444,7 +444,7 @@ def cross_validate(
         Candidates, in units of the data: in shape (B,) each is the standard deviation for all columns, in shape (B, d)
         each has one for every column. A GPU array is copied to the host. Default: 32 multiples of the method's
         reference rule (:func:`silverman`, :func:`sd`, :func:`laplace`, :func:`positive`), from 1/8 to 1.83 in steps of
-        9%. While the best is at an end, 16 more are added there, at most six times.
+        9%. While the best is at an end, 16 more are added there, but where rows share values none below 2^-15.
     objective : {"likelihood", "least_squares"}
         The score, which is to be large. ``"likelihood"`` is the mean log density,
         :math:`\sum_j w_j \log \hat p_{-j}(x_j)`; it minimises the Kullback-Leibler divergence from the density.

@@ -68,8 +68,9 @@ class KernelDensity(BaseEstimator):
         are scikit-learn's rules, n^(-1/(d+4)) and (n (d+2)/4)^(-1/(d+4)), which ignore the spread of the data. The
         rules of :mod:`cukde.bandwidth` follow it; they need the Gaussian kernel and the euclidean metric. Their names
         are "scott_deviations", "silverman_deviations", "scott_covariance", "silverman_covariance", "sd", "laplace",
-        "positive", "isj" and "cross_validate" (for ``method``); the functions themselves will do, too. Any other
-        callable takes X, and ``weights=`` if :meth:`fit` has ``sample_weight``, and returns a bandwidth.
+        "positive", "isj", "cross_validate" and "select" (for ``method``); the functions themselves will do, too, and
+        so do the results of the last two. Any other callable takes X, and ``weights=`` if :meth:`fit` has
+        ``sample_weight``, and returns a bandwidth.
     algorithm : {"auto", "kd_tree", "ball_tree"}
         Determines which metrics are accepted, as in scikit-learn. No tree is built.
     kernel : {"gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"}
@@ -229,6 +230,12 @@ class KernelDensity(BaseEstimator):
             bandwidth that is not positive (definite); and a single row with method "sd" or a rule.
         RuntimeError
             For ``device="gpu"`` if no GPU works.
+
+        Warns
+        -----
+        BandwidthRangeWarning
+            If "scott" or "silverman" is far from what the spread of the data says, 8 times or more, or such that next
+            to all of the density at the rows is their own kernels'. It names the rule that follows the data.
         """
         metric = check.parameters(self.get_params(deep=False))
         backend = self._backend_of_fit(meta(X), meta(sample_weight))
