@@ -34,7 +34,6 @@ from benchmarks.bandwidth.rules_tried import rules
 from benchmarks.bandwidth.squared_errors import ByPoints, OnGrid
 from benchmarks.record import target
 from cukde import perf
-from cukde.bandwidth import selection
 from cukde.core import dispatch
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from cukde.bandwidth import rules
+from cukde.bandwidth import rules, selection
+from cukde.bandwidth.search import CrossValidation
 from cukde.density import rules_by_name
 
-CROSS_VALIDATE = "cross_validate"
+CROSS_VALIDATE, SELECT = "cross_validate", "select"
 
 OF_RULES: dict[Callable[..., Any], str] = {
     rules.scott: "scott_deviations",
@@ -19,28 +20,41 @@ OF_RULES: dict[Callable[..., Any], str] = {
     rules.positive: "positive",
     rules.isj: "isj",
     rules.cross_validate: CROSS_VALIDATE,
+    selection.select: SELECT,
 }
 """By the functions of :mod:`cukde.bandwidth`: names that mean the same in every argument."""
 
 
-def _by(rule: Callable[..., Any], X: Any, weights: Any, method: str, steps: int, **domain: Any) -> Any:
+def _by(rule: Callable[..., Any], X: Any, weights: Any, method: str, steps: int, factors: bool, **domain: Any) -> Any:
     return rule(X, weights=weights, **domain)
 
 
-def _sd(X: Any, weights: Any, method: str, steps: int, **domain: Any) -> Any:
+def _sd(X: Any, weights: Any, method: str, steps: int, factors: bool, **domain: Any) -> Any:
     return rules.sd(X, weights=weights, steps=steps, **domain)
 
 
-def _cross_validated(X: Any, weights: Any, method: Any, steps: int, **domain: Any) -> Any:
+def _cross_validated(X: Any, weights: Any, method: Any, steps: int, factors: bool, **domain: Any) -> Any:
     """Choose by likelihood where densities have logarithms."""
     objective: Any = "least_squares" if method == "laplace" else "likelihood"
-    return rules.cross_validate(X, method, objective=objective, weights=weights, **domain).bandwidth
+    return rules.cross_validate(X, method, objective=objective, weights=weights, **domain)
+
+
+def _selected(X: Any, weights: Any, method: str, steps: int, factors: bool, **domain: Any) -> Any:
+    """Choose among the methods that the density has: with local factors or without, where it takes any."""
+    if method not in selection.CANDIDATES:
+        raise ValueError(
+            f'"select" is not for method={method!r}, whose densities can be negative and have no logarithm there: '
+            'write "cross_validate"'
+        )
+    methods = [method, rules_by_name.ABRAMSON] if factors and method == "kde" else [method]
+    return selection.select(X, methods, weights=weights, **domain)
 
 
 rules_by_name.add("scott", partial(_by, rules.scott))
 rules_by_name.add("silverman", partial(_by, rules.silverman))
-_OF_METHOD = {"sd": _sd, CROSS_VALIDATE: _cross_validated}
+_OF_METHOD = {"sd": _sd, CROSS_VALIDATE: _cross_validated, SELECT: _selected}
 for _rule, _name in OF_RULES.items():
     rules_by_name.add(_name, _OF_METHOD.get(_name, partial(_by, _rule)))
 rules_by_name.add("scott_covariance", partial(_by, partial(rules.scott, covariance=True)))
 rules_by_name.add("silverman_covariance", partial(_by, partial(rules.silverman, covariance=True)))
+rules_by_name.add_results(CrossValidation, selection.Selection, factors=rules.abramson)

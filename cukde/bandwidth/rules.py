@@ -29,6 +29,7 @@ from cukde.density.arguments import prepare
 from cukde.density.cost.calls import of_abramson, of_bandwidth
 from cukde.density.cost.formulas import abramson as abramson_cost, bandwidth as cost
 from cukde.density.domains.domain import Domain as Ends
+from cukde.density.rules_by_name import ABRAMSON
 
 
 @declare(cost, of_bandwidth, name="bandwidth.scott")
@@ -443,7 +444,7 @@ def cross_validate(
         Candidates, in units of the data: in shape (B,) each is the standard deviation for all columns, in shape (B, d)
         each has one for every column. A GPU array is copied to the host. Default: 32 multiples of the method's
         reference rule (:func:`silverman`, :func:`sd`, :func:`laplace`, :func:`positive`), from 1/8 to 1.83 in steps of
-        9%. While the best is at an end, 16 more are added there, at most six times.
+        9%. While the best is at an end, 16 more are added there, but where rows share values none below 2^-15.
     objective : {"likelihood", "least_squares"}
         The score, which is to be large. ``"likelihood"`` is the mean log density,
         :math:`\sum_j w_j \log \hat p_{-j}(x_j)`; it minimises the Kullback-Leibler divergence from the density.
@@ -699,6 +700,8 @@ def abramson(
     array([0.133])
     """
     exponent = core_check.proportion("alpha", alpha)
+    if getattr(h, "method", None) == ABRAMSON:  # a selection, whose pilot has its own bandwidth
+        h = h.bandwidth  # type: ignore[union-attr]
     problem, _ = prepare(X, X, h, weights, bounds=bounds, periods=periods)
     xp = problem.xp
     with problem.device:

@@ -71,8 +71,10 @@ def kde(
         Bandwidth, in the units of ``X``: a positive standard deviation, one for each column in shape (d,) or in a
         mapping from the names of the columns, or a covariance of shape (d, d). A GPU array is copied to the host. It
         may also be the name of a rule of :mod:`cukde.bandwidth`, which is applied to ``X``, ``weights``, ``bounds`` and
-        ``periods``: "scott", "silverman", "sd", "laplace", "positive", "isj" or "cross_validate" (for this function's
-        density), and "scott_covariance" or "silverman_covariance". Rules do not take Dask arrays.
+        ``periods``: "scott", "silverman", "sd", "laplace", "positive", "isj", "cross_validate" or "select" (for this
+        function's density), and "scott_covariance" or "silverman_covariance". Or it is the result of
+        :func:`cukde.bandwidth.select` or :func:`cukde.bandwidth.cross_validate`. "select" and its result bring local
+        factors along if held-out rows are more likely with them. Rules and results do not go with Dask arrays.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
     local_factors : array_like, shape (n,), optional
@@ -290,7 +292,7 @@ def kde(
     log = core_check.flag("log", log)
     options = weights, precision, deterministic, check_finite, bounds, periods
     more: dict[str, Any] = {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, **more)
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, takes_factors=True, **more)
     with problem.device:
         return problem.density(log=log)
 
@@ -356,7 +358,7 @@ def score(
     """
     options = weights, precision, deterministic, check_finite, bounds, periods
     more: dict[str, Any] = {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, **more)
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, takes_factors=True, **more)
     with problem.device:
         return problem.score()
 
@@ -402,7 +404,7 @@ def density_and_score(
     """
     options = weights, precision, deterministic, check_finite, bounds, periods
     more: dict[str, Any] = {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, **more)
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, takes_factors=True, **more)
     with problem.device:
         return problem.log_density_and_score()
 

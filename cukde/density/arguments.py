@@ -50,6 +50,7 @@ def checked(
     periods: Any = None,
     *,
     steps: int = 1,
+    takes_factors: bool = False,
 ) -> Checked:
     """Check forms, dtypes, the bandwidth and the precision; ``Y`` None stands for the data themselves.
 
@@ -67,7 +68,10 @@ def checked(
         factors = check.weights(local_factors, n, backend, "local_factors")
     dtype = check.result_dtype(*(a for a in (x, y, v) if a is not None))
     chosen = check.precision(precision, dtype)
-    h = rules_by_name.bandwidth(h, x, w, method, steps=steps, bounds=bounds, periods=periods)
+    rule_takes = takes_factors and factors is None
+    of_rule: dict[str, Any] = {"steps": steps, "bounds": bounds, "periods": periods, "takes_factors": rule_takes}
+    h, own = rules_by_name.with_factors(h, x, w, method, **of_rule)
+    factors = factors if own is None else own
     single = chosen != "float64" or backend.name == "gpu"
     whitening = whitening_of(h, d, factors=factors is not None, single=single)
     return Checked(x, y, v, w, factors, query_shape, dtype, chosen, whitening)
@@ -92,14 +96,15 @@ def prepare(
     leave_one_out: Any = False,
     method: str = "kde",
     steps: int = 1,
+    takes_factors: bool = False,
     devices: Any = None,
 ) -> tuple[Problem, Any]:
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
 
-    ``method`` and its ``steps`` are what a rule for the bandwidth is for. With ``one_column`` data of several are
-    refused. With ``may_be_unchecked`` values of arrays may be left so, for the backend's passes to look at them on
-    their way: see :class:`cukde.density.problem.Unchecked`. With ``leave_one_out`` queries have to be the data
-    themselves, or the same values. ``devices`` take shares of the passes.
+    ``method`` and its ``steps`` are what a rule for the bandwidth is for; with ``takes_factors`` it may choose local
+    ones. With ``one_column`` data of several are refused. With ``may_be_unchecked`` values of arrays may be left so,
+    for the backend's passes to look at them on their way: see :class:`cukde.density.problem.Unchecked`. With
+    ``leave_one_out`` queries have to be the data themselves, or the same values. ``devices`` take shares of the passes.
 
     Checks on the host come first (forms, dtypes, the bandwidth). With ``check_finite`` the pre-pass reductions follow,
     whose few numbers come back to the host in one copy.
@@ -128,7 +133,7 @@ def prepare(
         itself = Y is X or Y is None
         of_arrays = backend, X, None if itself else Y, h, weights, V, local_factors
         x, y, v, w, factors, query_shape, dtype, chosen, whitening = checked(
-            *of_arrays, precision, method, bounds, periods, steps=steps
+            *of_arrays, precision, method, bounds, periods, steps=steps, takes_factors=takes_factors
         )
         if one_column:
             check.one_column(x.shape[1])

@@ -111,6 +111,11 @@ def no_rule(name: str, h: Any) -> None:
             f"{name} must be a number or an array here; got {h!r}: a rule for the bandwidth takes data in memory, such "
             f"as a sample of the rows, {name}=cukde.bandwidth.silverman(sample)"
         )
+    if isinstance(h, tuple) and hasattr(h, "bandwidth"):
+        raise ValueError(
+            f"{name} must be a number or an array here; got a {type(h).__name__}: write {name}=found.bandwidth of the "
+            "result, for a density by the same method"
+        )
 
 
 def rectangular(name: str, argument: Any) -> np.ndarray:
@@ -240,12 +245,14 @@ def steps(value: Any) -> int:
 
 
 def one_step(h: Any, steps: int, *, own_point: bool, name: str = "h") -> None:
-    """Raise where cross-validation is to choose the bandwidth of an estimate that it has no score for."""
-    if isinstance(h, str) and h == "cross_validate" and (steps > 1 or not own_point):
-        asked = f"steps={steps}" if steps > 1 else "own_point=False"
-        raise ValueError(
-            f'{name} must be a number or "sd" for {asked}; got {h!r}, which scores one step with the own point'
+    """Raise where a search is to choose the bandwidth of an estimate that it has no score for."""
+    searched = h in ("cross_validate", "select") if isinstance(h, str) else hasattr(h, "methods")
+    if searched and (steps > 1 or not own_point):
+        asked, got = (
+            f"steps={steps}" if steps > 1 else "own_point=False",
+            repr(h) if isinstance(h, str) else "a Selection",
         )
+        raise ValueError(f'{name} must be a number or "sd" for {asked}; got {got}, of one step with the own point')
 
 
 def squared_radius(radius: float, single: bool, name: str = "X") -> None:

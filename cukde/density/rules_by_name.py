@@ -1,4 +1,4 @@
-"""Rules for the bandwidth by their names. :mod:`cukde.bandwidth`, a floor above, adds them."""
+"""Bandwidths that are no numbers: names of rules, and results of searches. :mod:`cukde.bandwidth`, above, adds them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from typing import Any
 from cukde.core import dispatch, words
 
 Rule = Callable[..., Any]
-"""Takes data, weights or None, the method of the density ("kde", "sd" or "laplace") and the number of its steps, and
-bounds and periods by name."""
+"""Takes data, weights or None, the method of the density ("kde", "sd", "laplace" or "positive"), the number of its
+steps, whether it takes local factors, and bounds and periods by name. Returns a bandwidth or a result."""
+
+ABRAMSON = "abramson"
+"""The method of a result that is of "kde" with local factors."""
 
 _RULES: dict[str, Rule] = {}
+_RESULTS: tuple[type, ...] = ()
+_FACTORS: list[Callable[..., Any]] = []
 
 
 def add(name: str, rule: Rule) -> None:
@@ -19,9 +24,21 @@ def add(name: str, rule: Rule) -> None:
     _RULES[name] = rule
 
 
+def add_results(*types: type, factors: Callable[..., Any]) -> None:
+    """Add types of results, which have a ``bandwidth`` and may have a ``method``; and the function of local factors."""
+    global _RESULTS
+    _RESULTS += types
+    _FACTORS[:] = [factors]
+
+
 def names() -> tuple[str, ...]:
     """Names of all rules."""
     return tuple(_RULES)
+
+
+def is_result(h: Any) -> bool:
+    """Whether a bandwidth is the result of a search."""
+    return isinstance(h, _RESULTS)
 
 
 def bandwidth(
@@ -36,11 +53,49 @@ def bandwidth(
     name: str = "h",
 ) -> Any:
     """Return a bandwidth on the host: ``h`` itself, or what the rule of that name makes of the data."""
-    if not isinstance(h, str):
-        return dispatch.to_host(h)
-    if h not in _RULES:
-        raise ValueError(
-            f"{name} must be a number, an array or one of {', '.join(map(repr, _RULES))}; got {h!r}"
-            f"{words.meant(h, _RULES)}"
-        )
-    return dispatch.to_host(_RULES[h](X, weights, method, steps, bounds=bounds, periods=periods))
+    return with_factors(
+        h, X, weights, method, steps=steps, bounds=bounds, periods=periods, name=name, takes_factors=False
+    )[0]
+
+
+def with_factors(
+    h: Any,
+    X: Any,
+    weights: Any,
+    method: str,
+    *,
+    steps: int,
+    bounds: Any,
+    periods: Any,
+    name: str = "h",
+    takes_factors: bool = True,
+) -> tuple[Any, Any | None]:
+    """Return a bandwidth on the host, and the local factors of a density that was chosen with them, or None."""
+    if isinstance(h, str):
+        if h not in _RULES:
+            raise ValueError(
+                f"{name} must be a number, an array or one of {', '.join(map(repr, _RULES))}; got {h!r}"
+                f"{words.meant(h, _RULES)}"
+            )
+        h = _RULES[h](X, weights, method, steps, takes_factors, bounds=bounds, periods=periods)
+    if not is_result(h):
+        return dispatch.to_host(h), None
+    of, width = getattr(h, "method", method), dispatch.to_host(h.bandwidth)
+    if of == ABRAMSON and method == "kde" and takes_factors:
+        return width, _FACTORS[0](X, width, weights=weights, bounds=bounds, periods=periods)
+    if of != method:
+        raise _of_other_method(name, h, of, method)
+    return width, None
+
+
+def _of_other_method(name: str, h: Any, of: str, method: str) -> ValueError:
+    """Return the error for a result of another method than that of the density."""
+    what = 'method "kde" with local factors' if of == ABRAMSON else f"method {of!r}"
+    here = 'method "kde" without local factors' if of == ABRAMSON and method == "kde" else f"method {method!r}"
+    write = f"cukde.bandwidth.select(X, [{method!r}])"
+    if method == "laplace":
+        write = 'cukde.bandwidth.cross_validate(X, "laplace", objective="least_squares")'
+    return ValueError(
+        f"{name} must be a bandwidth of {here}; got a {type(h).__name__} of {what}: write {name}={write}, "
+        "or found.density(X, Y), which has both of this result"
+    )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cukde.core import check as core_check, dispatch, words
-from cukde.density import check as density_check, kernels
+from cukde.density import check as density_check, kernels, rules_by_name
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.positive.check import mass as mass
@@ -58,12 +58,14 @@ def parameters(values: Mapping[str, Any]) -> Any | None:
                 f"{values['metric']!r}: other kernels are not summed over images"
             )
     rule = bandwidths.rule(values["bandwidth"])
-    if rule is not None and (values["kernel"] != "gaussian" or metric is not None):
+    found = type(values["bandwidth"]).__name__ if rules_by_name.is_result(values["bandwidth"]) else None
+    if (rule or found) is not None and (values["kernel"] != "gaussian" or metric is not None):
         raise ValueError(
-            f'bandwidth={rule!r} is a rule for kernel="gaussian" and metric="euclidean"; got {values["kernel"]!r} and '
-            f'{values["metric"]!r}: give a number, or "scott" or "silverman" as in scikit-learn'
+            f'bandwidth={rule or found!r} is a rule for kernel="gaussian" and metric="euclidean"; got '
+            f'{values["kernel"]!r} and {values["metric"]!r}: give a number, or "scott" or "silverman" as in '
+            "scikit-learn"
         )
-    _steps(values["steps"], values["own_point"], values["method"], rule)
+    _steps(values["steps"], values["own_point"], values["method"], rule or values["bandwidth"])
     density_check.precision(values["precision"], np.dtype(np.float64))
     if values["precision"] is not None and (values["kernel"] != "gaussian" or metric is not None):
         raise ValueError(
@@ -73,12 +75,12 @@ def parameters(values: Mapping[str, Any]) -> Any | None:
     return metric
 
 
-def _steps(steps: Any, own_point: Any, method: str, rule: str | None) -> None:
+def _steps(steps: Any, own_point: Any, method: str, bandwidth: Any) -> None:
     """Check how points are moved."""
     count, own_point = density_check.steps(steps), core_check.flag("own_point", own_point)
     if method != "sd" and (count > 1 or not own_point):
         raise ValueError(f'steps and own_point are for method="sd"; got steps={count}, {own_point=} and {method=}')
-    density_check.one_step(rule, count, own_point=own_point, name="bandwidth")
+    density_check.one_step(bandwidth, count, own_point=own_point, name="bandwidth")
 
 
 def _metric(metric: Any, options: Any, algorithm: str) -> Any | None:

@@ -69,7 +69,9 @@ class gaussian_kde:
         negative or all-zero weights, weights that leave a single point, and a ``bw_method`` of another kind or a factor
         that is not positive.
     numpy.linalg.LinAlgError
-        For data that lie in a space of fewer dimensions, so that their covariance is singular. It is a ``ValueError``.
+        For data that lie in a space of fewer dimensions, to rounding, so that their covariance is singular: columns
+        that depend on each other linearly or are constant, and no more points of positive weight than dimensions. It is
+        a ``ValueError``.
 
     Notes
     -----

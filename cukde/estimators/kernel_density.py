@@ -73,9 +73,9 @@ class KernelDensity(BaseEstimator):
 
         The rules of :mod:`cukde.bandwidth` follow it; they need the Gaussian kernel and the euclidean metric. Their
         names are "scott_deviations", "silverman_deviations", "scott_covariance", "silverman_covariance", "sd",
-        "laplace", "positive", "isj" and "cross_validate" (for ``method``); the functions themselves will do, too. Any
-        other callable takes X, and ``weights=`` if :meth:`fit` has ``sample_weight``, and returns a bandwidth in any
-        form but the name of a rule.
+        "laplace", "positive", "isj", "cross_validate" and "select" (for ``method``); the functions themselves will do,
+        too, and so do the results of the last two. Any other callable takes X, and ``weights=`` if :meth:`fit` has
+        ``sample_weight``, and returns a bandwidth in any form but the name of a rule.
     algorithm : {"auto", "kd_tree", "ball_tree"}
         Determines which metrics are accepted, as in scikit-learn. No tree is built.
     kernel : {"gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"}
@@ -240,6 +240,12 @@ class KernelDensity(BaseEstimator):
             bandwidth that is not positive (definite); and a single row with method "sd" or a rule.
         RuntimeError
             For ``device="gpu"`` if no GPU works.
+
+        Warns
+        -----
+        BandwidthRangeWarning
+            If "scott" or "silverman" is far from what the spread of the data says, 8 times or more, or such that next
+            to all of the density at the rows is their own kernels'. It names the rule that follows the data.
         """
         metric = check.parameters(self.get_params(deep=False))
         backend = self._backend_of_fit(meta(X), meta(sample_weight))
@@ -532,6 +538,8 @@ class KernelDensity(BaseEstimator):
             width = names.bandwidth("bandwidth", width, self._labels, a.shape[1])  # a function may return names
             h = check.fit(given | {"bandwidth": width}, metric, a[:1], len(a))
             check.beside_domain(h, domain)
+            if isinstance(width, str) and metric is None:
+                bandwidths.warn_of_units(width, h, a, weights, gaussian=self.kernel == "gaussian", **ends)
             dtype = density_check.result_dtype(a)
             points = backend.xp.array(a, dtype=dtype, order="C")  # a copy: X may change afterwards
             if self.method == "sd":

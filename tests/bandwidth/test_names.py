@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import warnings
 from collections.abc import Callable
@@ -66,6 +67,8 @@ def test_every_name_in_kde(backend: Any) -> None:
     for name, rule in rules.items():
         if name == "cross_validate":
             h = bandwidth.cross_validate(x).bandwidth
+        elif name == "select":
+            h = bandwidth.select(x, ["kde", "abramson"])
         elif rule is None:
             h = getattr(bandwidth, name.removesuffix("_covariance"))(x, covariance=True)
         else:
@@ -159,6 +162,131 @@ def test_a_warning_of_cross_validation_comes_through() -> None:
     with warnings.catch_warnings(record=True, action="always") as caught:
         cukde.kde(doubles, Y, "cross_validate")
     assert [one.category for one in caught] == [cukde.BandwidthRangeWarning]
+
+
+METHODS = {
+    "debias": "sd",
+    "sd_kde": "sd",
+    "laplace_kde": "laplace",
+    "positive_kde": "positive",
+    "positive_mass": "positive",
+}
+"""Of functions whose density is not that of kde."""
+
+TAKE_FACTORS = {"kde", "score", "density_and_score", "hdr_threshold", "abramson"}
+
+MORE: dict[str, Callable[..., Any]] = {
+    "positive_kde": lambda X, Y, h, w: cukde.positive_kde(X, Y, h, weights=w),
+    "positive_mass": lambda X, Y, h, w: cukde.positive_mass(X, h, weights=w).value,
+    "positive KernelDensity": lambda X, Y, h, w: _estimator("positive", h, X, Y, w),
+    "sd KernelDensity": lambda X, Y, h, w: _estimator("sd", h, X, Y, w),
+    "kde KernelDensity": lambda X, Y, h, w: _estimator("kde", h, X, Y, w),
+    "sd plot": lambda X, Y, h, w: _plotted("sd", h, X, w),
+    "kde plot": lambda X, Y, h, w: _plotted("kde", h, X, w),
+}
+
+
+@functools.cache
+def _selected(*methods: Any) -> bandwidth.Selection:
+    return bandwidth.select(X, methods, weights=W)
+
+
+def _estimator(method: str, h: Any, X: Any, Y: Any, w: Any) -> Any:
+    return cukde.KernelDensity(bandwidth=h, method=method).fit(X, sample_weight=w).score_samples(Y)
+
+
+def _plotted(method: str, h: Any, X: Any, w: Any) -> np.ndarray:
+    plt = pytest.importorskip("matplotlib.pyplot")
+    ax = cukde.plot.contours(X, h, ax=plt.figure().gca(), method=method, weights=w, points=30)
+    vertices = [path.vertices for drawn in ax.collections for path in drawn.get_paths()]
+    plt.close(ax.figure)
+    return np.concatenate(vertices)
+
+
+@pytest.mark.parametrize("chosen", ["kde", "sd", "positive", "abramson"])
+@pytest.mark.parametrize("function", [*FUNCTIONS, *MORE])
+def test_a_selection_is_a_bandwidth_of_its_method(function: str, chosen: str) -> None:
+    """Of the same method it is its bandwidth, with its local factors where there are any; of others it is refused."""
+    call = (FUNCTIONS | MORE)[function]
+    found = _selected(chosen)
+    method = METHODS.get(function, function.split()[0] if " " in function and function in MORE else "kde")
+    if chosen == method:
+        np.testing.assert_array_equal(call(X, Y, found, W), call(X, Y, found.bandwidth, W))
+        return
+    if chosen == "abramson" and function in TAKE_FACTORS:
+        factors = bandwidth.abramson(X, found.bandwidth, weights=W)
+        options = {"weights": W, "local_factors": factors}
+        want = {
+            "kde": lambda: cukde.kde(X, Y, found.bandwidth, **options),
+            "score": lambda: cukde.score(X, Y, found.bandwidth, **options),
+            "density_and_score": lambda: cukde.density_and_score(X, Y, found.bandwidth, **options)[1],
+            "hdr_threshold": lambda: reference_levels(cukde.kde(X, X, found.bandwidth, leave_one_out=True, **options)),
+            "abramson": lambda: factors,
+        }[function]()
+        np.testing.assert_allclose(call(X, Y, found, W), want, rtol=1e-12)
+        return
+    with pytest.raises(
+        ValueError, match=r"must be a bandwidth of method .*got a Selection of method .*: write "
+    ) as caught:
+        call(X, Y, found, W)
+    if method != "laplace":  # what it says to write
+        advised = _selected(method)
+        assert f"cukde.bandwidth.select(X, [{method!r}])" in str(caught.value)
+        assert np.isfinite(call(X, Y, advised, W)).all()
+
+
+def reference_levels(density: np.ndarray) -> np.ndarray:
+    """The highest of the densities that so much of the weight has or exceeds."""
+    order = np.argsort(-density)
+    held = np.cumsum(W[order]) / W.sum()
+    return density[order][[int((held < share).sum()) for share in (0.5, 0.9)]]
+
+
+@pytest.mark.parametrize("function", sorted({*FUNCTIONS, *MORE} - {"positive_mass", "positive KernelDensity"}))
+def test_select_by_name_is_among_what_the_function_computes(function: str) -> None:
+    call, method = (
+        (FUNCTIONS | MORE)[function],
+        METHODS.get(function, function.split()[0] if function in MORE else "kde"),
+    )
+    if method == "laplace":
+        with pytest.raises(ValueError, match=r'"select" is not for method=.laplace.*write "cross_validate"'):
+            call(X, Y, "select", W)
+        assert np.isfinite(call(X, Y, "cross_validate", W)).all()
+        return
+    methods = ["kde", "abramson"] if function in TAKE_FACTORS - {"abramson"} else [method]
+    found = _selected(*methods)
+    np.testing.assert_allclose(call(X, Y, "select", W), call(X, Y, found, W), rtol=1e-12)
+    cross_validated = bandwidth.cross_validate(X, weights=W)
+    np.testing.assert_array_equal(call(X, Y, cross_validated, W), call(X, Y, cross_validated.bandwidth, W))
+
+
+def test_results_are_refused_where_they_do_not_fit() -> None:
+    found, sd = bandwidth.select(X, ["kde"]), bandwidth.select(X, ["sd"])
+    lazy = da.from_array(X)
+    for call, message in (
+        (
+            lambda: cukde.kde(lazy, Y, found),
+            r"h must be a number or an array here; got a Selection: write h=found\.band",
+        ),
+        (lambda: cukde.sd_kde(X, Y, sd, steps=2), 'h must be a number or "sd" for steps=2; got a Selection'),
+        (lambda: cukde.debias(X, "select", own_point=False), 'h must be a number or "sd" for own_point=False'),
+        (
+            lambda: cukde.KernelDensity(bandwidth=sd, method="sd", steps=2).fit(X),
+            'bandwidth must be a number or "sd" for',
+        ),
+        (lambda: cukde.KernelDensity(bandwidth=found, kernel="tophat").fit(X), "'Selection' is a rule for kernel="),
+        (
+            lambda: cukde.KernelDensity(bandwidth=found).fit(lazy),
+            "bandwidth must be a number or an array here; got a Sel",
+        ),
+        (
+            lambda: cukde.kde(X, Y, bandwidth.select(X, ["abramson"]), local_factors=W),
+            r'without local factors; got a Selection of method "kde" with local factors: write',
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    np.testing.assert_array_equal(cukde.kde(lazy, Y, found.bandwidth).compute(), cukde.kde(X, Y, found))
 
 
 def test_plots_take_names() -> None:

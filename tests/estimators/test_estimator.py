@@ -8,6 +8,7 @@ import importlib
 import os
 import pickle
 import re
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ import pandas as pd
 import pytest
 import sklearn
 import sklearn.neighbors
+from hypothesis import given, settings, strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -957,3 +959,47 @@ def test_a_path_is_no_number(path: Any) -> None:
 def test_distances_whose_squares_leave_float64() -> None:
     estimator = cukde.KernelDensity(metric="manhattan").fit([[0.0], [1.0]])
     assert estimator.score_samples([[1e300]]).tolist() == [-np.inf]
+
+
+UNIT_FREE = settings(max_examples=15, deadline=None, derandomize=True)
+
+
+@UNIT_FREE
+@given(
+    st.sampled_from(["scott", "silverman"]),
+    st.floats(-6, 6),
+    st.integers(1, 4),
+    st.integers(0, 99),
+    st.sampled_from(["gaussian", "tophat"]),
+)
+def test_rules_without_a_unit_warn_of_data_of_another_spread(
+    name: str, log_spread: float, d: int, seed: int, kernel: str
+) -> None:
+    """The bandwidth stays scikit-learn's; the warning names the rule that follows the data, which then has none."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, d))
+    X[:, 0] *= 10**log_spread
+    far = getattr(cukde.bandwidth, name)(X)[0] / getattr(cukde.bandwidth, name)(X / X.std(axis=0, ddof=1))[0]
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        fitted = cukde.KernelDensity(bandwidth=name, kernel=kernel).fit(X, sample_weight=rng.uniform(0.5, 1, 60))
+    assert fitted.bandwidth_ == sklearn.neighbors.KernelDensity(bandwidth=name).fit(X).bandwidth_
+    if far > 9 or far < 1 / 9:
+        (one,) = caught
+        assert (one.category, one.filename) == (cukde.BandwidthRangeWarning, __file__)
+        other = f'"{name}_deviations"' if kernel == "gaussian" else f"cukde.bandwidth.{name}(X)"
+        assert f"write bandwidth={other}" in str(one.message)
+    elif 1 / 7 < far < 1.9:
+        assert not caught
+    with warnings.catch_warnings(action="error"):
+        h: Any = f"{name}_deviations" if kernel == "gaussian" else getattr(cukde.bandwidth, name)(X)
+        cukde.KernelDensity(bandwidth=h, kernel=kernel).fit(X)
+
+
+def test_nearly_all_mass_at_the_points_is_warned_of() -> None:
+    """Deviations of 3 in each of 4 columns are no factor to speak of, but leave each row alone."""
+    X = np.random.default_rng(0).normal(size=(500, 4))
+    with warnings.catch_warnings(action="error"):
+        cukde.KernelDensity(bandwidth="silverman").fit(X)
+        cukde.KernelDensity(bandwidth="silverman").fit(3 * X[:, :1])
+    with pytest.warns(cukde.BandwidthRangeWarning, match="silverman_deviations"):
+        cukde.KernelDensity(bandwidth="silverman").fit(3 * X)
