@@ -299,6 +299,26 @@ class TestRows:
             cukde.kde(labelled, [0.0], 0.5, weights=w)
         assert ".loc" not in str(raised.value)
 
+    def test_frames_of_dask_that_are_sorted_by_another_index(self) -> None:
+        frame = pd.DataFrame(X, columns=[*"abc"]).assign(w=W, id=np.random.default_rng(1).permutation(30) + 100)
+        numbered, by_id = (dd.from_pandas(each, npartitions=2) for each in (frame, frame.set_index("id")))
+        want = cukde.kde(X, Y, H, weights=W)
+        for lazy in (numbered, by_id):
+            np.testing.assert_allclose(np.asarray(cukde.kde(lazy[[*"abc"]], Y, H, weights=lazy["w"])), want)
+            fitted = cukde.KernelDensity(bandwidth=H).fit(lazy[[*"abc"]], sample_weight=lazy["w"])
+            np.testing.assert_allclose(np.exp(fitted.score_samples(Y)), want)
+        data = by_id[[*"abc"]]
+        for call in (
+            lambda: cukde.kde(data, Y, H, weights=numbered["w"]),
+            lambda: cukde.KernelDensity(bandwidth=H).fit(data, sample_weight=numbered["w"]),
+            lambda: cukde.kendall_matrix(data, numbered[["w"]]),
+        ):
+            with pytest.raises(ValueError, match=r"must have the index of .*divided at 100.*and \w+ at 0.*\w+\.values"):
+                call()
+        assert plot.contours(numbered[["a", "b"]], weights=frame["w"], ax=Figure().subplots(), points=8)
+        with pytest.raises(ValueError, match=r"weights must have the index of X, in its order"):
+            plot.contours(numbered[["a", "b"]], weights=frame["w"][::-1], ax=Figure().subplots())
+
     def test_coordinates_of_gaussian_kde(self) -> None:
         frame, other = pd.DataFrame(X, columns=[*"abc"]), pd.DataFrame(Y, columns=[*"abc"])[[*"cab"]]
         estimate, plain = cukde.gaussian_kde(frame.T), cukde.gaussian_kde(X.T)

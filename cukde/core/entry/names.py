@@ -10,7 +10,7 @@ import numpy as np
 from cukde.core.entry import check, namespaces
 from cukde.core.frames.columns import taken
 from cukde.core.frames.libraries import library_of
-from cukde.core.over_dask import meta
+from cukde.core.over_dask import is_dask, meta
 
 Labels = tuple[Any, ...] | None
 
@@ -67,6 +67,8 @@ def of_rows(a: Any, *, series: bool = False) -> Labels:
 
 def same_rows(argument: str, a: Any, of: str, reference: Any) -> None:
     """Raise for a frame or a series whose rows have other labels than those they go with, if both have some."""
+    if is_dask(a) and is_dask(reference):
+        check.same_divisions(argument, *(getattr(each, "divisions", ()) for each in (a, reference)), of)
     library = library_of(a)
     if library is not None and library is library_of(reference) and not library.same_rows(a, reference):
         raise check.other_rows(argument, library.rows(a) or (), of, library.rows(reference) or ())
