@@ -205,6 +205,14 @@ class TestColumns:
                 with pytest.raises(ValueError, match=r"must be a number for one column, the deviation; got a frame"):
                     call(*[frame][: call is not None and hasattr(call, "__self__")])
 
+    @pytest.mark.parametrize("dtype", ["float64", "Float64", pd.ArrowDtype(pa.float64()), object])
+    def test_ends_that_are_missing_are_open(self, dtype: Any) -> None:
+        frame, want = pd.DataFrame(X, columns=[*"abc"]), cukde.kde(X, Y, H, bounds=BOUNDS, periods=PERIODS)
+        table = pd.DataFrame({"low": [0.0, None, None], "high": None}, index=[*"bca"]).astype(dtype)
+        periods = pd.Series([None, None, 7.0], index=[*"bca"], dtype=dtype)
+        for bounds in (table, table.T):
+            np.testing.assert_array_equal(cukde.kde(frame, Y, H, bounds=bounds, periods=periods), want)
+
     def test_a_name_that_is_there_twice(self) -> None:
         frame = pd.DataFrame(X, columns=["a", "a", "b"])
         np.testing.assert_array_equal(cukde.kde(frame, Y, H), cukde.kde(X, Y, H))

@@ -151,8 +151,8 @@ def _none_of_missing(entry: Any) -> Any:
     """Return an entry of a frame or a series with None for what is missing, of pairs too."""
     if isinstance(entry, list | tuple | np.ndarray) and np.ndim(entry) == 1:
         return [_none_of_missing(each) for each in entry]
-    differs = entry != entry
-    return None if differs is True or (isinstance(differs, np.bool_) and differs) else entry
+    same = entry == entry  # of pandas.NA neither
+    return entry if isinstance(same, bool | np.bool_) and same else None
 
 
 def _sequence(values: Any, labels: Labels, d: int) -> Sequence[Any]:
