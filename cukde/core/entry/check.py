@@ -87,9 +87,9 @@ def other_rows(argument: str, labels: Sequence[Any], of: str, reference: Sequenc
     )
 
 
-def same_divisions(argument: str, divisions: Sequence[Any], reference: Sequence[Any], of: str) -> None:
+def same_divisions(argument: str, divisions: Sequence[Any], of: str, reference: Sequence[Any]) -> None:
     """Raise for a frame or a series of Dask whose index is known to be divided otherwise than that of another."""
-    if divisions and reference and None not in (*divisions, *reference) and tuple(divisions) != tuple(reference):
+    if None not in (*divisions, *reference) and divisions != reference:
         raise ValueError(
             f"{argument} must have the index of {of}; {of} is divided at {listed(reference)} and {argument} at "
             f"{listed(divisions)}: make both of one frame, or write {argument}.values to take them by their positions"

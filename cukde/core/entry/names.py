@@ -68,8 +68,9 @@ def of_rows(a: Any, *, series: bool = False) -> Labels:
 def same_rows(argument: str, a: Any, of: str, reference: Any) -> None:
     """Raise for a frame or a series whose rows have other labels than those they go with, if both have some."""
     if is_dask(a) and is_dask(reference):
-        divisions = (getattr(each, "divisions", ()) for each in (a, reference))
-        check.same_divisions(argument, *(each if isinstance(each, tuple) else () for each in divisions), of)
+        own, other = (getattr(each, "divisions", None) for each in (a, reference))
+        if isinstance(own, tuple) and isinstance(other, tuple):
+            check.same_divisions(argument, own, of, other)
     library = library_of(a)
     if library is not None and library is library_of(reference) and not library.same_rows(a, reference):
         raise check.other_rows(argument, library.rows(a) or (), of, library.rows(reference) or ())
