@@ -471,6 +471,7 @@ class TestResultsPrint:
             a = make(X)
             for result in (cukde.modes(a, 0.8), cukde.concordance(a), cukde.kendall_matrix(a, pvalue=True)):
                 _printed(result)
+            assert repr(cukde.kendalltau(a[:, 0], a[:, 0])).startswith("SignificanceResult(statistic=1.0, pvalue=")
 
     def test_of_dask(self) -> None:
         da = pytest.importorskip("dask.array")
