@@ -60,6 +60,30 @@ def answered_by(plain: Callable[..., Any]) -> Callable[[T], T]:
     return decorated
 
 
+class Attempt(contextlib.AbstractContextManager["Attempt"]):
+    """A way to a result that is left where its code is missing, if there is another one."""
+
+    def __init__(self, other: bool) -> None:
+        """``other``: whether another way takes less than compiling does."""
+        self._refuses = other and enabled and mode.get() == FREE and _background.may_ask()
+        self._missing = False
+
+    def __enter__(self) -> Attempt:
+        self._token = mode.set(COMPILED_ONLY) if self._refuses else None
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        if self._token is not None:
+            mode.reset(self._token)
+        self._missing = self._refuses and kind is NotCompiledError
+        return self._missing
+
+    def later(self, compiled: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Where it was left, make the call again in the background."""
+        if self._missing:
+            _background.ask(compiled, args, kwargs)
+
+
 @contextlib.contextmanager
 def within(given: int) -> Iterator[None]:
     """Set the mode of this thread."""

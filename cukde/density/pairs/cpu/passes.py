@@ -42,6 +42,10 @@ _DOUBLE_GRAM_RADIUS_SINGLE = 1e8
 # Some hundredths of a second of work of a thread, between which it checks for an interrupt.
 _TILES_OF_STRETCH = 32
 
+# Multiply-adds of all pairs that take less than compiling the pass that leaves out some; an exponential takes as long
+# as so many.
+_MOST_MEANWHILE, _EXPONENTIAL = 2**37, 16
+
 # Rows for each thread from which self-interaction (Y = X) takes each exponential once: a quarter less time, where
 # blocks are large enough for rounds in which no two threads add to the same sums.
 _OWN_ROWS = 2048
@@ -324,6 +328,7 @@ def partial_sums(
     With local factors the logarithms of weights are those of weights over the factors' power d, and pairs are taken in
     double.
     """
+    given = (X, Y, h, output, options), {"values": values, "ratio": ratio}
     options = _located(options, X, Y, h)
     log2_weights: Any = 0.0
     if options.log_weights is not None:
@@ -332,14 +337,20 @@ def partial_sums(
         log2_weights = options.log_weights * _LOG2_E
         if len(X) == 0:
             return nothing_of(output, len(Y), X.shape[1], values)
-    near = skipping_choice.posed(X, Y, h, output, options, product=_product(X.shape[1], options), values=values)
-    if near is not None:
-        return skipping_passes.run(near)
+    work = len(X) * len(X if Y is None else Y) * (_EXPONENTIAL + X.shape[1])
+    attempt = meanwhile.Attempt(work <= _MOST_MEANWHILE and not options.deterministic)
+    with attempt:
+        near = skipping_choice.posed(X, Y, h, output, options, product=_product(X.shape[1], options), values=values)
+        if near is not None:
+            return skipping_passes.run(near)
     pairs = _pairs(X, Y, h, log2_weights, options)
     alike = Y is None  # and without weights
     if output == "moments" and alike and isinstance(pairs, _Gram) and len(X) >= _OWN_ROWS * threads.count():
-        return mutual.run_own(pairs)
-    return _Sums(pairs, output, values, log2_weights, X.shape).run()
+        sums: PartialSums = mutual.run_own(pairs)
+    else:
+        sums = _Sums(pairs, output, values, log2_weights, X.shape).run()
+    attempt.later(partial_sums, *given)
+    return sums
 
 
 def mutual_sums(
