@@ -154,7 +154,8 @@ class _Background:
 def _copy(a: Any) -> Any:
     """Copy an array, for the caller may change it; of another tuple its arrays. It has the same type for Numba."""
     if isinstance(a, tuple) and hasattr(a, "_replace"):  # options, without what they keep
-        return type(a)(*(None if name == "kept" else _copy(getattr(a, name)) for name in a._fields))  # type: ignore[attr-defined]
+        kept_apart = {name: None if name == "kept" else _copy(getattr(a, name)) for name in getattr(a, "_fields", ())}
+        return type(a)(**kept_apart)
     if not isinstance(a, np.ndarray):
         return a
     out = a.copy(order="K")

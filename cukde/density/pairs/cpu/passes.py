@@ -322,8 +322,8 @@ def partial_sums(
     """Sum kernels of the data ``X`` (n, d) at the queries ``Y`` (m, d), or at the data where it is None.
 
     See :class:`cukde.density.sums.PartialSums` for the outputs. Centre and scaled squared radius are computed where the
-    options leave them out. Every run of the same call on the same machine gives the same bits, with ``deterministic``
-    or without; ``ratio`` changes nothing here.
+    options leave them out. Every run of the same call on the same machine gives the same bits, without
+    ``deterministic`` once all is compiled; ``ratio`` changes nothing here.
 
     With local factors the logarithms of weights are those of weights over the factors' power d, and pairs are taken in
     double.
