@@ -47,8 +47,10 @@ def answered_by(plain: Callable[..., Any]) -> Callable[[T], T]:
         def call(*args: Any, **kwargs: Any) -> Any:
             if not enabled or mode.get() != FREE:
                 return compiled(*args, **kwargs)
-            with contextlib.suppress(NotCompiledError), within(COMPILED_ONLY):
-                return compiled(*args, **kwargs)
+            try:
+                return _if_compiled(compiled, args, kwargs)
+            except NotCompiledError:
+                pass
             out = plain(*args, **kwargs) if _background.may_ask() else None
             if out is None:
                 return compiled(*args, **kwargs)
@@ -58,6 +60,14 @@ def answered_by(plain: Callable[..., Any]) -> Callable[[T], T]:
         return call  # type: ignore[return-value]
 
     return decorated
+
+
+def _if_compiled(compiled: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    token = mode.set(COMPILED_ONLY)
+    try:
+        return compiled(*args, **kwargs)
+    finally:
+        mode.reset(token)
 
 
 class Attempt(contextlib.AbstractContextManager["Attempt"]):
