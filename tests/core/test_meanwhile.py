@@ -24,16 +24,13 @@ PATIENT = settings(max_examples=12, deadline=None, derandomize=True)
 def nothing_compiled() -> Iterator[list[Callable[..., Any]]]:
     """Passes find that their code is missing; those that were asked to be compiled."""
     asked: list[Callable[..., Any]] = []
-    usual = meanwhile.within
 
-    def refusing(mode: int) -> Any:
-        if mode == meanwhile.COMPILED_ONLY:
-            raise meanwhile.NotCompiledError
-        return usual(mode)
+    def refusing(*_: Any) -> None:
+        raise meanwhile.NotCompiledError
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(meanwhile, "enabled", True)
-        patch.setattr(meanwhile, "within", refusing)
+        patch.setattr(meanwhile, "_if_compiled", refusing)
         patch.setattr(meanwhile._background, "ask", lambda compiled, *_: asked.append(compiled))
         yield asked
 
