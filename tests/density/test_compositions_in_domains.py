@@ -288,3 +288,25 @@ def test_rules_are_those_of_the_domain():
         lambda h: cukde.hdr_threshold(pair, h, **both),
     ):
         np.testing.assert_array_equal(call("silverman"), call(width))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("line", list(LINES))
+@pytest.mark.parametrize("h", [0.1, 0.5, 2.0])
+def test_the_gpu_agrees(line, h):
+    cupy = pytest.importorskip("cupy")
+    rng = np.random.default_rng(0)
+    X, Y = rng.uniform(*LINES[line][2], 3000), np.abs(rng.uniform(*LINES[line][2], 500))
+    for function in (cukde.cdf, cukde.log_cdf):
+        want = function(X, Y, h, **arguments([line]))
+        got = function(cupy.asarray(X), cupy.asarray(Y), h, **arguments([line])).get()
+        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
+    pair, at = np.stack([X, X[::-1]], axis=1), np.stack([Y, Y], axis=1)
+    options = arguments([line, "free"])
+    for call in (
+        lambda xp: cukde.marginal(xp.asarray(pair), [0], xp.asarray(Y), h, **options),
+        lambda xp: cukde.conditional(xp.asarray(pair), {1: 1.5}, xp.asarray(Y), h, **options),
+        lambda xp: cukde.density_ratio(xp.asarray(pair), xp.asarray(pair[:99]), xp.asarray(at), h, **options),
+        lambda xp: cukde.hdr_threshold(xp.asarray(pair), h, **options),
+    ):
+        np.testing.assert_allclose(call(cupy).get(), call(np), rtol=1e-9, equal_nan=True)
