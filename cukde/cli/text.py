@@ -306,9 +306,10 @@ class TextTable:
         cell = cells[index]
         where = f"{self.path}, line {line}, {self.column(index)}"
         if not cell.strip():
-            raise CommandError(f"{where}: expected a number; the cell is empty: fill or drop that row")
+            raise CommandError(f"{where}: expected a number; the cell is empty, a missing value: fill or drop that row")
         if _is_value(cell, self._decimal):
-            raise CommandError(f"{where}: expected a finite number; got {cell!r}: fill or drop that row")
+            missing = ", a missing value" if cell.strip() in MISSING else ""
+            raise CommandError(f"{where}: expected a finite number; got {cell!r}{missing}: fill or drop that row")
         example = "-1.5e3" if self._decimal == "." else "-1,5e3"
         advice = self._advice(cell)
         raise CommandError(f"{where}: expected a number such as {example}; got {cell!r}{advice}")
@@ -523,7 +524,8 @@ def _is_value(cell: str, decimal: str) -> bool:
 
 def _numbers(cells: list[str], decimal: str) -> np.ndarray:
     """Read many numbers; NaN where there is none."""
-    if decimal == "." and "_" not in "".join(cells):
+    text = "".join(cells)
+    if "_" not in text and (decimal == "." or "." not in text):
         with contextlib.suppress(ValueError):
-            return np.array(list(map(float, cells)))
+            return np.array(list(map(float, cells if decimal == "." else map(_pointed, cells))))
     return np.array([_number(cell, decimal) for cell in cells], dtype=np.float64)  # None becomes NaN

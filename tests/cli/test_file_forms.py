@@ -85,7 +85,7 @@ def answer(command: str, text: bytes, suffix: str, packed: str, *options: str) -
         return np.load(out) if code == 0 else None, err.getvalue()
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(form=forms(), command=st.sampled_from(["kendall", "density"]))
 def test_a_file_in_any_form_gives_the_answer_of_its_numbers(form, command):
     A, text, suffix, packed = form
@@ -104,7 +104,7 @@ def test_a_file_in_any_form_gives_the_answer_of_its_numbers(form, command):
     np.testing.assert_array_equal(got, want, err_msg=f"{text!r} {err}")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(
     A=st.lists(st.lists(st.integers(0, 4), min_size=2, max_size=2), min_size=3, max_size=6).map(np.array),
     header=st.sampled_from([None, "0,1", "1,2", "2019,2020", "a,b", ",b"]),

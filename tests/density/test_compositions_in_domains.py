@@ -17,7 +17,7 @@ import cukde
 from cukde import perf
 from tests.density.test_cost import CPU
 
-SETTINGS = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+SETTINGS = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 X_ = np.random.default_rng(0).uniform(0, 3, (200, 2))
 BOTH: dict[str, Any] = {"bounds": [(0, None), None], "periods": [None, 9.0]}
@@ -115,7 +115,7 @@ def test_cdf_is_the_mass_of_the_density_in_the_domain(case, float32, mapping):
 def test_the_error_of_cdf_near_the_end_where_the_mass_begins(line, h):
     (low, high), _, (left, right) = LINES[line]
     mpmath = pytest.importorskip("mpmath")
-    X = np.random.default_rng(0).uniform(left, right, 8)
+    X = np.random.default_rng(0).uniform(left, right, 4)
     start = high - 8 * h if low is None else low
     distance = h * 10.0 ** np.arange(-6, 0.5)
     Y = start + distance
@@ -241,7 +241,7 @@ def test_density_ratio_outside_the_domain():
     assert got[1] == pytest.approx(1)
 
 
-@settings(SETTINGS, max_examples=12)
+@settings(SETTINGS, max_examples=8)
 @given(case=cases(2), method=st.sampled_from(["kde", "sd", "positive"]), dask=st.booleans(), own=st.booleans())
 def test_hdr_threshold_in_a_domain(case, method, dask, own):
     lines, h, X, _, weights, _ = case
