@@ -769,7 +769,7 @@ def _scaled_covariance(rows: Rows, backend: ModuleType, factor: Callable[[float,
     deviations, ranges, share = _centred(rows, backend)
     products = (deviations * rows.weights[:, None]).T @ deviations * share
     places = rows.points[rows.heaviest].astype(backend.xp.float64) / ranges  # the mean is within a range of it
-    check.independent(*map(backend.asnumpy, (products, places)), rows.points.dtype)
+    check.independent(backend.asnumpy(products), backend.asnumpy(places), rows.points.dtype)
     widths = ranges * factor(rows.effective, deviations.shape[1])
     return (products + products.T) / 2 * (widths[:, None] * widths)
 

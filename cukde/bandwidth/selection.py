@@ -25,7 +25,7 @@ FOLDS = 5
 
 # From 4 times a reference rule downward by steps of 26%, within which the score is flat about its maximum, until three
 # in a row are no better.
-_GRID = search.Grid(steps=3, first=3, count=4, more=1, patience=3)
+_GRID = search.Grid(steps=3, first=3, size=4, more=1, patience=3)
 
 
 def _adaptive(X: Any, Y: Any, h: Any, **options: Any) -> Any:
