@@ -470,8 +470,8 @@ def cross_validate(
     CrossValidation
         A named tuple; its arrays live where the data do, and are float64.
 
-        ``bandwidth`` : (d,), the best bandwidth, to be given as ``h``: a standard deviation for each column, in its
-        units.
+        ``bandwidth`` : (d,), the best bandwidth, to be given as ``h``, as the result itself may be: a standard
+        deviation for each column, in its units.
 
         ``score`` : float, the score of ``bandwidth``.
 

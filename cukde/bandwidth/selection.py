@@ -122,7 +122,8 @@ def select(
 
         ``score`` : float, the mean log density of held-out rows.
 
-        ``call`` : str, the call that computes the estimate; ``found.density(X, Y)`` makes it.
+        ``call`` : str, the call that computes the estimate; ``found.density(X, Y)`` makes it. So does the function of
+        that method with the result itself as ``h``, such as ``cukde.kde(X, Y, found)``; it takes factors along.
 
         ``methods``, ``bandwidths``, ``scores`` : all methods, the best bandwidth of each, (k, d), and its score, (k,).
 

@@ -87,7 +87,10 @@ def factor(value: Any) -> Any:
 
 def method(value: Any) -> ValueError:
     """Return the error for what is no method of a bandwidth."""
-    return ValueError(f"`bw_method` should be 'scott', 'silverman', a scalar or a callable; got {value!r}")
+    return ValueError(
+        f"`bw_method` should be 'scott', 'silverman', a scalar or a callable; got {value!r}: for a bandwidth in units "
+        "of the data, or another rule, write cukde.kde(X, Y, h)"
+    )
 
 
 def freedom(left: float) -> float:
