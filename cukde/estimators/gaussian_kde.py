@@ -13,7 +13,7 @@ from cukde.core import check as core_check, dispatch, words
 from cukde.core.entry import names as entry_names
 from cukde.core.public import public_in
 from cukde.core.quiet import quiet_methods
-from cukde.density import check as density_check
+from cukde.density import check as density_check, rules_by_name
 from cukde.density.arguments import prepare
 from cukde.density.problem import Problem
 from cukde.estimators import boxes, gaussian_kde_check as check, quantiles
@@ -191,7 +191,7 @@ class gaussian_kde:
             self._bw_method = bw_method
             self.covariance_factor = self._factor_of_function  # type: ignore[method-assign]
         elif bw_method is not None:
-            if np.ndim(dispatch.to_host(bw_method)) != 0:
+            if rules_by_name.is_result(bw_method) or np.ndim(dispatch.to_host(bw_method)) != 0:
                 raise check.method(bw_method)
             self.covariance_factor = partial(_same, check.factor(bw_method))  # type: ignore[method-assign]
         self._compute_covariance()

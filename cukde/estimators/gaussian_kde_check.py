@@ -88,7 +88,9 @@ def factor(value: Any) -> Any:
 
 def method(value: Any) -> ValueError:
     """Return the error for what is no method of a bandwidth."""
-    hint = words.meant(value, ("scott", "silverman"))
+    hint = words.meant(value, ("scott", "silverman")) or (
+        ": for a bandwidth in units of the data, or another rule, write cukde.kde(X, Y, h)"
+    )
     return ValueError(f"`bw_method` should be 'scott', 'silverman', a scalar or a callable; got {value!r}{hint}")
 
 
