@@ -221,15 +221,18 @@ class gaussian_kde:
         with np.errstate(all="ignore"):  # values that are not finite are refused
             # Not xp.cov: CuPy's takes weighted products about the mean without weights. From a point that counts, so
             # that coordinates that are all alike have a variance of 0.
-            origin = self.dataset[:, int(w.argmax()), None] * xp.ones(1)  # in double precision at least
-            centred = self.dataset - origin
-            mean = (centred @ w)[:, None]
-            centred -= mean
+            data = self.dataset
+            if data.dtype.kind != "f" or data.dtype.itemsize < 8:
+                data = data.astype(np.float64)
+            first = 0 if self._given_weights is None else int(w.argmax())
+            centred = data - data[:, first, None]
+            mean = centred @ w
+            centred -= mean[:, None]
             covariance = (centred * w) @ centred.T / freedom
         on_host = dispatch.to_host(covariance)
         if not np.isfinite(on_host).all():
             raise check.covariance(bool(xp.isfinite(self.dataset).all()))
-        check.independent(on_host, dispatch.to_host(origin + mean)[:, 0], self.dataset.dtype)
+        check.independent(on_host, dispatch.to_host(data[:, first] + mean), self.dataset.dtype)
         return covariance, xp.asarray(np.linalg.cholesky(on_host.astype(np.float64)))
 
     def evaluate(self, points: Any) -> Any:
