@@ -119,6 +119,16 @@ def test_kendalls_tau(n: int, p: int, ties: bool, nan: bool, seed: int) -> None:
         assert np.array_equal(plain, call())
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_stacks(weighted: bool) -> None:
+    rng = np.random.default_rng(1)
+    X, Y = rng.normal(size=(300, 20, 2)), rng.normal(size=(300, 5, 2))
+    w = rng.uniform(0.1, 2, (300, 20)) if weighted else None
+    for function in (cukde.kde, cukde.score, cukde.laplace_kde):
+        plain, compiled = both(lambda function=function: function(X, Y, 0.4, weights=w))
+        np.testing.assert_allclose(plain, compiled, rtol=1e-9, atol=1e-12)
+
+
 def test_deterministic_calls_wait_for_the_compiler() -> None:
     X = np.random.default_rng(0).normal(size=9000)
     with nothing_compiled() as asked:

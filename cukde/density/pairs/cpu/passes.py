@@ -286,8 +286,7 @@ class _Differences:
 
     def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
         tile = self._weigh(rows, data, to)
-        with np.errstate(over="ignore"):  # values near the end of their range: the sum is infinite
-            to.moments[:] += np.dot(tile, values[data])
+        to.moments[:] += np.dot(tile, values[data])
 
     def add_moments(self, rows: slice, data: slice, to: _Running) -> None:
         tile = self._weigh(rows, data, to)
@@ -503,8 +502,7 @@ class _Sums:
         self._k = moment_columns(output, self._d, values)
         self._columns = pairs.columns if output == "moments" else self._k
         if output == "values":
-            with np.errstate(over="ignore"):  # numbers beyond the dtype are infinite, as on the GPU
-                self._values = np.require(values, pairs.dtype, ["C", "W"])
+            self._values = np.require(values, pairs.dtype, ["C", "W"])
 
     def run(self) -> PartialSums:
         pairs = self._pairs
