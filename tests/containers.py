@@ -1,13 +1,16 @@
 """Every container that people keep data in, for every public function: what a call of it gives.
 
-One list of containers, and one of the refusals. A call of a container gives the numbers of the plain call, or the error
-that the list names; nothing else.
+A call of a container gives the numbers of the plain call, or an error that the list of containers names; nothing else.
+
+    python -m tests.containers          # the matrix, with the messages
 """
 
 from __future__ import annotations
 
 import importlib.util
 import inspect
+import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -20,7 +23,7 @@ import pandas as pd
 import pyarrow as pa
 
 from tests.array_api import Tensor
-from tests.public_calls import CALLS, Call, Draw
+from tests.public_calls import CALLS, Call, Draw, sandbox
 
 _NAMES = ("b", "größe", "a", "c d", "e", "f", "g", "h")
 
@@ -29,14 +32,15 @@ class Container(NamedTuple):
     """How arrays become one, and what calls of it are.
 
     ``make`` takes an array of one or two dimensions and the names of its columns; ``needs`` is the library that it
-    takes. ``labels`` are names of columns, where there are some. Every function refuses what is ``refused``, with a
-    message that this expression matches.
+    takes. ``labels`` are names of columns, where there are some. Errors match the expression ``refused``. ``holds``
+    gives the array whose numbers it stands for, if they are others than those that ``make`` takes.
     """
 
     make: Callable[[np.ndarray, list[Any]], Any]
     needs: str | None = None
     labels: tuple[Any, ...] = ()
     refused: str | None = None
+    holds: Callable[[np.ndarray], np.ndarray] | None = None
 
 
 def _pandas(a: np.ndarray, names: list[Any]) -> Any:
@@ -100,21 +104,27 @@ def _dask_array(a: np.ndarray, names: list[Any]) -> Any:
     return da.from_array(a, chunks=(max(1, len(a) // 2), *a.shape[1:]))
 
 
+_IN_MEMORY = "Dask|known sizes"
+"""Some functions take arrays in memory alone, and convolution sizes that are known."""
+
+_LABELS_OF_ROWS = "must have the (index|columns) of dataset"
+"""``gaussian_kde`` has points in columns, so that rows of a frame are its dimensions, as in SciPy."""
+
 CONTAINERS: dict[str, Container] = {
     "lists": Container(lambda a, names: a.tolist()),
     "NumPy, Fortran order": Container(lambda a, names: np.asfortranarray(a)),
     "NumPy, other byte order": Container(lambda a, names: a.astype(a.dtype.newbyteorder())),
     "NumPy, objects": Container(lambda a, names: a.astype(object), refused="object"),
     "masked, nothing missing": Container(lambda a, names: np.ma.masked_array(a)),
-    "masked": Container(_masked, refused="mask"),
+    "masked": Container(_masked, refused="mask", holds=lambda a: _masked(a, []).filled(np.nan)),
     "pandas": Container(_pandas, labels=_NAMES),
     "pandas, integer labels": Container(_pandas, labels=(3, 0, 5, 1, 4, 2, 7, 6)),
     "pandas, MultiIndex": Container(_pandas, labels=tuple(("ab"[k % 2], name) for k, name in enumerate(_NAMES))),
-    "pandas, labelled rows": Container(_labelled_rows, labels=_NAMES),
+    "pandas, labelled rows": Container(_labelled_rows, labels=_NAMES, refused=_LABELS_OF_ROWS),
     "pandas, nullable": Container(_as("Float64"), labels=_NAMES),
     "pandas, Arrow": Container(_as("double[pyarrow]"), labels=_NAMES),
     "pandas, sparse": Container(_as("Sparse[float64]"), labels=_NAMES),
-    "pandas, objects": Container(_as("object"), labels=_NAMES, refused="object"),
+    "pandas, objects": Container(_as("object"), labels=_NAMES),
     "polars": Container(_polars, "polars", _NAMES),
     "polars, lazy": Container(_lazy, "polars", _NAMES, r"collect\(\)"),
     "Arrow": Container(_arrow, labels=_NAMES),
@@ -122,8 +132,8 @@ CONTAINERS: dict[str, Container] = {
     "array API": Container(lambda a, names: Tensor(a)),
     "PyTorch": Container(_torch, "torch"),
     "JAX": Container(_jax, "jax"),
-    "Dask array": Container(_dask_array),
-    "Dask frame": Container(_dask_frame, labels=_NAMES),
+    "Dask array": Container(_dask_array, refused=_IN_MEMORY),
+    "Dask frame": Container(_dask_frame, labels=_NAMES, refused=_IN_MEMORY),
 }
 
 Choose = Callable[[Sequence[Any]], Any]
@@ -132,10 +142,6 @@ Choose = Callable[[Sequence[Any]], Any]
 def here() -> list[str]:
     """Names of the containers whose library is installed."""
     return [name for name, one in CONTAINERS.items() if one.needs is None or importlib.util.find_spec(one.needs)]
-
-
-def _here() -> list[Container]:
-    return [CONTAINERS[name] for name in here()]
 
 
 _NOT_DATA = frozenset(
@@ -155,8 +161,11 @@ _NOT_DATA = frozenset(
 )
 """Arrays of few numbers, which are no data, and pictures."""
 
-_RANDOM = {"gaussian_kde.integrate_box", "perf.measure"}
-"""Functions whose results differ between two calls."""
+_RANDOM = {"gaussian_kde.integrate_box", "perf.measure", "positive_mass"}
+"""Functions whose results are times, or differ with the draws of a random generator in blocks."""
+
+SEEDS = (0, 1)
+"""Of the calls of each cell."""
 
 FUNCTIONS = [name for name in CALLS if not name.startswith("dask.") and name not in _RANDOM]
 """Those of Dask arrays by name are the same functions."""
@@ -174,15 +183,24 @@ def called(name: str, container: Container, seed: int, others: Choose | None = N
     data = next((a for a in given.values() if isinstance(a, np.ndarray) and a.ndim == 2), np.empty((0, 0)))
     labels = [*container.labels[: data.shape[1]]]
     held: dict[str, Any] = {}
+    numbers: dict[str, Any] = dict(zip(parameters, plain.args, strict=False)) | plain.kwargs
     for key, a in given.items():
-        one = container if others is None or not held else others([*_here(), None])
+        one = container if others is None or not held else others([*map(CONTAINERS.__getitem__, here()), None])
         held[key] = a if one is None else _held(key, a, given, one, labels and [*one.labels[: len(labels)]])
+        if held[key] is not a and one is not None and one.holds is not None and isinstance(a, np.ndarray):
+            numbers[key] = one.holds(a)
+            numbers |= {"nan_policy": "omit"} if name == "kendalltau" else {}  # as SciPy does with masked arrays
     if all(held[key] is given[key] for key in given):
         return plain, None
-    if labels and "columns" in given and given["columns"] is not None:
+    if labels and given.get("columns") is not None:
         held["columns"] = [labels[k] for k in given["columns"]]
-    args = tuple(held[key] for key in parameters[: len(other.args)])
-    return plain, replace(other, args=args, kwargs={key: held[key] for key in other.kwargs})
+    made = (_with(call, parameters, values) for call, values in ((plain, numbers), (other, held)))
+    return next(made), next(made)
+
+
+def _with(call: Call, parameters: list[str], values: Mapping[str, Any]) -> Call:
+    args = tuple(values[key] for key in parameters[: len(call.args)])
+    return replace(call, args=args, kwargs={key: values[key] for key in call.kwargs})
 
 
 def _call(name: str, seed: int) -> Call:
@@ -249,3 +267,44 @@ def outcome(name: str, container: Container, seed: int, others: Choose | None = 
     for one, right in zip(got, want, strict=True):
         np.testing.assert_allclose(one, right, rtol=1e-11, atol=1e-12)
     return "equal"
+
+
+def wrong(name: str, container: str, seed: int) -> str | None:
+    """What is wrong with a cell of the matrix; None if it is as the list of containers says."""
+    one = CONTAINERS[container]
+    try:
+        found = outcome(name, one, seed)
+    except AssertionError as error:
+        return f"{name} of {container}, seed {seed}: {error}"
+    if found in (None, "equal") or (one.refused is not None and re.search(one.refused, found or "")):
+        return None
+    return f"{name} of {container}, seed {seed}: {found}"
+
+
+def main() -> int:
+    """Print the matrix: = equal, - refused, . a call that has no array which the container holds."""
+    said: dict[str, str] = {}
+    faults = []
+    names = here()
+    print(*(f"{k:>2} {name}" for k, name in enumerate(names)), sep="\n")
+    with sandbox(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for function in FUNCTIONS:
+            cells = []
+            for name in names:
+                found = [outcome(function, CONTAINERS[name], seed) for seed in SEEDS]
+                faults += [each for seed in SEEDS if (each := wrong(function, name, seed))]
+                refusals = [each for each in found if each not in (None, "equal")]
+                said |= {name: text for text in refusals[:1] if text}
+                cells.append("-" if refusals else "=" if "equal" in found else ".")
+            print(f"{function:<34}", *cells, flush=True)
+    print("One of the messages for each container that is refused somewhere:")
+    print(*(f"{name}: {' '.join(text.split())}" for name, text in said.items()), sep="\n")
+    print(
+        f"{len(FUNCTIONS)} functions, {len(names)} containers, {len(SEEDS)} calls of each: {len(faults)} wrong", *faults
+    )
+    return int(bool(faults))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,44 @@
+"""Each public function with each container of data: the numbers of the plain call, or a refusal that says why."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from tests import containers
+from tests.containers import CONTAINERS, FUNCTIONS
+from tests.public_calls import sandbox
+
+pytestmark = pytest.mark.small
+
+
+@pytest.fixture(scope="module", autouse=True)
+def folder() -> Iterator[None]:
+    with sandbox():
+        yield
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_container(name: str) -> None:
+    """Those of libraries that are not installed are left out; the record of all has them."""
+    wrong = [found for each in containers.here() if (found := containers.wrong(name, each, containers.SEEDS[0]))]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_containers_beside_each_other(name: str) -> None:
+    """Arguments of different containers, drawn: never other numbers."""
+    draw = random.Random(name)
+    for _ in range(2):
+        containers.outcome(name, CONTAINERS[draw.choice(containers.here())], draw.randrange(1000), draw.choice)
+
+
+def test_wrong_cells_are_found() -> None:
+    moved = CONTAINERS["lists"]._replace(make=lambda a, names: (a + 1).tolist())
+    with pytest.raises(AssertionError):
+        containers.outcome("bandwidth.isj", moved._replace(make=lambda a, names: (2 * a).tolist()), 0)
+    assert containers.outcome("kde", CONTAINERS["sparse"], 0) != "equal"
+    assert np.shape(containers.called("kde", moved, 0)[0].args[0])
