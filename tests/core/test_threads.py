@@ -213,7 +213,7 @@ def threads():
 
 core_threads.count = lambda: 3
 X = np.random.default_rng(0).normal(size=(300, 3))
-want, free = cukde.kde(X, X, 0.5), threads()
+want, free = cukde.kde(X, X, 0.5, deterministic=True), threads()  # compiled before it returns
 signal.signal(signal.SIGALRM, interrupt)
 later = random.Random(0)
 for repeat in range(200):
@@ -348,7 +348,7 @@ import numpy as np
 import cukde
 
 X = np.random.default_rng(0).normal(size=(400_000, 8))
-want = cukde.kde(X, X[:9], 0.3)
+want = cukde.kde(X, X[:9], 0.3, deterministic=True)  # which compiles, if it must, before it returns
 threads = threading.active_count()
 gc.collect()  # what Numba left: Python drops an interrupt that comes while such things are disposed of
 threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -359,7 +359,7 @@ except KeyboardInterrupt:
     time.sleep(0.3)
     assert time.process_time() - used < 0.1, "a thread works on"
     assert threading.active_count() <= threads + os.cpu_count(), threading.enumerate()
-    assert np.array_equal(cukde.kde(X, X[:9], 0.3), want)
+    assert np.array_equal(cukde.kde(X, X[:9], 0.3, deterministic=True), want)
     print("interrupted")
 """
 
@@ -430,7 +430,7 @@ def threads():
     return [library["num_threads"] for library in ThreadpoolController().info() if library["user_api"] == "blas"]
 
 X = np.random.default_rng(0).normal(size=(2000, 3))
-want, free = cukde.kde(X, X, 0.5), threads()
+want, free = cukde.kde(X, X, 0.5, deterministic=True), threads()  # compiled before it returns
 inside, leave = threading.Event(), threading.Event()
 
 def task(index):

@@ -31,7 +31,7 @@ class Blocks:
     def __init__(self, stage: str, tasks: Sequence[Task], dependencies: Sequence[Any], *token: Any) -> None:
         self.name = f"cukde-{stage}-{tokenize(*(layer.name for layer in dependencies), *token)}"
         self.count = len(tasks)
-        layer = {(self.name, i): task if task[0] is getitem else (called, *task) for i, task in enumerate(tasks)}
+        layer = {(self.name, i): (_quietly(task[0]), *task[1:]) for i, task in enumerate(tasks)}
         self._graph = HighLevelGraph.from_collections(self.name, layer, dependencies)
 
     @property
@@ -44,6 +44,10 @@ class Blocks:
 
     def __dask_layers__(self) -> tuple[str]:
         return (self.name,)
+
+
+def _quietly(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function if function is getitem else partial(called, function)
 
 
 class Unfused(DaskTask):

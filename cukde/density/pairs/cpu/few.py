@@ -31,8 +31,8 @@ _PAIRS_OF_BLOCK = 2**15
 _PRODUCTS_OF_BLOCK = 2**18
 _COLUMNS = 32  # of values in a product, of which there may be more
 
-# Multiply-adds of all pairs that take a second, less than compiling; an exponential takes as long as so many.
-_MOST_MEANWHILE, _EXPONENTIAL = 2**31, 16
+# Multiply-adds of all pairs that take up to two seconds, less than compiling; an exponential takes as long as so many.
+_MOST_MEANWHILE, _EXPONENTIAL = 2**32, 16
 
 # Differences take less time than the operands of a product do up to so many coordinates of pairs.
 _FEW_DIFFERENCES = 2**11

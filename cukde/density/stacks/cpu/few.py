@@ -57,8 +57,8 @@ def many(
     parts = []
     for start in range(0, b, step):
         members = slice(start, start + step)
-        y, w = (a if a is None or len(a) == 1 else a[members] for a in (Y, log_weights))
-        parts.append(partial_sums(X[members], y, h[members], output, w))
+        w = log_weights if log_weights is None or len(log_weights) == 1 else log_weights[members]
+        parts.append(partial_sums(X[members], Y if len(Y) == 1 else Y[members], h[members], output, w))
     return joined(parts, np)
 
 
