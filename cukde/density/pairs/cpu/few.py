@@ -115,7 +115,7 @@ def many(
             return nothing_of(output, m, d, values)
     pairs = None if options.precision == "ieee" else _products(X, Y, h, options)
     with np.errstate(all="ignore"):
-        return _summed(pairs or _Differences.of(X, X if Y is None else Y, h), X, output, options, values)
+        return _summed(pairs or _Differences.of(X, Y, h, options.lost), X, output, options, values)
 
 
 class _Differences:
