@@ -61,12 +61,12 @@ def bandwidth(
 def with_factors(
     h: Any,
     X: Any,
-    weights: Any,
-    method: str,
+    weights: Any = None,
+    method: str = "kde",
     *,
-    steps: int,
-    bounds: Any,
-    periods: Any,
+    steps: int = 1,
+    bounds: Any = None,
+    periods: Any = None,
     name: str = "h",
     takes_factors: bool = True,
 ) -> tuple[Any, Any | None]:

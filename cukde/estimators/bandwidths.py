@@ -37,10 +37,12 @@ def rule(value: Any) -> str | None:
     return next((name for function, name in OF_RULES.items() if function is value), None)
 
 
-def of_data(value: Any, X: Any, weights: Any, method: str, steps: int = 1, **domain: Any) -> Any:
+def of_data(
+    value: Any, X: Any, weights: Any, method: str, steps: int = 1, *, gaussian: bool = True, **domain: Any
+) -> tuple[Any, Any | None]:
     """Return what a rule or a function makes of the data, and any other value, scikit-learn's names too, as it is.
 
-    Rules take the bounds and periods of a ``domain``, other functions do not.
+    Beside it are the local factors that a selection of Gaussians has, or None. Rules take the bounds and periods of a ``domain``, other functions do not.
     """
     name = rule(value)
     if name is None and callable(value):
@@ -49,8 +51,9 @@ def of_data(value: Any, X: Any, weights: Any, method: str, steps: int = 1, **dom
             raise TypeError(f"bandwidth must be a function that returns numbers; {value!r} returned {h!r}")
         value = h
     if name is None and not rules_by_name.is_result(value):
-        return value
-    return rules_by_name.bandwidth(name or value, X, weights, method, steps=int(steps), name="bandwidth", **domain)
+        return value, None
+    options = {"steps": int(steps), "name": "bandwidth", "takes_factors": gaussian} | domain
+    return rules_by_name.with_factors(name or value, X, weights, method, **options)
 
 
 def warn_of_units(name: str, h: float, X: Any, weights: Any, *, gaussian: bool, **domain: Any) -> None:

@@ -173,7 +173,7 @@ METHODS = {
 }
 """Of functions whose density is not that of kde."""
 
-TAKE_FACTORS = {"kde", "score", "density_and_score", "hdr_threshold", "abramson"}
+TAKE_FACTORS = {"kde", "score", "density_and_score", "hdr_threshold", "abramson", "modes", "kde KernelDensity"}
 
 MORE: dict[str, Callable[..., Any]] = {
     "positive_kde": lambda X, Y, h, w: cukde.positive_kde(X, Y, h, weights=w),
