@@ -48,7 +48,9 @@ def _as(kind: str) -> Callable[[np.ndarray, list[Any]], Any]:
 
 
 def _arrow(a: np.ndarray, names: list[Any]) -> Any:
-    return pa.table([pa.array(column) for column in a.T], names=names) if a.ndim == 2 else pa.chunked_array([pa.array(a)])
+    return (
+        pa.table([pa.array(column) for column in a.T], names=names) if a.ndim == 2 else pa.chunked_array([pa.array(a)])
+    )
 
 
 def _polars(a: np.ndarray, names: list[Any]) -> Any:
@@ -137,7 +139,19 @@ def _here() -> list[Container]:
 
 
 _NOT_DATA = frozenset(
-    ("h", "score_bandwidth", "denominator_bandwidth", "bandwidths", "axes", "mass", "out", "hue", "bounds", "periods", "ax")
+    (
+        "h",
+        "score_bandwidth",
+        "denominator_bandwidth",
+        "bandwidths",
+        "axes",
+        "mass",
+        "out",
+        "hue",
+        "bounds",
+        "periods",
+        "ax",
+    )
 )
 """Arrays of few numbers, which are no data, and pictures."""
 

@@ -22,6 +22,13 @@ Choose = Callable[[Sequence[Any]], Any]
 NAMES = ["b", "größe", "a", "c d", "e", "f"]
 """Of columns; the alphabet's is another order."""
 
+LABELS: dict[str, list[Any]] = {
+    "text": NAMES,
+    "integers": [3, 0, 2, 1, 5, 4],
+    "tuples": [("u", "b"), ("u", "a"), ("v", "b"), ("a", "b"), ("v", "a"), ("w", "w")],
+}
+"""Of columns of pandas; of other libraries they are text."""
+
 
 def _unlike(frame: pd.DataFrame) -> pd.DataFrame:
     """The same numbers, of columns of different kinds: nullable, Arrow's, NumPy's."""
@@ -86,8 +93,10 @@ class _Dressing:
         self._data = "X" if "X" in arguments else "A"
         data = arguments[self._data]
         self._d = data.shape[1] if data.ndim == 2 else 0
-        self._names = NAMES[: self._d]
-        self._make = LIBRARIES[choose([*LIBRARIES])]
+        library = choose([*LIBRARIES])
+        self._make = LIBRARIES[library]
+        self._labels = choose([*LABELS]) if library.startswith("pandas") else "text"
+        self._names: list[Any] = LABELS[self._labels][: self._d]
         self._tables: dict[str, pd.DataFrame] = {}
 
     def dress(self) -> None:
@@ -102,35 +111,35 @@ class _Dressing:
                 if a.get(argument) is not None and a[argument].ndim == 1:
                     self.framed[argument] = pd.Series(a[argument], name="t")
             return
-        if "columns" in a and self._choose((False, True)):
+        named = self._labels == "integers"  # which are no positions
+        if "columns" in a and (named or self._choose((False, True))):
             self.framed["columns"] = [names[k] for k in a["columns"]]
-        if "given" in a and self._choose((False, True)):
+        if "given" in a and (named or self._choose((False, True))):
             self.framed["given"] = {names[k]: value for k, value in a["given"].items()}
         for argument in ("h", "score_bandwidth", "denominator_bandwidth"):
             if np.ndim(a.get(argument)) and self._choose((False, True)):
                 self.framed[argument] = self._bandwidth(np.asarray(a[argument]))
         for argument in ("bounds", "periods"):
             if a.get(argument) is not None and self._choose((False, True)):
-                given = dict(zip(names, a[argument], strict=True))
-                self.framed[argument] = {name: given[name] for name in self._moved(names) if given[name] is not None}
+                self.framed[argument] = self._domain(dict(zip(names, a[argument], strict=True)))
         if a.get("axes") is not None and self._choose((False, True)):
             given = dict(zip(names, a["axes"], strict=True))
             self.framed["axes"] = {name: given[name] for name in self._moved(names)}
         if a.get("weights") is not None and self._choose((False, True)):
             self.framed["weights"] = pd.Series(a["weights"])
 
-    def _of_queries(self) -> list[str]:
+    def _of_queries(self) -> list[Any]:
         if "columns" in self._plain:
             return [self._names[k] for k in self._plain["columns"]]
         given = self._plain.get("given", ())
         return [name for k, name in enumerate(self._names) if k not in given]
 
-    def _table(self, argument: str, a: np.ndarray, names: list[str], *, moved: bool) -> None:
+    def _table(self, argument: str, a: np.ndarray, names: list[Any], *, moved: bool) -> None:
         table = pd.DataFrame(a, columns=names)
         self._tables[argument] = table[self._moved(names)] if moved else table
         self.framed[argument] = self._make(self._tables[argument])
 
-    def _moved(self, names: Sequence[str]) -> list[str]:
+    def _moved(self, names: Sequence[Any]) -> list[Any]:
         start = self._choose(range(len(names)))
         turned = [*names[start:], *names[:start]]
         return turned[::-1] if self._choose((False, True)) else turned
@@ -140,7 +149,19 @@ class _Dressing:
         if h.ndim == 2:
             return pd.DataFrame(h, index=self._names, columns=self._names).loc[self._moved(self._names), moved]
         series = pd.Series(h, index=self._names)[moved]
-        return series if self._choose((False, True)) else series.to_dict()
+        kinds = [pd.Series.copy, pd.Series.to_dict]
+        if len(h) > 1:  # of one number a frame does not say what it is
+            kinds.append(lambda series: self._make(series.to_frame().T))
+        return self._choose(kinds)(series)
+
+    def _domain(self, given: dict[Any, Any]) -> Any:
+        values = {name: given[name] for name in self._moved([*given])}
+        if self._choose((False, True)):
+            return {name: value for name, value in values.items() if value is not None}
+        out = pd.Series([None] * len(values), index=[*values], dtype=object)
+        for k, value in enumerate(values.values()):
+            out.iat[k] = value
+        return out
 
     def spoil(self, how: str) -> str | None:
         """Spoil something, if there is such a thing; return what was done."""
@@ -169,7 +190,7 @@ class _Dressing:
         elif how == "a column more":
             table["z"] = 1.0
         elif how == "a column renamed":
-            table = table.rename(columns={table.columns[0]: "z"})
+            table.columns = ["z", *list(table.columns)[1:]]
         elif how == "a missing value":
             table.iloc[len(table) // 2, 0] = np.nan
         else:

@@ -123,7 +123,7 @@ def two_rows(n: int, effective: float | None = None) -> None:
     if n < 2:
         raise ValueError(f"X must have at least 2 rows for a bandwidth; got {n}")
     if effective is not None and effective <= 1:
-        raise ValueError("weights must not all rest on one row: a bandwidth needs at least 2 effective rows")
+        raise ValueError("weights must not all rest on one row: a bandwidth needs two that count")
 
 
 def one_column(d: int) -> None:

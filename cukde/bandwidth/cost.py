@@ -72,7 +72,7 @@ def cross_validation(
     *,
     n: int,
     d: int,
-    bandwidths: int = CROSS_VALIDATED.count,
+    bandwidths: int = CROSS_VALIDATED.size,
     directions: int = 1,
     method: str = "kde",
     objective: str = "likelihood",
@@ -158,7 +158,7 @@ def of_cross_validation(
 ) -> dict[str, Any]:
     """Sizes of a call; a default grid has not been extended, and images are not counted."""
     sizes = cost_calls.of_bandwidth(X, weights=weights)
-    count, directions = CROSS_VALIDATED.count, 1
+    count, directions = CROSS_VALIDATED.size, 1
     if bandwidths is not None:
         given = arguments.shape(bandwidths)
         count, directions = given[0], _directions(bandwidths) if len(given) > 1 else 1

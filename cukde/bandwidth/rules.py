@@ -470,8 +470,8 @@ def cross_validate(
     CrossValidation
         A named tuple; its arrays live where the data do, and are float64.
 
-        ``bandwidth`` : (d,), the best bandwidth, to be given as ``h``: a standard deviation for each column, in its
-        units.
+        ``bandwidth`` : (d,), the best bandwidth, to be given as ``h``, as the result itself may be: a standard
+        deviation for each column, in its units.
 
         ``score`` : float, the score of ``bandwidth``.
 
@@ -769,7 +769,7 @@ def _scaled_covariance(rows: Rows, backend: ModuleType, factor: Callable[[float,
     deviations, ranges, share = _centred(rows, backend)
     products = (deviations * rows.weights[:, None]).T @ deviations * share
     places = rows.points[rows.heaviest].astype(backend.xp.float64) / ranges  # the mean is within a range of it
-    check.independent(*map(backend.asnumpy, (products, places)), rows.points.dtype)
+    check.independent(backend.asnumpy(products), backend.asnumpy(places), rows.points.dtype)
     widths = ranges * factor(rows.effective, deviations.shape[1])
     return (products + products.T) / 2 * (widths[:, None] * widths)
 

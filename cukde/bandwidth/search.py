@@ -64,7 +64,7 @@ class Grid(NamedTuple):
 
     steps: int  # of an octave
     first: int
-    count: int
+    size: int
     more: int  # steps that are added at an end
     patience: int  # steps at the lower end of which none may be the best
 
@@ -73,7 +73,7 @@ class Grid(NamedTuple):
         return np.array([2 ** (step / self.steps) for step in range(first, first + count)])[:, None] * reference
 
 
-CROSS_VALIDATED = Grid(steps=8, first=-24, count=32, more=16, patience=1)
+CROSS_VALIDATED = Grid(steps=8, first=-24, size=32, more=16, patience=1)
 """1/8 to 1.83 of the rule by steps of 9%, within which the score of the best is flat."""
 
 Tied = Callable[[], bool]
@@ -109,7 +109,7 @@ def along(
     grid: Grid, reference: np.ndarray, score: Callable[[np.ndarray], np.ndarray], tied: Tied
 ) -> tuple[np.ndarray, np.ndarray]:
     """Bandwidths of a grid and their scores, in rising order; the grid goes on while an end is the best."""
-    first, count = grid.first, grid.count
+    first, count = grid.first, grid.size
     tried = grid.of(reference, first, count)
     scores, down = score(tried), 0
     while True:
@@ -185,7 +185,8 @@ def warn(
         what, then = f"the best bandwidth is the {end} {ends}", f"give {end.removesuffix('est')}er ones"
         if not listed:
             then = f"{then} as cukde.bandwidth.cross_validate(X, method, bandwidths)"
-    then = _TIES if end == "smallest" and not listed and tied() else then
+    if end == "smallest" and tied():
+        then = f"{then}; {_TIES}" if listed or per_dimension else _TIES
     warnings.warn(f"{what}: {_text(h)}; {then}", BandwidthRangeWarning, stacklevel=stacklevel)
 
 

@@ -25,7 +25,7 @@ FOLDS = 5
 
 # From 4 times a reference rule downward by steps of 26%, within which the score is flat about its maximum, until three
 # in a row are no better.
-_GRID = search.Grid(steps=3, first=3, count=4, more=1, patience=3)
+_GRID = search.Grid(steps=3, first=3, size=4, more=1, patience=3)
 
 
 def _adaptive(X: Any, Y: Any, h: Any, **options: Any) -> Any:
@@ -120,7 +120,8 @@ def select(
 
         ``score`` : float, the mean log density of held-out rows.
 
-        ``call`` : str, the call that computes the estimate; ``found.density(X, Y)`` makes it.
+        ``call`` : str, the call that computes the estimate; ``found.density(X, Y)`` makes it. So does the function of
+        that method with the result itself as ``h``, such as ``cukde.kde(X, Y, found)``; it takes factors along.
 
         ``methods``, ``bandwidths``, ``scores`` : all methods, the best bandwidth of each, (k, d), and its score, (k,).
 

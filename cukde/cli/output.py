@@ -10,7 +10,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from cukde.cli.columns import Table
 from cukde.cli.errors import CommandError, file_errors, note
 from cukde.core import extras
 
+_LINES_AT_ONCE = 256
 _SUFFIXES = (".npy", ".csv", ".tsv", ".txt", parquet.SUFFIX)
 
 
@@ -112,7 +113,7 @@ def save(densities: np.ndarray, path: Path, table: Table, name: str) -> None:
             return
         with part.open("w", newline="", encoding="utf-8") as file:
             if suffix == ".txt":
-                file.writelines(f"{number}\n" for number in _digits(densities))
+                _write(densities, file)
                 return
             writer = csv.writer(file, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
             writer.writerow([*names, name])
@@ -121,7 +122,13 @@ def save(densities: np.ndarray, path: Path, table: Table, name: str) -> None:
 
 def show(densities: np.ndarray) -> None:
     """Print one density a line."""
-    sys.stdout.writelines(f"{number}\n" for number in _digits(densities))
+    _write(densities, sys.stdout)
+
+
+def _write(densities: np.ndarray, file: TextIO) -> None:
+    """Write one number a line, as many at once as a buffer takes."""
+    for start in range(0, len(densities), _LINES_AT_ONCE):
+        file.write("\n".join(_digits(densities[start : start + _LINES_AT_ONCE])) + "\n")
 
 
 def _digits(densities: np.ndarray) -> Iterator[str]:

@@ -85,7 +85,7 @@ class ParquetTable:
             good = np.isfinite(values)
             if finite and not good.all():
                 row = int(np.argmin(good))
-                got = "null or nan" if np.isnan(values[row]) else values[row]
+                got = "null or nan, a missing value" if np.isnan(values[row]) else values[row]
                 raise CommandError(
                     f"{self.path}, row {row} (from 0), column {name!r}: expected a finite number; got {got}: "
                     "fill or drop that row"

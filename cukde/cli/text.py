@@ -123,7 +123,7 @@ class TextTable:
             return {}
         line, row = first
         return {
-            index: f"{cell!r} on line {line}{_advice(cell, self._decimal)}"
+            index: f"{cell!r} on line {line}{self._advice(cell)}"
             for index, cell in enumerate(row)
             if cell.strip() not in MISSING and _number(cell, self._decimal) is None
         }
@@ -206,7 +206,7 @@ class TextTable:
             if decimals and not empty and options.index is None:
                 raise CommandError(
                     f"{self.path} has one name and two numbers a row: --index 0 if the first are labels of the rows; "
-                    "--separator semicolon --decimal comma if the comma is a decimal sign"
+                    "--decimal comma if the comma is a decimal sign"
                 )
             self.names = [*self.names, ""] if empty else ["", *self.names]
         if empty and (self.names is None or not self.names[-1]):
@@ -306,12 +306,22 @@ class TextTable:
         cell = cells[index]
         where = f"{self.path}, line {line}, {self.column(index)}"
         if not cell.strip():
-            raise CommandError(f"{where}: expected a number; the cell is empty: fill or drop that row")
+            raise CommandError(f"{where}: expected a number; the cell is empty, a missing value: fill or drop that row")
         if _is_value(cell, self._decimal):
-            raise CommandError(f"{where}: expected a finite number; got {cell!r}: fill or drop that row")
+            missing = ", a missing value" if cell.strip() in MISSING else ""
+            raise CommandError(f"{where}: expected a finite number; got {cell!r}{missing}: fill or drop that row")
         example = "-1.5e3" if self._decimal == "." else "-1,5e3"
-        advice = _advice(cell, self._decimal)
+        advice = self._advice(cell)
         raise CommandError(f"{where}: expected a number such as {example}; got {cell!r}{advice}")
+
+    def _advice(self, cell: str) -> str:
+        """What to do about a cell that is a number to others."""
+        if _THOUSANDS.fullmatch(cell.strip()):
+            return ": write numbers without separators of thousands"
+        if self._decimal == "." and _WITH_COMMA.fullmatch(cell.strip()):
+            options = "--separator comma --decimal comma" if self._delimiter == "," else "--decimal comma"
+            return f": give {options} if all numbers are written so"
+        return ""
 
     def _note(self, text: str, advice: str) -> None:
         note(f"{self.path}: {text}{advice and f' ({advice})'}")
@@ -357,11 +367,11 @@ def _layout(lines: list[str], separator: str | None, decimal: str | None) -> _La
     """
     if separator is not None:
         return _cut(lines, separator, decimal)
-    layouts = [_cut(lines, candidate, decimal) for candidate in _SEPARATORS.values()]
+    layouts = [_cut(lines, candidate, decimal) for candidate in _SEPARATORS.values() if candidate != decimal]
     even = [one for one in layouts if one.width > 1 and _is_even(one)]
     if not even:
         line = next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
-        most = max(",;\t", key=line.count)
+        most = max(",;\t" if decimal != "," else ";\t", key=line.count)
         return next(one for one in layouts if one.separator == most)
     best = max(even, key=lambda one: one.score)
     rivals = [one.separator for one in even if one.score == best.score > 0 and one.rows != best.rows]
@@ -488,15 +498,6 @@ def _is_year(value: float) -> bool:
     return 1800 <= value <= 2100
 
 
-def _advice(cell: str, decimal: str) -> str:
-    """What to do about a cell that is a number to others."""
-    if _THOUSANDS.fullmatch(cell.strip()):
-        return ": write numbers without separators of thousands"
-    if decimal == "." and _WITH_COMMA.fullmatch(cell.strip()):
-        return ": give --decimal comma if all numbers are written so"
-    return ""
-
-
 def _pointed(cell: str) -> str:
     return cell.replace(",", ".")
 
@@ -523,7 +524,8 @@ def _is_value(cell: str, decimal: str) -> bool:
 
 def _numbers(cells: list[str], decimal: str) -> np.ndarray:
     """Read many numbers; NaN where there is none."""
-    if decimal == "." and "_" not in "".join(cells):
+    text = "".join(cells)
+    if "_" not in text and (decimal == "." or "." not in text):
         with contextlib.suppress(ValueError):
-            return np.array(list(map(float, cells)))
+            return np.array(list(map(float, cells if decimal == "." else map(_pointed, cells))))
     return np.array([_number(cell, decimal) for cell in cells], dtype=np.float64)  # None becomes NaN

@@ -36,7 +36,7 @@ def _html(result: Any) -> str | None:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) or (getattr(value, "shape", None) == () and hasattr(value, "item")):
         return repr(value.item())
     if isinstance(value, np.ndarray) and value.size <= _FEW:
         return " ".join(np.array2string(value, separator=", ", precision=4).split())

@@ -78,5 +78,5 @@ Domain: TypeAlias = ArrayLike | Sequence[Any] | Mapping[Any, Any]
 Devices: TypeAlias = Literal["all"] | Sequence[int]
 """GPUs that share a call: all that there are, or their numbers."""
 
-Columns: TypeAlias = int | str | Sequence[int | str]
-"""Names or positions of columns."""
+Columns: TypeAlias = int | str | Sequence[Any]
+"""Names or positions of columns; names are text, integers or tuples."""

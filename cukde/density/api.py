@@ -91,9 +91,9 @@ def kde(
         the CPU it means ``"float32"``. ``"ieee"`` sums squared differences. With ``local_factors`` the GPU always does
         so, in float32 also for ``"tf32"``, and the CPU computes pairs in double precision.
     deterministic : bool
-        Give the same bits on every run on the same machine. It costs time only on the GPU: if Y = X in 2 to 64
-        dimensions, 1.4 times for :func:`sd_kde` of 1,048,576 points at 131,072 queries, and if pairs are left out, as a
-        warp then takes all data of its queries.
+        Give the same bits on every run on the same machine. On the CPU first calls then wait for the compiler. On the
+        GPU it costs time if Y = X in 2 to 64 dimensions, 1.4 times for :func:`sd_kde` of 1,048,576 points at 131,072
+        queries, and if pairs are left out, as a warp then takes all data of its queries.
     check_finite : bool
         Refuse NaN and infinity. With False the data are unchecked: nothing waits for the GPU, and a CUDA graph can
         capture the call, except in more than 64 dimensions, where CuPy does not allow products by cuBLAS.

@@ -154,9 +154,11 @@ def independent(covariance: np.ndarray, means: np.ndarray, dtype: Any) -> bool:
 
     Data of a ``dtype`` are rounded relative to their size, ``means`` included; sums of products add that of float64.
     """
-    variances = np.diag(covariance)
-    if not (variances > 0).all():
+    variances = covariance.diagonal()
+    if not variances.min() > 0:
         return False
+    if len(variances) == 1:
+        return True
     deviations = np.sqrt(variances)
     of_data = float(np.finfo(dtype).eps) if np.dtype(dtype).kind == "f" else _EPS
     noise = min(of_data * math.sqrt(len(covariance) + float(((means / deviations) ** 2).sum())), _MOST_NOISE)

@@ -24,8 +24,7 @@ _ENDLESS = ("gaussian", "exponential")  # the others are zero from a distance of
 def log_kernel(kernel: str, u: np.ndarray) -> np.ndarray:
     """Logarithm of a kernel, 1 at 0, at distances in bandwidths; -inf where the kernel is zero."""
     if kernel in _ENDLESS:
-        with np.errstate(over="ignore"):  # of the square of a huge distance: the kernel is 0
-            return np.asarray(_LOG_KERNELS[kernel](u))
+        return np.asarray(_LOG_KERNELS[kernel](u))
     inside = u < 1
     return np.where(inside, _LOG_KERNELS[kernel](np.where(inside, u, 0)), -np.inf)
 
@@ -49,12 +48,11 @@ def log_sums(
     With ``leave_one_out`` point i is left out at query i, and sums are divided by the weight of the others.
     """
     X, Y = (np.ascontiguousarray(a, np.float64) for a in (X, Y))
-    with np.errstate(divide="ignore"):
-        if weights is None:
-            log_weights = np.full(len(X), -np.log(len(X)))
-        else:
-            w = weights / weights.max()  # the sum of huge weights must not overflow
-            log_weights = np.log(w) - np.log(w.sum())
+    if weights is None:
+        log_weights = np.full(len(X), -np.log(len(X)))
+    else:
+        w = weights / weights.max()  # the sum of huge weights must not overflow
+        log_weights = np.log(w) - np.log(w.sum())
     out = np.empty(len(Y))
     step = max(1, _BLOCK_ELEMENTS // len(X))
     for start in range(0, len(Y), step):
@@ -65,8 +63,7 @@ def log_sums(
             terms[own, start + own] = -np.inf
         top = terms.max(axis=1)
         reference = np.where(np.isfinite(top), top, 0)
-        with np.errstate(divide="ignore"):
-            out[rows] = reference + np.log(np.exp(terms - reference[:, None]).sum(axis=1))
+        out[rows] = reference + np.log(np.exp(terms - reference[:, None]).sum(axis=1))
     if leave_one_out:
         out -= log_rest(log_weights, np)
     return out

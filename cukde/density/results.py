@@ -34,17 +34,15 @@ def laplace(
     """Laplace-corrected density, (m,), or its logarithm; and a report of values that were clipped."""
     report = None
     signed = sums.moments[..., 0]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_size = sums.reference + xp.log(abs(signed)) + log_constant
-        if clip:
-            report = _clipped(signed, log_size, xp)
-            log_size = xp.where(signed < 0, -xp.inf, log_size)
-        elif log:
-            log_size = xp.where(signed < 0, xp.nan, log_size)
+    log_size = sums.reference + xp.log(abs(signed)) + log_constant
+    if clip:
+        report = _clipped(signed, log_size, xp)
+        log_size = xp.where(signed < 0, -xp.inf, log_size)
+    elif log:
+        log_size = xp.where(signed < 0, xp.nan, log_size)
     if log:
         return cast(log_size, dtype), report
-    with np.errstate(over="ignore"):
-        size = xp.exp(log_size)
+    size = xp.exp(log_size)
     return cast(xp.sign(signed) * size, dtype) + 0.0, report  # no -0.0 where clipped
 
 
@@ -58,20 +56,17 @@ def positive(sums: PartialSums, log_constant: float, log: bool, dtype: np.dtype,
 
     The logarithm is finite wherever something is summed.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        out = log_density(sums, log_constant, np.dtype(np.float64), xp)
-        out += correction.log_factor(correction.relative(sums), xp)
+    out = log_density(sums, log_constant, np.dtype(np.float64), xp)
+    out += correction.log_factor(correction.relative(sums), xp)
     out = xp.where(sums.total > 0, out, -np.inf)
-    with np.errstate(over="ignore"):
-        return cast(out if log else xp.exp(out), dtype)
+    return cast(out if log else xp.exp(out), dtype)
 
 
 def quotient(log_p: Any, log_q: Any, *, log: bool, dtype: np.dtype, xp: Any) -> Any:
     """One density over another, of their logarithms in float64, or the logarithm of that."""
     out = log_p - log_q
     if not log:
-        with np.errstate(over="ignore"):
-            out = xp.exp(out)
+        out = xp.exp(out)
     return cast(out, dtype)
 
 
@@ -80,18 +75,16 @@ def distribution(lower: PartialSums, upper: PartialSums | None, log_share: float
 
     Near 1 the logarithm is that of 1 less what is beyond, which keeps its digits.
     """
-    with np.errstate(divide="ignore", over="ignore", under="ignore"):
-        log_lower = lower.reference + xp.log(lower.total) + log_share
-        if upper is None:
-            return cast(xp.minimum(xp.exp(log_lower), 1.0), dtype)
-        log_upper = xp.minimum(upper.reference + xp.log(upper.total) + log_share, -_LOG_2)
-        return cast(xp.where(log_lower < -_LOG_2, log_lower, xp.log1p(-xp.exp(log_upper))), dtype)
+    log_lower = lower.reference + xp.log(lower.total) + log_share
+    if upper is None:
+        return cast(xp.minimum(xp.exp(log_lower), 1.0), dtype)
+    log_upper = xp.minimum(upper.reference + xp.log(upper.total) + log_share, -_LOG_2)
+    return cast(xp.where(log_lower < -_LOG_2, log_lower, xp.log1p(-xp.exp(log_upper))), dtype)
 
 
 def cast(a: Any, dtype: np.dtype) -> Any:
     """Round to the dtype of the result."""
-    with np.errstate(over="ignore"):
-        return a.astype(dtype, copy=False)
+    return a.astype(dtype, copy=False)
 
 
 def _clipped(signed: Any, log_size: Any, xp: Any) -> str | None:

@@ -118,10 +118,9 @@ def to_density(sums: PartialSums, log_constant: float, log: bool, dtype: np.dtyp
     out = sums.reference + xp.log(sums.total) + log_constant
     if log and out.dtype == dtype:
         return out
-    with np.errstate(over="ignore"):
-        if not log:
-            out = xp.exp(out)
-        return out.astype(dtype, copy=False)
+    if not log:
+        out = xp.exp(out)
+    return out.astype(dtype, copy=False)
 
 
 def ready(X: Any, Y: Any, sums: PartialSums, h: float, score_h: float) -> tuple[Any, Any]:

@@ -118,8 +118,7 @@ class Whitening:
             if stacked:  # each with an axis of its rows
                 columns = bandwidth[:, None] if axes else bandwidth[:, None, None]
                 self._deviations = np.broadcast_to(columns, (len(bandwidth), 1, d))
-            with np.errstate(over="ignore"):  # of subnormal numbers; the data then lie beyond any range
-                self._inverse = 1.0 / self._deviations
+            self._inverse = 1.0 / self._deviations
             log_det = d * math.log(bandwidth) if bandwidth.ndim == 0 else np.log(self._deviations).sum(axis=-1)
         self.log_det: Any = log_det.reshape(-1) if stacked else float(log_det)
         self.log_norm = -0.5 * d * math.log(2 * math.pi) - self.log_det
@@ -175,13 +174,11 @@ class Whitening:
         if self.plain:
             return s
         inverse = xp.asarray(self._inverse)
-        with np.errstate(over="ignore"):  # a score beyond the range of float64 is infinite, as on the GPU
-            return s @ inverse if self._covariances else s * inverse
+        return s @ inverse if self._covariances else s * inverse
 
     def smooth(self, s: Any, xp: Any) -> Any:
         """H s, a row a point: what a score is multiplied by in the debiasing shift."""
         if self._covariances:
             return s @ xp.asarray(self.bandwidth)
         h = xp.asarray(self._deviations)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return s * h * h  # h^2 itself may leave float64
+        return s * h * h  # h^2 itself may leave float64

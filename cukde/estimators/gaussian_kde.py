@@ -13,7 +13,7 @@ from cukde.core import check as core_check, dispatch, words
 from cukde.core.entry import names as entry_names
 from cukde.core.public import public_in
 from cukde.core.quiet import quiet_methods
-from cukde.density import check as density_check
+from cukde.density import check as density_check, rules_by_name
 from cukde.density.arguments import prepare
 from cukde.density.problem import Problem
 from cukde.estimators import boxes, gaussian_kde_check as check, quantiles
@@ -191,7 +191,7 @@ class gaussian_kde:
             self._bw_method = bw_method
             self.covariance_factor = self._factor_of_function  # type: ignore[method-assign]
         elif bw_method is not None:
-            if np.ndim(dispatch.to_host(bw_method)) != 0:
+            if rules_by_name.is_result(bw_method) or np.ndim(dispatch.to_host(bw_method)) != 0:
                 raise check.method(bw_method)
             self.covariance_factor = partial(_same, check.factor(bw_method))  # type: ignore[method-assign]
         self._compute_covariance()
@@ -221,15 +221,18 @@ class gaussian_kde:
         with np.errstate(all="ignore"):  # values that are not finite are refused
             # Not xp.cov: CuPy's takes weighted products about the mean without weights. From a point that counts, so
             # that coordinates that are all alike have a variance of 0.
-            origin = self.dataset[:, int(w.argmax()), None] * xp.ones(1)  # in double precision at least
-            centred = self.dataset - origin
-            mean = (centred @ w)[:, None]
-            centred -= mean
+            data = self.dataset
+            if data.dtype.kind != "f" or data.dtype.itemsize < 8:
+                data = data.astype(np.float64)
+            first = 0 if self._given_weights is None else int(w.argmax())
+            centred = data - data[:, first, None]
+            mean = centred @ w
+            centred -= mean[:, None]
             covariance = (centred * w) @ centred.T / freedom
         on_host = dispatch.to_host(covariance)
         if not np.isfinite(on_host).all():
             raise check.covariance(bool(xp.isfinite(self.dataset).all()))
-        check.independent(on_host, dispatch.to_host(origin + mean)[:, 0], self.dataset.dtype)
+        check.independent(on_host, dispatch.to_host(data[:, first] + mean), self.dataset.dtype)
         return covariance, xp.asarray(np.linalg.cholesky(on_host.astype(np.float64)))
 
     def evaluate(self, points: Any) -> Any:

@@ -88,7 +88,9 @@ def factor(value: Any) -> Any:
 
 def method(value: Any) -> ValueError:
     """Return the error for what is no method of a bandwidth."""
-    hint = words.meant(value, ("scott", "silverman"))
+    hint = words.meant(value, ("scott", "silverman")) or (
+        ": for a bandwidth in units of the data, or another rule, write cukde.kde(X, Y, h)"
+    )
     return ValueError(f"`bw_method` should be 'scott', 'silverman', a scalar or a callable; got {value!r}{hint}")
 
 
@@ -108,7 +110,7 @@ def covariance(data_finite: bool) -> ValueError:
 
 def independent(covariance: np.ndarray, mean: np.ndarray, dtype: np.dtype) -> None:
     """Raise for data whose covariance is singular, to rounding."""
-    covariance, mean = (a.astype(np.float64) for a in (covariance, mean))
+    covariance, mean = covariance.astype(np.float64, copy=False), mean.astype(np.float64, copy=False)
     if density_check.independent(covariance, mean, np.float64 if extended(dtype) else dtype):
         return
     constant = np.flatnonzero(np.diag(covariance) == 0)

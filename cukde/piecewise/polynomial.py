@@ -142,7 +142,7 @@ class PiecewisePolynomial:
         The arithmetic is in the dtype of x. float16 is computed in float32 and rounded once; periodic functions are
         computed in float64, since float32 would lose a point's place in the period. With u = x - x[i] the error is at
         most 1e-13 of :math:`\sum_j |c_{j,i}| |u|^{k-1-j}` in float64 and 1e-6 of it in float32, for up to 13
-        coefficients.
+        coefficients. Below a first knot that float32 does not have, \|u\| counts as two of its steps larger.
 
         With ``extrapolate=True`` the value at an infinite point is the limit of the polynomial of the first or last
         piece: the constant of a constant piece, otherwise infinity with the sign of the limit. SciPy gives NaN there if

@@ -312,6 +312,18 @@ def test_the_end_of_given_bandwidths_is_reported(h: Any, which: str) -> None:
     assert caught[0].filename == __file__
 
 
+def test_only_rows_that_share_values_are_blamed_for_it() -> None:
+    """Of listed bandwidths the smallest may be the best of any data; half of the rows doubled bound the likelihood."""
+    X = _sample(40)
+    for data_of, blamed in ((X, False), (np.concatenate([X, X[:20]]), False), (np.repeat(X, 2, axis=0), True)):
+        with pytest.warns(BandwidthRangeWarning, match="smallest among those given.*give smaller ones") as caught:
+            bandwidth.cross_validate(data_of, "kde", [20, 30])
+        assert ("rows share values" in str(caught[0].message)) == blamed
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", BandwidthRangeWarning)
+        assert bandwidth.cross_validate(np.concatenate([X, X[:20]])).bandwidth[0] > 1e-3
+
+
 @pytest.mark.parametrize("h", [[0.1], [0.01, 1.0, 9.0], [[0.1, 5.0], [0.5, 3.0]]], ids=["one", "within", "directions"])
 def test_what_is_no_end_is_not_reported(backend: Any, h: list[Any]) -> None:
     _found(backend, _sample(50, np.ndim(h)), "kde", h)

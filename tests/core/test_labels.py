@@ -205,6 +205,14 @@ class TestColumns:
                 with pytest.raises(ValueError, match=r"must be a number for one column, the deviation; got a frame"):
                     call(*[frame][: call is not None and hasattr(call, "__self__")])
 
+    @pytest.mark.parametrize("dtype", ["float64", "Float64", pd.ArrowDtype(pa.float64()), object])
+    def test_ends_that_are_missing_are_open(self, dtype: Any) -> None:
+        frame, want = pd.DataFrame(X, columns=[*"abc"]), cukde.kde(X, Y, H, bounds=BOUNDS, periods=PERIODS)
+        table = pd.DataFrame({"low": [0.0, None, None], "high": None}, index=[*"bca"]).astype(dtype)
+        periods = pd.Series([None, None, 7.0], index=[*"bca"], dtype=dtype)
+        for bounds in (table, table.T):
+            np.testing.assert_array_equal(cukde.kde(frame, Y, H, bounds=bounds, periods=periods), want)
+
     def test_a_name_that_is_there_twice(self) -> None:
         frame = pd.DataFrame(X, columns=["a", "a", "b"])
         np.testing.assert_array_equal(cukde.kde(frame, Y, H), cukde.kde(X, Y, H))
@@ -298,6 +306,26 @@ class TestRows:
         ) as raised:
             cukde.kde(labelled, [0.0], 0.5, weights=w)
         assert ".loc" not in str(raised.value)
+
+    def test_frames_of_dask_that_are_sorted_by_another_index(self) -> None:
+        frame = pd.DataFrame(X, columns=[*"abc"]).assign(w=W, id=np.random.default_rng(1).permutation(30) + 100)
+        numbered, by_id = (dd.from_pandas(each, npartitions=2) for each in (frame, frame.set_index("id")))
+        want = cukde.kde(X, Y, H, weights=W)
+        for lazy in (numbered, by_id):
+            np.testing.assert_allclose(np.asarray(cukde.kde(lazy[[*"abc"]], Y, H, weights=lazy["w"])), want)
+            fitted = cukde.KernelDensity(bandwidth=H).fit(lazy[[*"abc"]], sample_weight=lazy["w"])
+            np.testing.assert_allclose(np.exp(fitted.score_samples(Y)), want)
+        data = by_id[[*"abc"]]
+        for call in (
+            lambda: cukde.kde(data, Y, H, weights=numbered["w"]),
+            lambda: cukde.KernelDensity(bandwidth=H).fit(data, sample_weight=numbered["w"]),
+            lambda: cukde.kendall_matrix(data, numbered[["w"]]),
+        ):
+            with pytest.raises(ValueError, match=r"must have the index of .*divided at 100.*and \w+ at 0.*\w+\.values"):
+                call()
+        assert plot.contours(numbered[["a", "b"]], weights=frame["w"], ax=Figure().subplots(), points=8)
+        with pytest.raises(ValueError, match=r"weights must have the index of X, in its order"):
+            plot.contours(numbered[["a", "b"]], weights=frame["w"][::-1], ax=Figure().subplots())
 
     def test_coordinates_of_gaussian_kde(self) -> None:
         frame, other = pd.DataFrame(X, columns=[*"abc"]), pd.DataFrame(Y, columns=[*"abc"])[[*"cab"]]

@@ -24,16 +24,13 @@ PATIENT = settings(max_examples=12, deadline=None, derandomize=True)
 def nothing_compiled() -> Iterator[list[Callable[..., Any]]]:
     """Passes find that their code is missing; those that were asked to be compiled."""
     asked: list[Callable[..., Any]] = []
-    usual = meanwhile.within
 
-    def refusing(mode: int) -> Any:
-        if mode == meanwhile.COMPILED_ONLY:
-            raise meanwhile.NotCompiledError
-        return usual(mode)
+    def refusing(*_: Any) -> None:
+        raise meanwhile.NotCompiledError
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(meanwhile, "enabled", True)
-        patch.setattr(meanwhile, "within", refusing)
+        patch.setattr(meanwhile, "_if_compiled", refusing)
         patch.setattr(meanwhile._background, "ask", lambda compiled, *_: asked.append(compiled))
         yield asked
 
@@ -120,6 +117,16 @@ def test_kendalls_tau(n: int, p: int, ties: bool, nan: bool, seed: int) -> None:
         with nothing_compiled():
             plain = call()
         assert np.array_equal(plain, call())
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_stacks(weighted: bool) -> None:
+    rng = np.random.default_rng(1)
+    X, Y = rng.normal(size=(300, 20, 2)), rng.normal(size=(300, 5, 2))
+    w = rng.uniform(0.1, 2, (300, 20)) if weighted else None
+    for function in (cukde.kde, cukde.score, cukde.laplace_kde):
+        plain, compiled = both(lambda function=function: function(X, Y, 0.4, weights=w))
+        np.testing.assert_allclose(plain, compiled, rtol=1e-9, atol=1e-12)
 
 
 def test_deterministic_calls_wait_for_the_compiler() -> None:

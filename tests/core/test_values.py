@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import decimal
 import importlib.util
 import pickle
 from collections.abc import Callable, Sequence
@@ -120,6 +121,25 @@ class TestExactIntegers:
             np.testing.assert_allclose(float(pair.statistic), _tau(a, b), rtol=1e-12)
 
         check()
+
+    def test_decimals_and_more_than_64_bits(self) -> None:
+        values = [decimal.Decimal("0.1"), None, decimal.Decimal("0.1000000000000000000001"), decimal.Decimal(3)]
+        huge = [2**100, None, 2**100 + 1, 2**100 + 2]
+        made = [pd.Series(each, dtype=object) for each in (values, huge)] + [pa.array(values, pa.decimal128(38, 22))]
+        made += [pd.Series(made[-1].to_pandas(), dtype=pd.ArrowDtype(made[-1].type))]
+        if importlib.util.find_spec("polars"):
+            import polars
+
+            made += [polars.Series(huge, dtype=polars.Int128), polars.Series(values, dtype=polars.Decimal(38, 22))]
+        for x in made:
+            assert cukde.kendalltau(x, range(4), nan_policy="omit").statistic == 1
+        want = cukde.kde([0.1, 0.1, 3.0], [1.0], 0.5)
+        for x in (made[0], made[2], made[3], *made[5:]):
+            np.testing.assert_allclose(cukde.kde(x, [1.0], 0.5, nan_policy="omit"), want)
+        with pytest.raises(ValueError, match="X must hold integers that float64 has"):
+            cukde.kde(made[1], [1.0], 0.5, nan_policy="omit")
+        nothing = pa.table({"a": pa.nulls(4), "b": range(4)})
+        assert np.isnan(_matrix(cukde.kendall_matrix(nothing, nan_policy="omit"))).sum() == 3
 
     def test_masked_integers(self) -> None:
         masked = np.ma.array([[2**53, 1], [2**53 + 1, 2], [2**53 + 2, 3], [7, 0]], mask=np.arange(8).reshape(4, 2) == 6)
@@ -471,6 +491,7 @@ class TestResultsPrint:
             a = make(X)
             for result in (cukde.modes(a, 0.8), cukde.concordance(a), cukde.kendall_matrix(a, pvalue=True)):
                 _printed(result)
+            assert repr(cukde.kendalltau(a[:, 0], a[:, 0])).startswith("SignificanceResult(statistic=1.0, pvalue=")
 
     def test_of_dask(self) -> None:
         da = pytest.importorskip("dask.array")

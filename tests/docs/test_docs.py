@@ -231,7 +231,9 @@ def parameters_of(docstring: str) -> set[str] | None:
     return {name.strip(" *") for line in lines for name in line.split(",")}
 
 
-@pytest.mark.parametrize(("name", "found"), [each for each in documented() if callable(each[1])], ids=str)
+@pytest.mark.parametrize(
+    ("name", "found"), [pytest.param(*each, id=each[0]) for each in documented() if callable(each[1])]
+)
 def test_a_section_of_parameters_has_all_of_the_signature(name: str, found: Any) -> None:
     written = parameters_of(inspect.getdoc(found) or "")
     if written is None or name.startswith("cukde.dask."):  # those say what they have more than the plain functions

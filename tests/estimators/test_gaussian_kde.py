@@ -334,6 +334,14 @@ def test_nearly_singular_data_are_data(d: int, seed: int, condition: float, offs
     np.testing.assert_allclose(got(X[:, :3]), want(X[:, :3]), rtol=max(1e-10, 1e-15 * 10**condition))
 
 
+def test_results_of_searches_are_no_factors() -> None:
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    for found in (cukde.bandwidth.cross_validate(X), cukde.bandwidth.select(X, ["kde"]), "select"):
+        with pytest.raises(ValueError, match=r"bw_method.*scalar.*write cukde\.kde\(X, Y, h\)"):
+            cukde.gaussian_kde(X.T, bw_method=found)
+        assert (cukde.kde(X, X[:3], found) > 0).all()
+
+
 def test_a_covariance_that_is_set_is_named_where_it_is_none() -> None:
     kde = cukde.gaussian_kde(np.random.default_rng(0).normal(size=(2, 9)))
     kde.covariance = np.ones((2, 2))

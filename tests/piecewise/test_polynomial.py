@@ -223,6 +223,25 @@ class TestEvaluation:
             expected, scale = reference.piecewise(c, knots, at.astype(np.float64), beyond)
             compare(y, expected, scale, "float32")
 
+    @settings(max_examples=40, deadline=None, derandomize=True)
+    @given(knots=st.lists(st.floats(0.01, 100), min_size=2, max_size=5, unique=True), zeros=st.integers(0, 2))
+    def test_zeros_next_to_knots_of_float64(self, knots: list[float], zeros: int) -> None:
+        """The sizes of small values next to a knot follow its distance; below the first one that of a rounded knot."""
+        at = np.sort(np.array(knots))
+        if (np.diff(at) < 1e-3 * at[-1]).any():
+            return
+        c = np.random.default_rng(0).uniform(1, 2, (4, at.size - 1))
+        c[4 - zeros :] = 0
+        x = at.astype(np.float32)
+        x = np.concatenate([x, np.nextafter(x, np.float32(-1)), np.nextafter(x, np.float32(999))])
+        piece = np.clip(np.searchsorted(at, x.astype(np.float64), "right") - 1, 0, at.size - 2)
+        u = x.astype(np.float64) - at[piece]
+        size = np.abs(u) + np.where(u < 0, 2 * np.spacing(x).astype(np.float64), 0)
+        want, scale = np.zeros((2, x.size))
+        for row in c:
+            want, scale = want * u + row[piece], scale * size + row[piece]
+        compare(cukde.PiecewisePolynomial(c, at)(x), want, scale, "float32")
+
     def test_pieces_narrower_than_the_dtype(self, backend: Backend) -> None:
         knots = np.array([0.0, 1.0, 1 + 1e-12, 1 + 2e-12, 2.0])
         c = np.array([[1.0, 2.0, 3.0, 4.0]])

@@ -47,8 +47,10 @@ def answered_by(plain: Callable[..., Any]) -> Callable[[T], T]:
         def call(*args: Any, **kwargs: Any) -> Any:
             if not enabled or mode.get() != FREE:
                 return compiled(*args, **kwargs)
-            with contextlib.suppress(NotCompiledError), within(COMPILED_ONLY):
-                return compiled(*args, **kwargs)
+            try:
+                return _if_compiled(compiled, args, kwargs)
+            except NotCompiledError:
+                pass
             out = plain(*args, **kwargs) if _background.may_ask() else None
             if out is None:
                 return compiled(*args, **kwargs)
@@ -58,6 +60,38 @@ def answered_by(plain: Callable[..., Any]) -> Callable[[T], T]:
         return call  # type: ignore[return-value]
 
     return decorated
+
+
+def _if_compiled(compiled: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    token = mode.set(COMPILED_ONLY)
+    try:
+        return compiled(*args, **kwargs)
+    finally:
+        mode.reset(token)
+
+
+class Attempt(contextlib.AbstractContextManager["Attempt"]):
+    """A way to a result that is left where its code is missing, if there is another one."""
+
+    def __init__(self, other: bool) -> None:
+        """``other``: whether another way takes less than compiling does."""
+        self._refuses = other and enabled and mode.get() == FREE and _background.may_ask()
+        self._missing = False
+
+    def __enter__(self) -> Attempt:
+        self._token = mode.set(COMPILED_ONLY) if self._refuses else None
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        if self._token is not None:
+            mode.reset(self._token)
+        self._missing = self._refuses and kind is NotCompiledError
+        return self._missing
+
+    def later(self, compiled: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Where it was left, make the call again in the background."""
+        if self._missing:
+            _background.ask(compiled, args, kwargs)
 
 
 @contextlib.contextmanager
@@ -130,7 +164,8 @@ class _Background:
 def _copy(a: Any) -> Any:
     """Copy an array, for the caller may change it; of another tuple its arrays. It has the same type for Numba."""
     if isinstance(a, tuple) and hasattr(a, "_replace"):  # options, without what they keep
-        return type(a)(*(None if name == "kept" else _copy(getattr(a, name)) for name in a._fields))  # type: ignore[attr-defined]
+        kept_apart = {name: None if name == "kept" else _copy(getattr(a, name)) for name in getattr(a, "_fields", ())}
+        return type(a)(**kept_apart)
     if not isinstance(a, np.ndarray):
         return a
     out = a.copy(order="K")

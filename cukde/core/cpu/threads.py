@@ -147,10 +147,11 @@ class _Calls:
             _workers.put(self._work)
 
     def _work(self) -> None:
+        meanwhile.mode.set(self._mode)
         while (index := self._next()) is not None:
             _this_thread.task = _Task(self, index)
             try:
-                with np.errstate(**self._floating_errors), meanwhile.within(self._mode):
+                with np.errstate(**self._floating_errors):
                     self._results[index] = self._task(self._arguments[index])
             except BaseException as error:
                 self._fail(index, error)

@@ -87,6 +87,15 @@ def other_rows(argument: str, labels: Sequence[Any], of: str, reference: Sequenc
     )
 
 
+def same_divisions(argument: str, divisions: Sequence[Any], of: str, reference: Sequence[Any]) -> None:
+    """Raise for a frame or a series of Dask whose index is known to be divided otherwise than that of another."""
+    if None not in (*divisions, *reference) and divisions != reference:
+        raise ValueError(
+            f"{argument} must have the index of {of}; {of} is divided at {listed(reference)} and {argument} at "
+            f"{listed(divisions)}: make both of one frame, or write {argument}.values to take them by their positions"
+        )
+
+
 def nan_policy(value: Any) -> str:
     """Check what missing values do."""
     core_check.option("nan_policy", value, NAN_POLICIES)

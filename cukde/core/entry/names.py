@@ -10,7 +10,7 @@ import numpy as np
 from cukde.core.entry import check, namespaces
 from cukde.core.frames.columns import taken
 from cukde.core.frames.libraries import library_of
-from cukde.core.over_dask import meta
+from cukde.core.over_dask import is_dask, meta
 
 Labels = tuple[Any, ...] | None
 
@@ -67,6 +67,10 @@ def of_rows(a: Any, *, series: bool = False) -> Labels:
 
 def same_rows(argument: str, a: Any, of: str, reference: Any) -> None:
     """Raise for a frame or a series whose rows have other labels than those they go with, if both have some."""
+    if is_dask(a) and is_dask(reference):
+        own, other = (getattr(each, "divisions", None) for each in (a, reference))
+        if isinstance(own, tuple) and isinstance(other, tuple):
+            check.same_divisions(argument, own, of, other)
     library = library_of(a)
     if library is not None and library is library_of(reference) and not library.same_rows(a, reference):
         raise check.other_rows(argument, library.rows(a) or (), of, library.rows(reference) or ())
@@ -150,8 +154,8 @@ def _none_of_missing(entry: Any) -> Any:
     """Return an entry of a frame or a series with None for what is missing, of pairs too."""
     if isinstance(entry, list | tuple | np.ndarray) and np.ndim(entry) == 1:
         return [_none_of_missing(each) for each in entry]
-    differs = entry != entry
-    return None if differs is True or (isinstance(differs, np.bool_) and differs) else entry
+    same = entry == entry  # of pandas.NA neither
+    return entry if isinstance(same, bool | np.bool_) and same else None
 
 
 def _sequence(values: Any, labels: Labels, d: int) -> Sequence[Any]:

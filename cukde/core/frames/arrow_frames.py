@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core.frames.numbers import Numbers
+from cukde.core.frames.numbers import Numbers, of_objects
 
 
 def labels(a: Any) -> tuple[Any, ...] | None:
@@ -40,6 +40,8 @@ def numbers(column: Any, by_order: bool) -> Numbers | None:
     """Return the numbers of a column, or ``by_order`` of ordered categories; None if it holds anything else."""
     arrow = sys.modules["pyarrow"]
     types, kind = arrow.types, column.type
+    if types.is_null(kind) or types.is_decimal(kind):
+        return of_objects(np.array(column.to_pylist(), object), by_order)
     missing = column.is_null() if column.null_count else None
     if by_order and types.is_dictionary(kind) and kind.ordered:
         whole = arrow.chunked_array([column] if isinstance(column, arrow.Array) else column.chunks, kind)

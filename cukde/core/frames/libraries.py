@@ -73,7 +73,8 @@ def known(a: Any) -> Any | None:
     kind: Any = type(a)
     if "pandas" in sys.modules and kind.__module__.partition(".")[0] == "pandas":
         pandas = importlib.import_module("pandas")
-        return pandas.Series(a) if isinstance(a, pandas.Index | pandas.api.extensions.ExtensionArray) else None
+        is_line = isinstance(a, pandas.Index | pandas.api.extensions.ExtensionArray)
+        return pandas.Series(a) if is_line and not isinstance(a, pandas.MultiIndex) else None
     if hasattr(kind, "__arrow_c_stream__") and importlib.util.find_spec("pyarrow"):
         arrow = importlib.import_module("pyarrow")
         return arrow.table(a) if hasattr(a, "columns") else arrow.chunked_array(a)

@@ -60,10 +60,10 @@ def has_all_of(out: np.ndarray, given: Any) -> bool:
     return all(a == int(b) for a, b in each if isinstance(b, Integral))
 
 
-def of_objects(a: np.ndarray) -> Numbers | None:
+def of_objects(a: np.ndarray, by_order: bool = False) -> Numbers | None:
     """Take real numbers, None, NaN and pandas.NA from an array of objects; None where it holds anything else.
 
-    The numbers stay objects where float64 would round an integer among them.
+    The numbers stay objects where float64 would round an integer among them, or ``by_order`` a fraction or a decimal.
     """
     missing = lacking(a)
     if not are_numbers(a[~missing]):
@@ -71,6 +71,8 @@ def of_objects(a: np.ndarray) -> Numbers | None:
     present = a[~missing].tolist()
     found = np.array(present, None if present else np.float64)
     if found.dtype.kind not in "fiub" or found.dtype.itemsize > 8:  # fractions and decimals, beyond 64 bits
+        if by_order:
+            return Numbers(a, missing)
         try:
             found = np.array([float(each) for each in present])
         except OverflowError:

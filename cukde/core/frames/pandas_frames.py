@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,8 @@ def numbers(column: Any, by_order: bool) -> Numbers | None:
     if by_order and is_category(column) and kind.ordered:
         codes = column.array.codes
         return Numbers(codes, codes < 0)
-    if isinstance(kind, np.dtype) and kind.hasobject:
-        return of_objects(column.to_numpy())
+    if getattr(kind, "type", None) in (np.object_, Decimal):
+        return of_objects(column.to_numpy(dtype=object), by_order)
     if not is_numeric(kind):
         return None
     if isinstance(kind, np.dtype):

@@ -39,8 +39,8 @@ def dtype(column: Any) -> Any:
 def numbers(column: Any, by_order: bool) -> Numbers | None:
     """Return the numbers of a column, or ``by_order`` of ordered categories; None if it holds anything else."""
     polars, kind = _polars(), column.dtype
-    if kind == polars.Object:
-        return of_objects(np.array(column.to_list(), object))
+    if kind in (polars.Object, polars.Null) or kind.is_decimal() or "128" in str(kind):
+        return of_objects(np.array(column.to_list(), object), by_order)
     if by_order and kind == polars.Enum:
         column = column.to_physical()
     elif not (kind.is_integer() or kind.is_float() or kind == polars.Boolean):
@@ -48,10 +48,7 @@ def numbers(column: Any, by_order: bool) -> Numbers | None:
     missing = column.is_null().to_numpy() if column.null_count() else None
     if missing is not None:
         column = column.fill_null(False if kind == polars.Boolean else 0)
-    out: np.ndarray = column.to_numpy()
-    if out.dtype.kind not in "fiub" or out.dtype.itemsize > 8:
-        return None  # integers of 128 bits
-    return Numbers(out, missing)
+    return Numbers(column.to_numpy(), missing)
 
 
 def is_category(column: Any) -> bool:

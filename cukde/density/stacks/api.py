@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
+from cukde.core.cpu import meanwhile
 from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import check as density_check, results, rules_by_name
 from cukde.density.options import Options
@@ -135,7 +136,9 @@ class Stack(NamedTuple):
             X = self.whitening.apply(self.X, options.centre, self.xp)
             Y = X if self.Y is None else self.whitening.apply(self.Y, options.centre, self.xp)
             log_weights, precision = options.log_weights, options.precision
-            return stacks.partial_sums(X, Y, self.whitening.h, output, log_weights=log_weights, precision=precision)
+            mode = meanwhile.WAITING if options.deterministic else meanwhile.mode.get()
+            with meanwhile.within(mode):
+                return stacks.partial_sums(X, Y, self.whitening.h, output, log_weights=log_weights, precision=precision)
         xp, k = self.xp, moment_columns(output, d)
         if b == 0:
             return PartialSums(xp.zeros((0, m)), xp.zeros((0, m)), xp.zeros((0, m, k)) if k else None)

@@ -77,8 +77,7 @@ def partial_sums(
     ratio: bool = False,
 ) -> PartialSums:
     """Return what :func:`cukde.density.one_dimension.cpu.passes.partial_sums` does."""
-    with np.errstate(all="ignore"):  # of points that are too far out, or not numbers
-        sums = _sums(X, X if Y is None else Y, h, output, options, values, _FEW)
+    sums = _sums(X, X if Y is None else Y, h, output, options, values, _FEW)
     if sums is not None:
         return sums
     compiled = dispatch.passes("cukde.density.one_dimension", arrays)
@@ -104,8 +103,7 @@ def many(
     columns = 1 if values is None else 1 + values.shape[1]
     if options.deterministic or options.local_factors is not None or (len(X) + m) * columns > _MOST_POINTS_MEANWHILE:
         return None
-    with np.errstate(all="ignore"):
-        sums = _sums(X, X if Y is None else Y, h, output, options, values, _MANY)
+    sums = _sums(X, X if Y is None else Y, h, output, options, values, _MANY)
     return sums if sums is not None or values is not None else few.many(X, Y, h, output, options)
 
 

@@ -114,8 +114,7 @@ def many(
         if len(X) == 0:
             return nothing_of(output, m, d, values)
     pairs = None if options.precision == "ieee" else _products(X, Y, h, options)
-    with np.errstate(all="ignore"):
-        return _summed(pairs or _Differences.of(X, Y, h, options.lost), X, output, options, values)
+    return _summed(pairs or _Differences.of(X, Y, h, options.lost), X, output, options, values)
 
 
 class _Differences:
@@ -220,8 +219,7 @@ def _summed(
     pairs: _Differences | _Products, X: np.ndarray, output: Output, options: Options, values: np.ndarray | None
 ) -> PartialSums:
     if values is not None and options.precision in ("float32", "tf32"):
-        with np.errstate(over="ignore"):  # values beyond the precision are infinite
-            values = values.astype(np.float32, copy=False)
+        values = values.astype(np.float32, copy=False)
     n, d = X.shape
     if values is None and n * d * pairs.m <= _PAIRS_OF_BLOCK:
         return _block(pairs, d, output, options, values)
@@ -265,8 +263,7 @@ def _block(
     total = np.add.reduce(terms, axis=1)
     if values is None:
         return PartialSums(reference, total)
-    with np.errstate(over="ignore", invalid="ignore"):  # sums of infinite values
-        return PartialSums(reference, total, _weighed(terms, values.astype(np.float64, copy=False)))
+    return PartialSums(reference, total, _weighed(terms, values.astype(np.float64, copy=False)))
 
 
 def _weighed(terms: np.ndarray, values: np.ndarray) -> np.ndarray:

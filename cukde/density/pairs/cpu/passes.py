@@ -52,6 +52,10 @@ _FAR_ROOT_D = 160.0
 # Some hundredths of a second of work of a thread, between which it checks for an interrupt.
 _TILES_OF_STRETCH = 32
 
+# Multiply-adds of all pairs that take less than compiling the pass that leaves out some; an exponential takes as long
+# as so many.
+_MOST_MEANWHILE, _EXPONENTIAL = 2**37, 16
+
 # Rows for each thread from which self-interaction (Y = X) takes each exponential once: a quarter less time, where
 # blocks are large enough for rounds in which no two threads add to the same sums.
 _OWN_ROWS = 2048
@@ -282,8 +286,7 @@ class _Differences:
 
     def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
         tile = self._weigh(rows, data, to)
-        with np.errstate(over="ignore"):  # values near the end of their range: the sum is infinite
-            to.moments[:] += np.dot(tile, values[data])
+        to.moments[:] += np.dot(tile, values[data])
 
     def add_moments(self, rows: slice, data: slice, to: _Running) -> None:
         tile = self._weigh(rows, data, to)
@@ -342,12 +345,13 @@ def partial_sums(
     """Sum kernels of the data ``X`` (n, d) at the queries ``Y`` (m, d), or at the data where it is None.
 
     See :class:`cukde.density.sums.PartialSums` for the outputs. Centre and scaled squared radius are computed where the
-    options leave them out. Every run of the same call on the same machine gives the same bits, with ``deterministic``
-    or without; ``ratio`` changes nothing here.
+    options leave them out. Every run of the same call on the same machine gives the same bits, without
+    ``deterministic`` once all is compiled; ``ratio`` changes nothing here.
 
     With local factors the logarithms of weights are those of weights over the factors' power d, and pairs are taken in
     double.
     """
+    given = (X, Y, h, output, options), {"values": values, "ratio": ratio}
     options = _located(options, X, Y, h)
     log2_weights: Any = 0.0
     largest = 0.0  # logarithm of a weight, without which those of the others add no rounding
@@ -358,20 +362,27 @@ def partial_sums(
             return nothing_of(output, len(Y), X.shape[1], values)
         largest = float(options.log_weights.max())
         log2_weights = (options.log_weights - largest) * _LOG2_E
-    near = skipping_choice.posed(X, Y, h, output, options, product=_product(X.shape[1], options), values=values)
-    if near is not None:
-        return skipping_passes.run(near)
+    work = len(X) * len(X if Y is None else Y) * (_EXPONENTIAL + X.shape[1])
+    attempt = meanwhile.Attempt(work <= _MOST_MEANWHILE and not options.deterministic)
+    with attempt:
+        near = skipping_choice.posed(X, Y, h, output, options, product=_product(X.shape[1], options), values=values)
+        if near is not None:
+            return skipping_passes.run(near)
     pairs = _pairs(X, Y, h, log2_weights, options)
     alike = Y is None  # and without weights
     if output == "moments" and alike and isinstance(pairs, _Gram) and len(X) >= _OWN_ROWS * threads.count():
-        return mutual.run_own(pairs)
-    sums = _Sums(pairs, output, values, log2_weights, X.shape).run()
-    if pairs.dtype == np.float32:
-        far = np.flatnonzero(sums.reference < -min(_FAR, _FAR_ROOT_D / math.sqrt(X.shape[1])))
-        if len(far):
-            pairs = _pairs(X, (X if Y is None else Y)[far], h, log2_weights, options, np.float64)
-            put(sums, far, _Sums(pairs, output, values, log2_weights, X.shape).run())
-    return sums._replace(reference=sums.reference + largest) if largest else sums
+        sums: PartialSums = mutual.run_own(pairs)
+    else:
+        sums = _Sums(pairs, output, values, log2_weights, X.shape).run()
+        if pairs.dtype == np.float32:
+            far = np.flatnonzero(sums.reference < -min(_FAR, _FAR_ROOT_D / math.sqrt(X.shape[1])))
+            if len(far):
+                pairs = _pairs(X, (X if Y is None else Y)[far], h, log2_weights, options, np.float64)
+                put(sums, far, _Sums(pairs, output, values, log2_weights, X.shape).run())
+        if largest:
+            sums = sums._replace(reference=sums.reference + largest)
+    attempt.later(partial_sums, *given)
+    return sums
 
 
 def mutual_sums(
@@ -491,8 +502,7 @@ class _Sums:
         self._k = moment_columns(output, self._d, values)
         self._columns = pairs.columns if output == "moments" else self._k
         if output == "values":
-            with np.errstate(over="ignore"):  # numbers beyond the dtype are infinite, as on the GPU
-                self._values = np.require(values, pairs.dtype, ["C", "W"])
+            self._values = np.require(values, pairs.dtype, ["C", "W"])
 
     def run(self) -> PartialSums:
         pairs = self._pairs

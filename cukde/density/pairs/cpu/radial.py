@@ -55,8 +55,7 @@ def kernel_density(
     if sums is None:
         pairs = _Sums(X, Y, h, kernel, log_weights)
         sums = pairs.near() if kernel != "exponential" and compact.pays(X, Y, h) else pairs.run()
-    with np.errstate(divide="ignore"):  # nothing near a query: the logarithm is -inf
-        out: np.ndarray = to_density(sums, log_constant, log, dtype, np)
+    out: np.ndarray = to_density(sums, log_constant, log, dtype, np)
     return out
 
 

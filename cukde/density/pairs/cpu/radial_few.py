@@ -36,8 +36,7 @@ def kernel_density(
         _sums(_squares(data, queries[i : i + step], (h * unit) ** 2), kernel, log_weights)
         for i in range(0, len(Y), step)
     ]
-    with np.errstate(divide="ignore"):  # nothing near a query: the logarithm is -inf
-        out: np.ndarray = to_density(joined(blocks, np), log_constant, log, dtype, np)
+    out: np.ndarray = to_density(joined(blocks, np), log_constant, log, dtype, np)
     return out
 
 

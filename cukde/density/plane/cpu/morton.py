@@ -42,14 +42,13 @@ def lattice(X: np.ndarray, width: float) -> Lattice | None:
     border = 1 << CELL_BITS + BLOCK_BITS  # a block on each side, for queries beside the data
     step = width * 2.0**-CELL_BITS
     cells = True
-    with np.errstate(over="ignore"):
-        while not float((high / step - low / step).max()) < size - 4 * border:
-            step *= 2
-            cells = False
-            if step == np.inf:
-                return None
-        if not max(np.abs(low).max(), np.abs(high).max()) / step < 2.0**52:
+    while not float((high / step - low / step).max()) < size - 4 * border:
+        step *= 2
+        cells = False
+        if step == np.inf:
             return None
+    if not max(np.abs(low).max(), np.abs(high).max()) / step < 2.0**52:
+        return None
     first = np.floor(low / step).astype(np.int64)
     return Lattice(step, (first // border - 1) * border, size, cells)
 

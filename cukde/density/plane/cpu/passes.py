@@ -75,8 +75,7 @@ def _worth(X: np.ndarray, Y: np.ndarray, h: float, tolerance: float, output: Out
     n, m = len(X), len(Y)
     if n * m <= _FEW_PAIRS or m <= _FEW_QUERIES or not BANDWIDTHS[0] < h < BANDWIDTHS[1]:
         return False
-    with np.errstate(all="ignore"):  # of unchecked data
-        share = counting.share(X, Y, h, tolerance / n)
+    share = counting.share(X, Y, h, tolerance / n)
     return share * n * m > _PAIRS_OF_POINT[output][np.promote_types(X.dtype, Y.dtype).itemsize] * (n + m)
 
 

@@ -39,8 +39,7 @@ def partial_sums(
     if sums is None and output in plane_plan.SERVED and not options.deterministic and options.precision != "ieee":
         rtol = plane_plan.rtol_of(options.precision, options.rtol)
         if rtol >= plane_plan.LEAST_RTOL and BANDWIDTHS[0] < h < BANDWIDTHS[1]:
-            with np.errstate(all="ignore"):
-                sums = _transformed(X, X if Y is None else Y, plane_plan.plan(h, rtol, output), options)
+            sums = _transformed(X, X if Y is None else Y, plane_plan.plan(h, rtol, output), options)
     return sums
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from cukde.core.cpu import threads
+from cukde.core.cpu import meanwhile, threads
 from cukde.density.stacks.cpu import blocks, few
 from cukde.density.sums import PartialSums, moment_columns
 
@@ -39,15 +39,17 @@ def pays(b: int, n: int, m: int, d: int, precision: str) -> bool:
     return n <= _MOST_ROWS and n * m * (_DIMENSIONS_OF_PAIR + d) <= _MOST_WORK
 
 
+@meanwhile.answered_by(few.means)
 def means(X: np.ndarray) -> np.ndarray:
     """Means of the rows of members, (b, d) float64."""
     if few.has_few(X, len(X)):
-        return X.mean(axis=1, dtype=np.float64)
+        return few.means(X)
     centres = np.empty((len(X), X.shape[2]))
     _over_members(lambda members: blocks.means(X[members], centres[members]), X)
     return centres
 
 
+@meanwhile.answered_by(few.look)
 def look(A: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Largest squared distances of members' points to their centres (b,), and of each member whether all are finite.
 
@@ -70,6 +72,7 @@ def _over_members(task: Callable[[slice], None], A: np.ndarray) -> None:
     threads.run(task, [slice(i, min(i + step, len(A))) for i in range(0, len(A), step)], blas=False)
 
 
+@meanwhile.answered_by(few.many)
 def partial_sums(
     X: np.ndarray,
     Y: np.ndarray,
@@ -99,7 +102,7 @@ def partial_sums(
 
     Notes
     -----
-    Every run gives the same bits.
+    Every run gives the same bits once all is compiled.
     """
     dtype = np.promote_types(X.dtype, Y.dtype)
     if precision not in ("float32", "tf32"):
