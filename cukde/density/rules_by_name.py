@@ -82,10 +82,15 @@ def with_factors(
         return dispatch.to_host(h), None
     of, width = getattr(h, "method", method), dispatch.to_host(h.bandwidth)
     if of == ABRAMSON and method == "kde" and takes_factors:
-        return width, _FACTORS[0](X, width, weights=weights, bounds=bounds, periods=periods)
+        return width, factors(X, width, weights, bounds=bounds, periods=periods)
     if of != method:
         raise _of_other_method(name, h, of, method)
     return width, None
+
+
+def factors(X: Any, width: Any, weights: Any = None, **domain: Any) -> Any:
+    """Return the local factors of a density with this bandwidth."""
+    return _FACTORS[0](X, width, weights=weights, **domain)
 
 
 def _of_other_method(name: str, h: Any, of: str, method: str) -> ValueError:
