@@ -140,7 +140,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def bandwidth(text: str, method: Any, X: Any, weights: np.ndarray | None = None) -> Any:
-    """Return a bandwidth from a rule's name, a number, or one number for each column."""
+    """Return a bandwidth, or the result of a search, by a rule's name, a number, or one number for each column."""
     if text in rules_by_name.names():
         return _by_rule(text, method, X, weights)
     try:
@@ -161,7 +161,7 @@ def _by_rule(name: str, method: str, X: Any, weights: np.ndarray | None) -> Any:
     """Apply a rule to the rows; warnings are printed as notes."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", cukde.BandwidthRangeWarning)
-        h = rules_by_name.bandwidth(name, X, weights, method)
+        h = rules_by_name.applied(name, X, weights, method)
     for warning in caught:
         note(str(warning.message))
     return h

@@ -41,6 +41,11 @@ def is_result(h: Any) -> bool:
     return isinstance(h, _RESULTS)
 
 
+def applied(name: str, X: Any, weights: Any, method: str) -> Any:
+    """Return what a rule makes of the data: a bandwidth, or a result that may bring local factors with it."""
+    return _RULES[name](X, weights, method, 1, True, bounds=None, periods=None)
+
+
 def bandwidth(
     h: Any,
     X: Any,

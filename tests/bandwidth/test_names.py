@@ -175,7 +175,8 @@ METHODS = {
 }
 """Of functions whose density is not that of kde."""
 
-TAKE_FACTORS = {"kde", "score", "density_and_score", "hdr_threshold", "abramson", "modes", "kde KernelDensity"}
+TAKE_FACTORS = {"kde", "score", "density_and_score", "hdr_threshold", "abramson", "modes", "marginal"}
+TAKE_FACTORS |= {"conditional", "density_ratio", "evaluate_grid", "kde KernelDensity"}
 
 MORE: dict[str, Callable[..., Any]] = {
     "positive_kde": lambda X, Y, h, w: cukde.positive_kde(X, Y, h, weights=w),
@@ -215,9 +216,16 @@ def test_a_selection_is_a_bandwidth_of_its_method(function: str, chosen: str) ->
     if chosen == method:
         np.testing.assert_array_equal(call(X, Y, found, W), call(X, Y, found.bandwidth, W))
         return
+    if chosen == "abramson" and function == "kde plot":  # tests/plot looks at what is drawn
+        assert np.isfinite(call(X, Y, found, W)).all()
+        return
     if chosen == "abramson" and function in TAKE_FACTORS:
         factors = bandwidth.abramson(X, found.bandwidth, weights=W)
-        options = {"weights": W, "local_factors": factors}
+        options, h = {"weights": W, "local_factors": factors}, found.bandwidth
+
+        def adaptive(y: Any, first: float) -> Any:
+            return cukde.kde(X, np.insert(y, 0, first, axis=1), h, **options)
+
         want = {
             "kde": lambda: cukde.kde(X, Y, found.bandwidth, **options),
             "score": lambda: cukde.score(X, Y, found.bandwidth, **options),
@@ -225,6 +233,12 @@ def test_a_selection_is_a_bandwidth_of_its_method(function: str, chosen: str) ->
             "hdr_threshold": lambda: reference_levels(cukde.kde(X, X, found.bandwidth, leave_one_out=True, **options)),
             "abramson": lambda: factors,
             "modes": lambda: highest(found.bandwidth, factors),
+            "marginal": lambda: cukde.kde(X[:, 1], Y[:, 0], h[1], **options),
+            "conditional": lambda: adaptive(Y[:, :1], 0.5) / cukde.kde(X[:, 0], [0.5], h[0], **options),
+            "density_ratio": lambda: (
+                cukde.kde(X, X[:5], h, **options) / cukde.kde(Y, X[:5], h, local_factors=bandwidth.abramson(Y, h))
+            ),
+            "evaluate_grid": lambda: np.stack([adaptive([[0.0], [2.0], [4.0]], a) for a in (0.0, 1.0)]),
             "kde KernelDensity": lambda: cukde.kde(X, Y, found.bandwidth, log=True, **options),
         }[function]()
         got = call(X, Y, found, W)
@@ -272,7 +286,8 @@ def test_select_by_name_is_among_what_the_function_computes(function: str) -> No
             call(X, Y, "select", W)
         assert np.isfinite(call(X, Y, "cross_validate", W)).all()
         return
-    methods = ["kde", "abramson"] if function in TAKE_FACTORS - {"abramson"} else [method]
+    takes = function in TAKE_FACTORS - {"abramson"} or function == "kde plot"
+    methods = ["kde", "abramson"] if takes else [method]
     found = _selected(*methods)
     np.testing.assert_allclose(call(X, Y, "select", W), call(X, Y, found, W), rtol=1e-12)
     cross_validated = bandwidth.cross_validate(X, weights=W)
