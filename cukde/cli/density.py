@@ -60,7 +60,8 @@ def add_parser(commands: Any) -> None:
         metavar="H",
         help="a number, one number for each column (0.5,2), or a rule of cukde.bandwidth: scott, silverman, sd, "
         "laplace, positive, scott_covariance, silverman_covariance, isj (one column), cross_validate (leave-one-out "
-        "over all pairs of rows); default: silverman for kde, and the method's own rule for the others",
+        "over all pairs of rows), select (held-out rows; for kde with local factors where these are more likely); "
+        "default: silverman for kde, and the method's own rule for the others",
     )
     parser.add_argument("--columns", metavar="A,B", help="names of columns, or numbers from 0 if there is no header")
     parser.add_argument("--weights", metavar="COLUMN", help="column of TRAIN with the weights of the rows")

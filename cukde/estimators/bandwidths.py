@@ -42,7 +42,8 @@ def of_data(
 ) -> tuple[Any, Any | None]:
     """Return what a rule or a function makes of the data, and any other value, scikit-learn's names too, as it is.
 
-    Beside it are the local factors that a selection of Gaussians has, or None. Rules take the bounds and periods of a ``domain``, other functions do not.
+    Beside it are the local factors that a selection brings, or None; ``gaussian`` says whether the kernel may have any.
+    Rules take the bounds and periods of a ``domain``, other functions do not.
     """
     name = rule(value)
     if name is None and callable(value):
@@ -52,7 +53,7 @@ def of_data(
         value = h
     if name is None and not rules_by_name.is_result(value):
         return value, None
-    options = {"steps": int(steps), "name": "bandwidth", "takes_factors": gaussian} | domain
+    options: dict[str, Any] = {"steps": int(steps), "name": "bandwidth", "takes_factors": gaussian, **domain}
     return rules_by_name.with_factors(name or value, X, weights, method, **options)
 
 

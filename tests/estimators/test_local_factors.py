@@ -145,12 +145,12 @@ def test_refusals_say_what_to_do() -> None:
         KernelDensity(bandwidth=selected(0.5)).fit(da.from_array(X))
     for width in (selected(0.5), lambda X: selected(0.5)):
         with pytest.raises(
-            ValueError, match="bandwidth.* is a rule for kernel=|without local factors; got a Selection"
+            ValueError, match=r"bandwidth.* is a rule for kernel=|without local factors; got a Selection"
         ):
             KernelDensity(bandwidth=width, kernel="tophat").fit(X)
     with pytest.raises(ValueError, match=r"bandwidth must be a bandwidth of method 'sd'"):
         KernelDensity(bandwidth=selected(0.5), method="sd").fit(X)
     model = KernelDensity(bandwidth=selected(0.5)).fit(X).set_params(kernel="tophat")
     for call in (lambda: model.score_samples(Y), lambda: model.score(Y), lambda: model.sample(3)):
-        with pytest.raises(ValueError, match="with the local factors of this fit; got 'tophat'.*fit again"):
+        with pytest.raises(ValueError, match=r"with the local factors of this fit; got 'tophat'.*fit again"):
             call()

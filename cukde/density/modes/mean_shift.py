@@ -4,8 +4,9 @@ A step takes a point to the mean of the data, weighted by its kernel: y + h^2 s(
 density. As log-sum-exp lies above its tangent, log p(y + v) >= log p(y) + (s . v) - |v|^2 / (2 h^2) for any v; and for
 v = h^2 s that is log p(y) + |v|^2 / (2 h^2).
 
-With local factors f_j the weights in the mean are w_j f_j^-(d+2) phi_j, and the same holds with the mean of f_j^2 h^2 by
-these weights for h^2 (Comaniciu, Ramesh and Meer): what is a bandwidth long is then as long as the narrowest kernel.
+With local factors f_j the weights of the mean are w_j f_j^-(d+2) phi_j (Comaniciu, Ramesh and Meer), and the same holds
+with their mean of f_j^2 h^2 for h^2. The bandwidth that lengths below are multiples of is then that of the narrowest
+kernel.
 """
 
 from __future__ import annotations
