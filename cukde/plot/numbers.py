@@ -35,6 +35,7 @@ _CELLS = 16  # for each bandwidth, of the resampled data
 _REACH_OF_IMAGES = 6  # bandwidths beyond which an image is nothing
 _MOST_TURNS = 16  # around a period, or between two bounds and back, of which images are taken
 _FAR = 15  # interquartile ranges of log densities beyond the quartiles that an axis shows
+_FINER, _STEP, _GROWTH = 16, 0.125, 0.15  # of grids about kernels of several widths: steps over widths and distances
 _FURTHEST = 1e4  # bandwidths beyond the rows at which the search for the end of a region stops
 _ROUNDING = 1e-5  # relative error of the densities at rows
 _ENTRIES = 2**23  # numbers in a block of resamples: 64 MiB
@@ -307,7 +308,8 @@ def regions(data: Estimate, masses: list[float], points: int, most: int, seed: i
 def _axis(data: Estimate, k: int, held: np.ndarray, reach: np.ndarray, points: int) -> np.ndarray:
     """Return places of the grid along the axis of column ``k``: evenly about the rows, but none in wide gaps.
 
-    ``reach`` is that of each row, or of all, in bandwidths.
+    ``reach`` is that of each row, or of all, in bandwidths. Where rows differ, steps grow with the distance from narrow
+    kernels.
     """
     width = reach * float(data.widths[k])
     order = np.argsort(held - width)
@@ -320,9 +322,23 @@ def _axis(data: Estimate, k: int, held: np.ndarray, reach: np.ndarray, points: i
         low, high = low[:1], high[-1:]
     end = np.cumsum(high - low)
     start = end - (high - low)
-    return np.interp(
-        np.linspace(0, end[-1], points), np.stack([start, end], axis=1).ravel(), np.stack([low, high], axis=1).ravel()
-    )
+    pieces = np.stack([start, end], axis=1).ravel(), np.stack([low, high], axis=1).ravel()
+    if len(width) == 1:
+        return np.interp(np.linspace(0, end[-1], points), *pieces)
+    even = np.linspace(0, end[-1], _FINER * points)
+    places = np.interp(even, *pieces)
+    steps = np.append(0.0, np.cumsum(1 / _least_width(places, held, _STEP * width)[1:]))
+    return np.interp(np.linspace(0, steps[-1], points), steps, places)
+
+
+def _least_width(at: np.ndarray, held: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """Return the least of the widths of all rows, each increased by a part of the distance to its row, at places."""
+    order = np.argsort(held)
+    x, w = held[order], width[order]
+    below = np.append(np.inf, np.minimum.accumulate(w - _GROWTH * x))
+    above = np.append(np.minimum.accumulate((w + _GROWTH * x)[::-1])[::-1], np.inf)
+    place = np.searchsorted(x, at)
+    return np.minimum(below[place] + _GROWTH * at, above[place] - _GROWTH * at)
 
 
 def _cut(data: Estimate, axes: tuple[np.ndarray, np.ndarray], density: np.ndarray, level: float) -> bool:

@@ -87,15 +87,17 @@ def test_levels_and_grid_are_of_the_density(h: Any, w: Any) -> None:
     found = numbers.regions(data, [0.9], 80, 5000, 0)
     grid = np.stack(np.meshgrid(found.x, found.y), axis=-1)
     factors = reference.abramson(PLANE, h, 0.5, w)
-    density = np.exp(reference.local(PLANE, grid.reshape(-1, 2), h, factors, w).log).reshape(80, 80)
+    density = np.exp(reference.local(PLANE, grid.reshape(-1, 2), h, factors, w).log).reshape(found.density.shape)
     np.testing.assert_allclose(found.density, density, rtol=1e-4, atol=1e-9)
     border = np.concatenate([density[[0, -1]].ravel(), density[:, [0, -1]].ravel()])
     assert border.max() < found.levels[0]
+    # The narrow group has more of the places than its share of the axis, 5.
+    assert ((found.x > 5.4) & (found.x < 6.6)).sum() > 8
     # The places of the grid hold the region: no row above the level is without a place as high within a step.
     at_rows = np.exp(reference.local(PLANE, PLANE, h, factors, w).log)
     inside = ndimage.maximum_filter(density, 3) >= found.levels[0]
     i, j = (np.searchsorted(axis, PLANE[:, k]) for k, axis in ((0, found.x), (1, found.y)))
-    kept = (i > 0) & (i < 80) & (j > 0) & (j < 80) & (at_rows >= found.levels[0])
+    kept = (i > 0) & (i < len(found.x)) & (j > 0) & (j < len(found.y)) & (at_rows >= found.levels[0])
     assert kept.sum() == (at_rows >= found.levels[0]).sum()
     assert inside[j[kept], i[kept]].all()
 
