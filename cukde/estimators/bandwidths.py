@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from cukde import bandwidth
 from cukde.bandwidth.names import OF_RULES
 from cukde.core import dispatch
-from cukde.core.warnings import BandwidthRangeWarning
+from cukde.core.warnings import BandwidthRangeWarning, of_user
 from cukde.density import rules_by_name
 from cukde.density.api import kde
 
@@ -70,11 +69,10 @@ def warn_of_units(name: str, h: float, X: Any, weights: Any, *, gaussian: bool, 
     if most > _FAR or least < 1 / _FAR or _own_share(X, weights, h) > _OWN > _HALF > _own_share(X, weights, own):
         other = f'bandwidth="{name}_deviations"' if gaussian else f"bandwidth=cukde.bandwidth.{name}(X)"
         far = f"1/{most:.3g}" if most * least > 1 else f"{1 / least:.3g}"
-        warnings.warn(
+        of_user(
             f"bandwidth={name!r} is scikit-learn's rule, which ignores the spread of the data: {h:.4g}, {far} of what "
             f"their deviations say; write {other}, which follows them, or scale the columns to a deviation of 1",
             BandwidthRangeWarning,
-            stacklevel=4,
         )
 
 
