@@ -60,7 +60,8 @@ def add_parser(commands: Any) -> None:
         metavar="H",
         help="a number, one number for each column (0.5,2), or a rule of cukde.bandwidth: scott, silverman, sd, "
         "laplace, positive, scott_covariance, silverman_covariance, isj (one column), cross_validate (leave-one-out "
-        "over all pairs of rows); default: silverman for kde, and the method's own rule for the others",
+        "over all pairs of rows), select (held-out rows; for kde with local factors where these are more likely); "
+        "default: silverman for kde, and the method's own rule for the others",
     )
     parser.add_argument("--columns", metavar="A,B", help="names of columns, or numbers from 0 if there is no header")
     parser.add_argument("--weights", metavar="COLUMN", help="column of TRAIN with the weights of the rows")
@@ -140,7 +141,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def bandwidth(text: str, method: Any, X: Any, weights: np.ndarray | None = None) -> Any:
-    """Return a bandwidth from a rule's name, a number, or one number for each column."""
+    """Return a bandwidth, or the result of a search, by a rule's name, a number, or one number for each column."""
     if text in rules_by_name.names():
         return _by_rule(text, method, X, weights)
     try:
@@ -161,7 +162,7 @@ def _by_rule(name: str, method: str, X: Any, weights: np.ndarray | None) -> Any:
     """Apply a rule to the rows; warnings are printed as notes."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", cukde.BandwidthRangeWarning)
-        h = rules_by_name.bandwidth(name, X, weights, method)
+        h = rules_by_name.applied(name, X, weights, method)
     for warning in caught:
         note(str(warning.message))
     return h

@@ -104,16 +104,28 @@ def once(message: str, category: type[Warning]) -> None:
 
     The registries of :mod:`warnings` are cleared wherever filters change, as they do in every task of a search.
     """
-    frame = sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
-        frame = frame.f_back
-    file, line, module = frame.f_code.co_filename, frame.f_lineno, str(frame.f_globals.get("__name__"))
+    (file, line, module), _ = _line_of_user()
     key = message, category, file, line
     if _action(message, category, module, line) in ("default", "module", "once"):
         if key in _TOLD:
             return
         _TOLD.add(key)
     warnings.warn_explicit(message, category, file, line, module)
+
+
+def of_user(message: str, category: type[Warning]) -> None:
+    """Warn the user's line, however many functions of this package and of scikit-learn lie between."""
+    place, registry = _line_of_user()
+    warnings.warn_explicit(message, category, *place, registry)
+
+
+def _line_of_user() -> tuple[tuple[str, int, str], dict[Any, Any]]:
+    """The file, the line and the module of the user, and what the module remembers of warnings."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
+        frame = frame.f_back
+    place = frame.f_code.co_filename, frame.f_lineno, str(frame.f_globals.get("__name__"))
+    return place, frame.f_globals.setdefault("__warningregistry__", {})
 
 
 def _action(message: str, category: type[Warning], module: str, line: int) -> str:

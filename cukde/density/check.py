@@ -13,6 +13,7 @@ from cukde.core import words
 from cukde.core.check import array, count, unmasked
 from cukde.core.dtypes import of_results
 from cukde.core.over_dask import is_dask
+from cukde.density.rules_by_name import ABRAMSON
 
 PRECISIONS = ("float32", "tf32", "ieee", "float64")
 
@@ -112,10 +113,10 @@ def no_rule(name: str, h: Any) -> None:
             f"as a sample of the rows, {name}=cukde.bandwidth.silverman(sample)"
         )
     if isinstance(h, tuple) and hasattr(h, "bandwidth"):
-        raise ValueError(
-            f"{name} must be a number or an array here; got a {type(h).__name__}: write {name}=found.bandwidth of the "
-            "result, for a density by the same method"
-        )
+        write = f"write {name}=found.bandwidth of the result, for a density by the same method"
+        if getattr(h, "method", None) == ABRAMSON:
+            write = f'its local factors take data in memory; write {name}=cukde.bandwidth.select(X, ["kde"]).bandwidth'
+        raise ValueError(f"{name} must be a number or an array here; got a {type(h).__name__}: {write}")
 
 
 def rectangular(name: str, argument: Any) -> np.ndarray:

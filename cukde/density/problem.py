@@ -339,7 +339,8 @@ class Problem(NamedTuple):
         It is for checked data, in a dtype that holds the queries. ``name`` is what an error calls the queries. For a
         ``gaussian`` their values may be left unchecked, for the backend's passes to look at.
         """
-        unchecked = self._unchecked_at(Y, name) if gaussian and self.whitening.plain and self.domain is None else None
+        plain = self.whitening.plain and self.domain is None and self.options.local_factors is None
+        unchecked = self._unchecked_at(Y, name) if gaussian and plain else None
         return self._at(Y, name) if unchecked is None else self._replace(Y=Y, query_shape=Y.shape, unchecked=unchecked)
 
     def _unchecked_at(self, Y: Any, name: str) -> Unchecked | None:
@@ -376,7 +377,8 @@ class Problem(NamedTuple):
         with np.errstate(over="ignore", invalid="ignore"):  # such queries are refused
             radius, bounded = checked_radius(backend, [(name, y)], options.centre, self.whitening, self.X)
         if radius > options.squared_radius:
-            check.squared_radius(radius, single=options.precision != "float64")
+            narrowest = least_factor(options.local_factors)
+            check.squared_radius(radius / narrowest**2, single=options.precision != "float64")
             options = options._replace(squared_radius=radius, bounded=bounded)
         return self._replace(Y=y, query_shape=query_shape, options=options, outside=outside)
 

@@ -41,6 +41,11 @@ def is_result(h: Any) -> bool:
     return isinstance(h, _RESULTS)
 
 
+def applied(name: str, X: Any, weights: Any, method: str) -> Any:
+    """Return what a rule makes of the data: a bandwidth, or a result that may bring local factors with it."""
+    return _RULES[name](X, weights, method, 1, True, bounds=None, periods=None)
+
+
 def bandwidth(
     h: Any,
     X: Any,
@@ -61,12 +66,12 @@ def bandwidth(
 def with_factors(
     h: Any,
     X: Any,
-    weights: Any,
-    method: str,
+    weights: Any = None,
+    method: str = "kde",
     *,
-    steps: int,
-    bounds: Any,
-    periods: Any,
+    steps: int = 1,
+    bounds: Any = None,
+    periods: Any = None,
     name: str = "h",
     takes_factors: bool = True,
 ) -> tuple[Any, Any | None]:
@@ -82,10 +87,15 @@ def with_factors(
         return dispatch.to_host(h), None
     of, width = getattr(h, "method", method), dispatch.to_host(h.bandwidth)
     if of == ABRAMSON and method == "kde" and takes_factors:
-        return width, _FACTORS[0](X, width, weights=weights, bounds=bounds, periods=periods)
+        return width, factors(X, width, weights, bounds=bounds, periods=periods)
     if of != method:
         raise _of_other_method(name, h, of, method)
     return width, None
+
+
+def factors(X: Any, width: Any, weights: Any = None, **domain: Any) -> Any:
+    """Return the local factors of a density with this bandwidth."""
+    return _FACTORS[0](X, width, weights=weights, **domain)
 
 
 def _of_other_method(name: str, h: Any, of: str, method: str) -> ValueError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from cukde import bandwidth
 from cukde.bandwidth.names import OF_RULES
 from cukde.core import dispatch
-from cukde.core.warnings import BandwidthRangeWarning
+from cukde.core.warnings import BandwidthRangeWarning, of_user
 from cukde.density import rules_by_name
 from cukde.density.api import kde
 
@@ -37,9 +36,12 @@ def rule(value: Any) -> str | None:
     return next((name for function, name in OF_RULES.items() if function is value), None)
 
 
-def of_data(value: Any, X: Any, weights: Any, method: str, steps: int = 1, **domain: Any) -> Any:
+def of_data(
+    value: Any, X: Any, weights: Any, method: str, steps: int = 1, *, gaussian: bool = True, **domain: Any
+) -> tuple[Any, Any | None]:
     """Return what a rule or a function makes of the data, and any other value, scikit-learn's names too, as it is.
 
+    Beside it are the local factors that a selection brings, or None; ``gaussian`` says whether the kernel may have any.
     Rules take the bounds and periods of a ``domain``, other functions do not.
     """
     name = rule(value)
@@ -49,8 +51,9 @@ def of_data(value: Any, X: Any, weights: Any, method: str, steps: int = 1, **dom
             raise TypeError(f"bandwidth must be a function that returns numbers; {value!r} returned {h!r}")
         value = h
     if name is None and not rules_by_name.is_result(value):
-        return value
-    return rules_by_name.bandwidth(name or value, X, weights, method, steps=int(steps), name="bandwidth", **domain)
+        return value, None
+    options: dict[str, Any] = {"steps": int(steps), "name": "bandwidth", "takes_factors": gaussian, **domain}
+    return rules_by_name.with_factors(name or value, X, weights, method, **options)
 
 
 def warn_of_units(name: str, h: float, X: Any, weights: Any, *, gaussian: bool, **domain: Any) -> None:
@@ -66,11 +69,10 @@ def warn_of_units(name: str, h: float, X: Any, weights: Any, *, gaussian: bool, 
     if most > _FAR or least < 1 / _FAR or _own_share(X, weights, h) > _OWN > _HALF > _own_share(X, weights, own):
         other = f'bandwidth="{name}_deviations"' if gaussian else f"bandwidth=cukde.bandwidth.{name}(X)"
         far = f"1/{most:.3g}" if most * least > 1 else f"{1 / least:.3g}"
-        warnings.warn(
+        of_user(
             f"bandwidth={name!r} is scikit-learn's rule, which ignores the spread of the data: {h:.4g}, {far} of what "
             f"their deviations say; write {other}, which follows them, or scale the columns to a deviation of 1",
             BandwidthRangeWarning,
-            stacklevel=4,
         )
 
 

@@ -247,6 +247,15 @@ def same_centres(of_fit_and_now: Mapping[str, tuple[Any, Any]]) -> None:
             raise ValueError(f"{name} was {fitted!r} in fit and is {now!r} now: fit again")
 
 
+def kernel_of_factors(kernel: str, metric: str) -> None:
+    """Raise if the kernel was changed after a fit with local factors, which Gaussians alone have."""
+    if kernel != "gaussian" or metric not in ("euclidean", "l2", "minkowski"):
+        raise ValueError(
+            f'kernel and metric must be "gaussian" and "euclidean" with the local factors of this fit; got {kernel!r} '
+            f"and {metric!r}: fit again with a number for bandwidth"
+        )
+
+
 def gradient(kernel: str, metric: Any | None, name: str, method: str, *, in_domain: bool) -> None:
     """Raise if the log density has no gradient here."""
     if method == "laplace":

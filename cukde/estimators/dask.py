@@ -41,8 +41,8 @@ def points(estimator: Any, X: Any, backend: ModuleType, *, reset: bool) -> da.Ar
 
 def taken(
     estimator: Any, X: Any, sample_weight: Any, metric: Any | None, backend: ModuleType, rows_of: Any
-) -> tuple[da.Array, Any, Any, np.dtype, Domain | None]:
-    """Return the centres, the bandwidth and the weights of a fit to checked points, the data's dtype and their domain.
+) -> tuple[da.Array, Any, Any, None, np.dtype, Domain | None]:
+    """Return what a fit to checked points has: centres, bandwidth, weights, no local factors, dtype and domain.
 
     If a rule for the bandwidth needs the unknown number of rows, it is computed now. ``rows_of`` is what X was.
     """
@@ -68,7 +68,7 @@ def taken(
             double, ends = X.map_blocks(_within, domain, dtype=np.float64, meta=double._meta), domain.arguments
         options = {"steps": estimator.steps, "own_point": estimator.own_point, "precision": precision}
         centres = density_dask.debias(double, h, weights=weights, **options, **ends)
-    return centres, h, weights, dtype, domain
+    return centres, h, weights, None, dtype, domain
 
 
 def _within(block: Any, domain: Domain) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import operator
 from collections.abc import Callable
 from os import PathLike
 from types import ModuleType
@@ -31,11 +32,11 @@ from cukde.density.kernel_density import kernel_density
 from cukde.density.metric_density import log_sums
 from cukde.density.positive import api as density_positive
 from cukde.density.positive.api import positive_kde, positive_mass, positive_score
-from cukde.density.problem import Problem, score_problem
+from cukde.density.problem import Problem, least_factor, score_problem
 from cukde.estimators import bandwidths, check, file, rejection, sampling
 
 _DTYPES = [np.float64, np.float32, np.float16]  # others are converted to the first
-_ARRAYS = ("points_", "sample_weight_")
+_ARRAYS = ("points_", "sample_weight_", "local_factors_")
 _FLAGS = ("_on_gpu", "_from_gpu")  # where the fitted arrays are, and where the user's were and results go
 _KEPT = "_problem_kept"  # what was made of the fit by the last call; neither pickled nor saved
 _NEGATIVE = (
@@ -50,7 +51,7 @@ _FITTED = (
 )
 # What an estimator that was pickled or saved before there was such a thing has of it.
 _LATER: dict[str, Any] = {
-    **{"bounds": None, "periods": None, "_ends": None, "_columns": None},
+    **{"bounds": None, "periods": None, "_ends": None, "_columns": None, "local_factors_": None},
     **{"steps": 1, "own_point": True, "_steps": 1, "_own_point": True},
 }
 
@@ -74,8 +75,10 @@ class KernelDensity(BaseEstimator):
         The rules of :mod:`cukde.bandwidth` follow it; they need the Gaussian kernel and the euclidean metric. Their
         names are "scott_deviations", "silverman_deviations", "scott_covariance", "silverman_covariance", "sd",
         "laplace", "positive", "isj", "cross_validate" and "select" (for ``method``); the functions themselves will do,
-        too, and so do the results of the last two. Any other callable takes X, and ``weights=`` if :meth:`fit` has
-        ``sample_weight``, and returns a bandwidth in any form but the name of a rule.
+        too, and so do the results of the last two. "select" for method "kde" is among that with one bandwidth and
+        that with the local factors of "abramson", and a selection of these brings them, too. Any other callable takes
+        X, and ``weights=`` if :meth:`fit` has ``sample_weight``, and returns a bandwidth in any form but the name of a
+        rule.
     algorithm : {"auto", "kd_tree", "ball_tree"}
         Determines which metrics are accepted, as in scikit-learn. No tree is built.
     kernel : {"gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"}
@@ -117,6 +120,9 @@ class KernelDensity(BaseEstimator):
     feature_names_in_ : ndarray of shape (d,)
         Names of the columns of ``X``, if all of them are text.
     bandwidth_ : float or ndarray
+        With local factors it is that of the pilot density and of a kernel whose factor is 1.
+    local_factors_ : array, shape (n,), or None
+        Factors of the bandwidth of each row, where a selection of "abramson" brings them.
     points_ : array, shape (n, d)
         Centres of the kernels: a copy of the data, or for method "sd" the debiased data in float64. After a fit to Dask
         collections it is a Dask array; assign ``points_.persist()`` to compute it only once.
@@ -257,7 +263,7 @@ class KernelDensity(BaseEstimator):
         else:
             fitted = self._taken(X, sample_weight, metric, backend)
         self.__dict__.pop(_KEPT, None)
-        self.points_, self.bandwidth_, self.sample_weight_, dtype, domain = fitted
+        self.points_, self.bandwidth_, self.sample_weight_, self.local_factors_, dtype, domain = fitted
         self._ends = None if domain is None else np.stack(domain)
         self._dtype = dtype.name
         for name in _CENTRES:
@@ -383,6 +389,7 @@ class KernelDensity(BaseEstimator):
                 Y = self._array(X, backend, reset=False)
                 dtype = self._result_dtype(Y)
                 options = {"weights": self.sample_weight_, "precision": self._precision(dtype)}
+                options |= {} if positive else {"local_factors": self.local_factors_}
                 function = positive_score if positive else gradient
                 out = function(self.points_, Y, self.bandwidth_, **options, **self._domain_arguments)
             return self._returned(_rounded(out, dtype), X, backend)
@@ -440,7 +447,8 @@ class KernelDensity(BaseEstimator):
         take = _lazily().drawn if is_dask(points) or is_dask(weights) else sampling.taken
 
         def drawn(count: int) -> Any:
-            out = sampling.draw(points, weights, self.bandwidth_, self.kernel, count, rng, backend, take)
+            of_kernel = self.bandwidth_, self.kernel
+            out = sampling.draw(points, weights, *of_kernel, count, rng, backend, take, self.local_factors_)
             return out if self._domain is None else self._domain.brought_in(out, backend.xp)
 
         return drawn
@@ -523,8 +531,8 @@ class KernelDensity(BaseEstimator):
 
     def _taken(
         self, X: Any, sample_weight: Any, metric: Any | None, backend: ModuleType
-    ) -> tuple[Any, Any, Any, np.dtype, Domain | None]:
-        """Return the centres, the bandwidth and the weights of a fit, the dtype of the data and their domain."""
+    ) -> tuple[Any, Any, Any, Any | None, np.dtype, Domain | None]:
+        """Return centres, bandwidth, weights and local factors of a fit, the dtype of the data and their domain."""
         with backend.device_of(X):
             a = self._array(X, backend, reset=True)
             given = self._by_column(a.shape[1])
@@ -534,17 +542,21 @@ class KernelDensity(BaseEstimator):
                 outside = backend.asnumpy(domain.outside(a, backend.xp).sum(axis=0))
                 domains_check.inside(outside, len(a), domain.low, domain.high)
             weights = None if sample_weight is None else check.weights(self._moved(sample_weight), len(a), backend)
-            width = bandwidths.of_data(given["bandwidth"], a, weights, self.method, self.steps, **ends)
+            gaussian = self.kernel == "gaussian" and metric is None
+            of_rule = given["bandwidth"], a, weights, self.method, self.steps
+            width, factors = bandwidths.of_data(*of_rule, gaussian=gaussian, **ends)
             width = names.bandwidth("bandwidth", width, self._labels, a.shape[1])  # a function may return names
             h = check.fit(given | {"bandwidth": width}, metric, a[:1], len(a))
             check.beside_domain(h, domain)
+            if factors is not None:
+                least_factor(factors)
             if isinstance(width, str) and metric is None:
                 bandwidths.warn_of_units(width, h, a, weights, gaussian=self.kernel == "gaussian", **ends)
             dtype = density_check.result_dtype(a)
             points = backend.xp.array(a, dtype=dtype, order="C")  # a copy: X may change afterwards
             if self.method == "sd":
                 points = self._debiased(points, h, weights, domain)
-            return points, h, weights, dtype, domain
+            return points, h, weights, factors, dtype, domain
 
     def _backend_of_fit(self, X: Any, sample_weight: Any) -> ModuleType:
         if self.device == "auto":
@@ -600,6 +612,8 @@ class KernelDensity(BaseEstimator):
         if not hasattr(self, "points_"):
             check_is_fitted(self, "points_")
         check.same_centres({name[1:]: (getattr(self, name), getattr(self, name[1:])) for name in _CENTRES})
+        if self.local_factors_ is not None:
+            check.kernel_of_factors(self.kernel, self.metric)
         if self._on_gpu:
             return dispatch.backend(meta(self.points_))
         if self.device != "cpu":
@@ -716,6 +730,8 @@ class KernelDensity(BaseEstimator):
             options |= self._domain_arguments
             if self.method == "positive":
                 options["mass"] = self.mass_
+            elif self.method == "kde":
+                options["local_factors"] = self.local_factors_
             out = function(X, Y, h, log=True, precision=self._precision(dtype), **options)
         return _rounded(out, dtype)
 
@@ -741,22 +757,23 @@ class KernelDensity(BaseEstimator):
         self, of_queries: np.dtype, backend: ModuleType, tolerance: float | None
     ) -> tuple[Problem, np.dtype]:
         """Return the problem without queries, kept from the last call for the same fit and options."""
-        points, weights, h = self.points_, self.sample_weight_, self.bandwidth_
+        points, weights, h, factors = self.points_, self.sample_weight_, self.bandwidth_, self.local_factors_
         if type(h) is not float:  # arrays may have changed since
             h = np.asarray(dispatch.to_host(h))
             h = h.shape, h.tobytes()
         of_kernel = self.precision if self.kernel == "gaussian" else None
         options = of_queries, tolerance, of_kernel, h
         last = vars(self).get(_KEPT)
-        if last is None or last[0] is not points or last[1] is not weights or last[2] != options:
+        of_rows = points, weights, factors
+        if last is None or any(map(operator.is_not, last[0], of_rows)) or last[1] != options:
             none = backend.xp.empty((0, points.shape[1]), of_queries)
             dtype = self._result_dtype(none)
             precision = self._precision(dtype) if self.kernel == "gaussian" else None
-            ends = self._domain_arguments
-            problem, _ = prepare(points, none, self.bandwidth_, weights, precision, rtol=tolerance, **ends)
-            last = points, weights, options, (problem.kept(), dtype)
+            more = self._domain_arguments | {"local_factors": factors, "rtol": tolerance}
+            problem, _ = prepare(points, none, self.bandwidth_, weights, precision, **more)
+            last = of_rows, options, (problem.kept(), dtype)
             setattr(self, _KEPT, last)
-        kept: tuple[Problem, np.dtype] = last[3]
+        kept: tuple[Problem, np.dtype] = last[2]
         return kept
 
     def _in_order(self, X: Any, backend: ModuleType) -> bool:
@@ -797,6 +814,11 @@ def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
     n, d = points.shape
     if weights is not None:
         check.weights(weights, n, cpu)
+    factors = fitted.setdefault("local_factors_", None)
+    if factors is not None:
+        density_check.weights(factors, n, cpu, "local_factors")
+        core_check.finite({"local_factors": bool(np.isfinite(factors).all())})
+        least_factor(factors)
     names = fitted.get("feature_names_in_")
     if fitted["n_features_in_"] != d or (names is not None and names.shape != (d,)):
         raise ValueError(f"features do not fit points of shape {points.shape}")

@@ -27,6 +27,7 @@ def draw(
     rng: Any,
     backend: ModuleType,
     take: Callable[[Any, Any | None, np.ndarray, ModuleType], Any],
+    local_factors: Any | None = None,
 ) -> Any:
     """Return ``count`` rows of the data, moved by the kernel, float64. Random numbers are drawn on the host.
 
@@ -34,7 +35,10 @@ def draw(
     """
     u = rng.uniform(0, 1, size=count)
     centres = take(points, weights, u, backend)
-    return centres + backend.xp.asarray(_steps(rng, centres.shape, h, kernel))
+    steps = backend.xp.asarray(_steps(rng, centres.shape, h, kernel))
+    if local_factors is not None:
+        steps = steps * take(local_factors[:, None], weights, u, backend)
+    return centres + steps
 
 
 def taken(points: Any, weights: Any | None, u: np.ndarray, backend: ModuleType) -> Any:

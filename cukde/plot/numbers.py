@@ -35,6 +35,7 @@ _CELLS = 16  # for each bandwidth, of the resampled data
 _REACH_OF_IMAGES = 6  # bandwidths beyond which an image is nothing
 _MOST_TURNS = 16  # around a period, or between two bounds and back, of which images are taken
 _FAR = 15  # interquartile ranges of log densities beyond the quartiles that an axis shows
+_FINER, _STEP, _GROWTH = 16, 0.125, 0.15  # of grids about kernels of several widths: steps over widths and distances
 _FURTHEST = 1e4  # bandwidths beyond the rows at which the search for the end of a region stops
 _ROUNDING = 1e-5  # relative error of the densities at rows
 _ENTRIES = 2**23  # numbers in a block of resamples: 64 MiB
@@ -60,6 +61,7 @@ class Estimate(NamedTuple):
     adjust: float  # the factor of the bandwidth, which ``h`` contains
     domain: Domain | None = None  # in which the data lie, those of periods from 0 on
     mass: float = 1.0  # of method "positive", where densities are divided by it
+    factors: Any | None = None  # (n,) float64: of the bandwidth of each row, where a selection brings them
 
     @property
     def widths(self) -> np.ndarray:
@@ -110,7 +112,8 @@ def estimate(
     ends = {} if domain is None else domain.arguments
     by_rule = h is None or isinstance(h, str)
     try:
-        h = rules_by_name.bandwidth(RULES[method](x, weights=w, **ends) if h is None else h, x, w, method, **ends)
+        h = RULES[method](x, weights=w, **ends) if h is None else h
+        h, factors = rules_by_name.with_factors(h, x, w, method, **ends)
     except ValueError as error:
         raise NoBandwidthError(str(error)) from error
     h = density_check.bandwidth(h, x.shape[1])
@@ -120,7 +123,8 @@ def estimate(
     if domain is not None:
         domains_check.bandwidth(h, domain.bounded)
     low, high = -bandwidth_data.largest(-x, backend.xp), bandwidth_data.largest(x, backend.xp)
-    out = Estimate(backend, x, w, h, method, backend.asnumpy(low), backend.asnumpy(high), adjust, domain)
+    low, high = backend.asnumpy(low), backend.asnumpy(high)
+    out = Estimate(backend, x, w, h, method, low, high, adjust, domain, factors=factors)
     try:
         check.extent(out.low, out.high, out.widths)
     except ValueError as error:
@@ -174,12 +178,16 @@ def curve(
 ) -> Curve:
     """Return the density of one column, and with ``level`` a pointwise bootstrap band."""
     h = float(data.widths[0])
-    low, high = limits or data.within(0, float(data.low[0]) - _REACH * h, float(data.high[0]) + _REACH * h)
+    low, high = float(data.low[0]) - _REACH * h, float(data.high[0]) + _REACH * h
+    if data.factors is not None:
+        reach = _REACH * h * data.factors
+        low, high = float((data.X[:, 0] - reach).min()), float((data.X[:, 0] + reach).max())
+    low, high = limits or data.within(0, low, high)
     x = np.linspace(low, high, points)
     function = _FUNCTIONS[data.method]
     with data.backend.device_of(data.X):
         queries = data.backend.asarray(x)
-        options = {"weights": data.weights, "deterministic": True} | data.ends
+        options = {"weights": data.weights, "local_factors": data.factors, "deterministic": True} | data.ends
         density = data.backend.asnumpy(function(data.X[:, 0], queries, h, **options))
         ends = None if level is None else _band(data, queries, h, level, resamples, seed)
     return Curve(x, density, ends)
@@ -197,40 +205,48 @@ def _band(
     """Return percentiles of the densities of bootstrap resamples at each point of the axis.
 
     Instead of rows, multinomial counts of cells are drawn. Cells of a sixteenth of a bandwidth, each at the mean of its
-    rows, reproduce the density of the rows to 5e-4 of its largest value.
+    rows, reproduce the density of the rows to 5e-4 of its largest value. Local factors are those of the data.
     """
-    centres, shares = cells(data, h / _CELLS)
+    centres, shares, factors = cells(data, h / _CELLS)
     rows = max(1, round(data.effective))
     rng = np.random.default_rng([seed, _RESAMPLES])
     step = max(1, _ENTRIES // len(shares))
     curves = []
     for start in range(0, resamples, step):
         counts = rng.multinomial(rows, shares, size=min(step, resamples - start))
-        curves.append(data.backend.asnumpy(_densities(data, centres, counts / rows, queries, h)))
+        curves.append(data.backend.asnumpy(_densities(data, centres, counts / rows, queries, h, factors)))
     ends = np.percentile(np.concatenate(curves, axis=1), [50 * (1 - level), 50 * (1 + level)], axis=1)
     return ends[0], ends[1]
 
 
-def _densities(data: Estimate, centres: Any, weights: np.ndarray, queries: Any, h: float) -> Any:
+def _densities(data: Estimate, centres: Any, weights: np.ndarray, queries: Any, h: float, factors: Any | None) -> Any:
     """Return the densities of the same points with several sets of weights, one in each column."""
-    if data.method == "kde" and data.domain is None:
+    if data.method == "kde" and data.domain is None and factors is None:
         return kernel_sum(centres, weights.T, queries, h, deterministic=True) / (h * math.sqrt(2 * math.pi))
     function = _FUNCTIONS[data.method]
-    each = [function(centres, queries, h, weights=w, deterministic=True, **data.ends) for w in weights]
+    options = {"local_factors": factors, "deterministic": True} | data.ends
+    each = [function(centres, queries, h, weights=w, **options) for w in weights]
     return data.backend.xp.stack(each, axis=1)
 
 
-def cells(data: Estimate, width: float) -> tuple[Any, np.ndarray]:
-    """Return the mean of the rows of each non-empty cell, on the data's device, and the cell's share, on the host."""
+def cells(data: Estimate, width: float) -> tuple[Any, np.ndarray, Any | None]:
+    """Return the mean of the rows of each non-empty cell, on the data's device, and the cell's share, on the host.
+
+    With local factors cells are as much narrower as the narrowest kernel; the last is the mean factor of a cell's rows.
+    """
     xp = data.backend.xp
     low = float(data.low[0])
     distance = data.X[:, 0] - low
+    if data.factors is not None:
+        width *= float(data.factors.min())
     _, cell = xp.unique(xp.floor(distance / width), return_inverse=True)
     total = xp.bincount(cell, weights=data.weights).astype(xp.float64)
-    moved = distance if data.weights is None else distance * data.weights
-    centres = xp.bincount(cell, weights=moved) / total + low
+
+    def mean(values: Any) -> Any:
+        return xp.bincount(cell, weights=values if data.weights is None else values * data.weights) / total
+
     shares = data.backend.asnumpy(total)
-    return centres, shares / shares.sum()
+    return mean(distance) + low, shares / shares.sum(), None if data.factors is None else mean(data.factors)
 
 
 # --- two dimensions -----------------------------------------------------------------------------------------
@@ -257,7 +273,7 @@ def regions(data: Estimate, masses: list[float], points: int, most: int, seed: i
     """
     with data.backend.device_of(data.X):
         chosen = _chosen(data, most, seed, _LEVELS)
-        rows, w = data.X[chosen], None if data.weights is None else data.weights[chosen]
+        rows, w, f = (None if a is None else a[chosen] for a in (data.X, data.weights, data.factors))
         if data.method == "sd":  # debias once for both passes
             options: dict[str, Any] = {"weights": data.weights, "precision": "float32", "deterministic": True}
             options |= data.ends
@@ -266,7 +282,7 @@ def regions(data: Estimate, masses: list[float], points: int, most: int, seed: i
         if data.method == "positive":
             mass = positive_mass(data.X, data.h, weights=data.weights, precision="float32", **data.ends)
             data = data._replace(mass=mass.value)
-        of_others, at_rows = _at_rows(data, rows, data.X[chosen], w)
+        of_others, at_rows = _at_rows(data, rows, data.X[chosen], w, f)
         levels = data.backend.asnumpy(compositions_regions.levels(of_others, np.asarray(masses), w, data.backend))
         of_others, at_rows, rows = (data.backend.asnumpy(each) for each in (of_others, at_rows, rows))
         outside = rows[of_others < levels[0]]
@@ -275,10 +291,10 @@ def regions(data: Estimate, masses: list[float], points: int, most: int, seed: i
         levels, floored = np.maximum(levels, lowest), bool(levels[0] < lowest)
         inside = at_rows >= levels[0]
         fewer = floored and np.average(inside, weights=None if w is None else data.backend.asnumpy(w)) < max(masses)
-        held = rows[inside]
+        held, f = rows[inside], np.ones(1) if f is None else data.backend.asnumpy(f)[inside]
         reach = 4.0  # bandwidths beyond the rows; more where many kernels sum up beside few
         while True:
-            x, y = axes = (_axis(data, 0, held[:, 0], reach, points), _axis(data, 1, held[:, 1], reach, points))
+            x, y = axes = (_axis(data, 0, held[:, 0], reach * f, points), _axis(data, 1, held[:, 1], reach * f, points))
             density = data.backend.asnumpy(_on_grid(data, x, y))
             if reach > _FURTHEST or not _cut(data, axes, density, float(levels[0])):
                 break
@@ -289,20 +305,40 @@ def regions(data: Estimate, masses: list[float], points: int, most: int, seed: i
     return Regions(x, y, density, levels, outside, left_out, len(rows), bool(fewer))
 
 
-def _axis(data: Estimate, k: int, held: np.ndarray, reach: float, points: int) -> np.ndarray:
-    """Return places of the grid along the axis of column ``k``: evenly about the rows, but none in wide gaps."""
-    width, held = reach * float(data.widths[k]), np.sort(held)
-    gaps = np.flatnonzero(np.diff(held) > 2 * width)
-    low, high = held[np.append(0, gaps + 1)] - width, held[np.append(gaps, -1)] + width
-    margin = 0.1 * float((high - low - 2 * width).sum())
+def _axis(data: Estimate, k: int, held: np.ndarray, reach: np.ndarray, points: int) -> np.ndarray:
+    """Return places of the grid along the axis of column ``k``: evenly about the rows, but none in wide gaps.
+
+    ``reach`` is that of each row, or of all, in bandwidths. Where rows differ, steps grow with the distance from narrow
+    kernels.
+    """
+    width = reach * float(data.widths[k])
+    order = np.argsort(held - width)
+    low, high = (held - width)[order], np.maximum.accumulate((held + width)[order])
+    gaps = np.flatnonzero(low[1:] > high[:-1])
+    low, high = low[np.append(0, gaps + 1)], high[np.append(gaps, -1)]
+    margin = 0.1 * float((high - low - 2 * width.min()).sum())
     low[0], high[-1] = data.within(k, low[0] - margin, high[-1] + margin)
     if data.domain is not None and data.domain.periodic[k]:
         low, high = low[:1], high[-1:]
     end = np.cumsum(high - low)
     start = end - (high - low)
-    return np.interp(
-        np.linspace(0, end[-1], points), np.stack([start, end], axis=1).ravel(), np.stack([low, high], axis=1).ravel()
-    )
+    pieces = np.stack([start, end], axis=1).ravel(), np.stack([low, high], axis=1).ravel()
+    if len(width) == 1:
+        return np.interp(np.linspace(0, end[-1], points), *pieces)
+    even = np.linspace(0, end[-1], _FINER * points)
+    places = np.interp(even, *pieces)
+    steps = np.append(0.0, np.cumsum(1 / _least_width(places, held, _STEP * width)[1:]))
+    return np.interp(np.linspace(0, steps[-1], points), steps, places)
+
+
+def _least_width(at: np.ndarray, held: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """Return the least of the widths of all rows, each increased by a part of the distance to its row, at places."""
+    order = np.argsort(held)
+    x, w = held[order], width[order]
+    below = np.append(np.inf, np.minimum.accumulate(w - _GROWTH * x))
+    above = np.append(np.minimum.accumulate((w + _GROWTH * x)[::-1])[::-1], np.inf)
+    place = np.searchsorted(x, at)
+    return np.minimum(below[place] + _GROWTH * at, above[place] - _GROWTH * at)
 
 
 def _cut(data: Estimate, axes: tuple[np.ndarray, np.ndarray], density: np.ndarray, level: float) -> bool:
@@ -323,10 +359,10 @@ def _at(data: Estimate, Y: Any) -> Any:
         return laplace_kde(data.X, Y, data.h, **options)
     if data.method == "positive":
         return positive_kde(data.X, Y, data.h, mass=data.mass, **options)
-    return kde(data.X, Y, data.h, rtol=1e-5, **options)
+    return kde(data.X, Y, data.h, rtol=1e-5, local_factors=data.factors, **options)
 
 
-def _at_rows(data: Estimate, rows: Any, points: Any, w: Any | None) -> tuple[Any, Any]:
+def _at_rows(data: Estimate, rows: Any, points: Any, w: Any | None, f: Any | None = None) -> tuple[Any, Any]:
     """Return the density at rows without the kernels at ``points``, which are theirs, and with them, to five digits.
 
     A picture's levels do not ask for more digits of rows whose own kernel is nearly all.
@@ -349,10 +385,10 @@ def _at_rows(data: Estimate, rows: Any, points: Any, w: Any | None) -> tuple[Any
     kernel: Any = 0.0
     for image in _images(points, data):
         z = (rows_here - image) @ whitening
-        exponents = 0.5 * (z * z).sum(axis=1)
+        exponents = 0.5 * (z * z).sum(axis=1) / (1.0 if f is None else f * f)
         factors = 1 + 0.5 * d - exponents if data.method == "laplace" else 1.0
         kernel = kernel + xp.exp(-exponents) * factors
-    kernel /= (2 * math.pi) ** (d / 2) * np.diag(root).prod()
+    kernel /= (2 * math.pi) ** (d / 2) * np.diag(root).prod() * (1.0 if f is None else f**d)
     share = 1 / len(data.X) if data.weights is None else w / data.weights.sum()
     at_rows = _at(data, rows)
     of_others = (at_rows - share * kernel) / (1 - share)
@@ -381,7 +417,7 @@ def _images(points: Any, data: Estimate) -> Iterator[Any]:
 
 def _on_grid(data: Estimate, x: np.ndarray, y: np.ndarray) -> Any:
     """Return the density on a grid, with a row for each of ``y``."""
-    if data.method in ("laplace", "positive"):
+    if data.method in ("laplace", "positive") or data.factors is not None:
         grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
         return _at(data, data.backend.asarray(grid)).reshape(len(y), len(x))
     return evaluate_grid(data.X, (x, y), data.h, weights=data.weights, precision="float32", **data.ends).T

@@ -181,7 +181,7 @@ def density(
     ax = ax if ax is not None else artists.new_axes()
     artists.set_scales(ax, rows.log)
     for k, (group, estimate, curve) in enumerate(zip(rows.groups, estimates, curves, strict=True)):
-        said = _of_curve(group, label, method, estimate.widths[0], log_scale)
+        said = _of_curve(group, label, method, estimate, log_scale)
         artists.draw_curve(ax, curve, said, level, colours.get(group.number))
         if rug:
             artists.draw_rug(ax, marked[k], _of_rug(rows, [len(marks) for marks in marked], k))
@@ -614,9 +614,9 @@ def _group_names(rows: groups.Rows) -> list[str]:
     return [group.label for group in rows.groups if group.label is not None]
 
 
-def _of_curve(group: groups.Group, label: str | None, method: str, width: float, log: bool) -> str:
+def _of_curve(group: groups.Group, label: str | None, method: str, estimate: numbers.Estimate, log: bool) -> str:
     """Return the label of a curve in a legend."""
-    of = f"h = {width:.3g}{' decades' * log}"
+    of = f"h = {estimate.widths[0]:.3g}{' decades' * log}{', local factors' * (estimate.factors is not None)}"
     if group.label is None:
         return label or f"{_NAMES[method]}, {of}"
     return f"{f'{label}, ' if label else ''}{group.label}: {len(group.X):,} rows, {of}"

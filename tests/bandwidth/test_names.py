@@ -11,11 +11,13 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import pytest
+from scipy import optimize
 
 import cukde
 from cukde import bandwidth
 from cukde.core import dispatch
 from cukde.density import rules_by_name
+from tests import reference
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(40, 2)) @ np.array([[1.0, 0.5], [0.0, 5.0]])
@@ -173,7 +175,8 @@ METHODS = {
 }
 """Of functions whose density is not that of kde."""
 
-TAKE_FACTORS = {"kde", "score", "density_and_score", "hdr_threshold", "abramson"}
+TAKE_FACTORS = {"kde", "score", "density_and_score", "hdr_threshold", "abramson", "modes", "marginal"}
+TAKE_FACTORS |= {"conditional", "density_ratio", "evaluate_grid", "kde KernelDensity"}
 
 MORE: dict[str, Callable[..., Any]] = {
     "positive_kde": lambda X, Y, h, w: cukde.positive_kde(X, Y, h, weights=w),
@@ -213,17 +216,33 @@ def test_a_selection_is_a_bandwidth_of_its_method(function: str, chosen: str) ->
     if chosen == method:
         np.testing.assert_array_equal(call(X, Y, found, W), call(X, Y, found.bandwidth, W))
         return
+    if chosen == "abramson" and function == "kde plot":  # tests/plot looks at what is drawn
+        assert np.isfinite(call(X, Y, found, W)).all()
+        return
     if chosen == "abramson" and function in TAKE_FACTORS:
         factors = bandwidth.abramson(X, found.bandwidth, weights=W)
-        options = {"weights": W, "local_factors": factors}
+        options, h = {"weights": W, "local_factors": factors}, found.bandwidth
+
+        def adaptive(y: Any, first: float) -> Any:
+            return cukde.kde(X, np.insert(y, 0, first, axis=1), h, **options)
+
         want = {
             "kde": lambda: cukde.kde(X, Y, found.bandwidth, **options),
             "score": lambda: cukde.score(X, Y, found.bandwidth, **options),
             "density_and_score": lambda: cukde.density_and_score(X, Y, found.bandwidth, **options)[1],
             "hdr_threshold": lambda: reference_levels(cukde.kde(X, X, found.bandwidth, leave_one_out=True, **options)),
             "abramson": lambda: factors,
+            "modes": lambda: highest(found.bandwidth, factors),
+            "marginal": lambda: cukde.kde(X[:, 1], Y[:, 0], h[1], **options),
+            "conditional": lambda: adaptive(Y[:, :1], 0.5) / cukde.kde(X[:, 0], [0.5], h[0], **options),
+            "density_ratio": lambda: (
+                cukde.kde(X, X[:5], h, **options) / cukde.kde(Y, X[:5], h, local_factors=bandwidth.abramson(Y, h))
+            ),
+            "evaluate_grid": lambda: np.stack([adaptive([[0.0], [2.0], [4.0]], a) for a in (0.0, 1.0)]),
+            "kde KernelDensity": lambda: cukde.kde(X, Y, found.bandwidth, log=True, **options),
         }[function]()
-        np.testing.assert_allclose(call(X, Y, found, W), want, rtol=1e-12)
+        got = call(X, Y, found, W)
+        np.testing.assert_allclose(got, want, **{"modes": {"rtol": 0, "atol": 1e-6}}.get(function, {"rtol": 1e-12}))
         return
     with pytest.raises(
         ValueError, match=r"must be a bandwidth of method .*got a Selection of method .*: write "
@@ -233,6 +252,20 @@ def test_a_selection_is_a_bandwidth_of_its_method(function: str, chosen: str) ->
         advised = _selected(method)
         assert f"cukde.bandwidth.select(X, [{method!r}])" in str(caught.value)
         assert np.isfinite(call(X, Y, advised, W)).all()
+
+
+def highest(h: Any, factors: np.ndarray) -> np.ndarray:
+    """Maxima of the density with local factors that a search from each row finds, highest first."""
+    tops: list[Any] = []
+    for x in X:
+
+        def minus_log(y: np.ndarray) -> tuple[float, np.ndarray]:
+            found = reference.local(X, y[None], h, factors, W)
+            return -found.log[0], -found.score[0]
+
+        tops.append(optimize.minimize(minus_log, x, jac=True, options={"gtol": 1e-10}))
+    _, first = np.unique([np.append(round(top.fun, 8), top.x.round(5)) for top in tops], axis=0, return_index=True)
+    return np.array([tops[i].x for i in first])
 
 
 def reference_levels(density: np.ndarray) -> np.ndarray:
@@ -253,7 +286,8 @@ def test_select_by_name_is_among_what_the_function_computes(function: str) -> No
             call(X, Y, "select", W)
         assert np.isfinite(call(X, Y, "cross_validate", W)).all()
         return
-    methods = ["kde", "abramson"] if function in TAKE_FACTORS - {"abramson"} else [method]
+    takes = function in TAKE_FACTORS - {"abramson"} or function == "kde plot"
+    methods = ["kde", "abramson"] if takes else [method]
     found = _selected(*methods)
     np.testing.assert_allclose(call(X, Y, "select", W), call(X, Y, found, W), rtol=1e-12)
     cross_validated = bandwidth.cross_validate(X, weights=W)

@@ -127,6 +127,14 @@ def test_density_bandwidth_by_cross_validation(capsys, train, query, method, fun
     np.testing.assert_allclose(got, function(TRAIN, QUERY, h), rtol=1e-10)
 
 
+def test_density_bandwidth_by_selection_has_its_local_factors(capsys, tmp_path):
+    X = np.random.default_rng(1).standard_t(1.5, size=(80, 2))
+    rows = write_csv(tmp_path / "rows.csv", X)
+    found = cukde.bandwidth.select(X, ["kde", "abramson"])
+    assert found.method == "abramson"
+    np.testing.assert_allclose(printed(capsys, rows, rows, "--bandwidth", "select"), cukde.kde(X, X, found), rtol=1e-10)
+
+
 def test_no_end_to_cross_validation_is_noted(capsys, tmp_path):
     doubles = write_csv(tmp_path / "doubles.csv", np.repeat(TRAIN, 2, axis=0))
     code, out, err = run(capsys, "density", doubles, "--bandwidth", "cross_validate")

@@ -156,7 +156,7 @@ def test_weights_leave_so_many_rows_as_are_effective() -> None:
 def test_cells_have_the_density_of_their_rows(n: int, log_h: float, offset: float, weighted: bool, seed: int) -> None:
     rng, h = np.random.default_rng(seed), 10**log_h
     X, w = rng.normal(size=n) + offset, rng.exponential(size=n) if weighted else None
-    centres, shares = numbers.cells(_sample(X, w, h), h / 16)
+    centres, shares, _ = numbers.cells(_sample(X, w, h), h / 16)
     at = np.linspace(X.min() - h, X.max() + h, 50)
     rows, cells = cukde.kde(X, at, h, weights=w), cukde.kde(centres, at, h, weights=shares)
     # Cells keep their means: what is left is half the square of half a cell, 1/32, times the kernel's curvature.

@@ -108,11 +108,13 @@ def marginal(
         d = x.shape[1]
         chosen = check.positions("columns", columns, compositions_columns.labels(X, d), d)
         y = check.queries(Y, len(chosen), "one for each of columns", backend)
-        h = check.bandwidth(rules_by_name.bandwidth(h, x, weights, bounds=bounds, periods=periods), d)
+        h, factors = rules_by_name.with_factors(h, x, weights, bounds=bounds, periods=periods)
+        h = check.bandwidth(h, d)
         domain = compositions_columns.domain(bounds, periods, h, d)
         marginal_h = compositions_columns.marginal_bandwidth(h, chosen)
         options = weights, precision, deterministic, check_finite
-        problem, _ = prepare(x[:, chosen], y, marginal_h, *options, **compositions_columns.ends(domain, chosen))
+        more = compositions_columns.ends(domain, chosen) | {"local_factors": factors}
+        problem, _ = prepare(x[:, chosen], y, marginal_h, *options, **more)
     with problem.device:
         return problem.density(log=log)
 
@@ -222,7 +224,8 @@ def conditional(
         conditions = check.conditions(given, labels, d)
         rest = compositions_columns.others(conditions, d)
         y = check.queries(Y, len(rest), check.left(rest, labels), backend)
-        width = check.bandwidth(rules_by_name.bandwidth(h, x, weights, bounds=bounds, periods=periods), d)
+        h, factors = rules_by_name.with_factors(h, x, weights, bounds=bounds, periods=periods)
+        width = check.bandwidth(h, d)
         domain = compositions_columns.domain(bounds, periods, width, d)
         values = {}
         for column, value in conditions.items():
@@ -230,14 +233,14 @@ def conditional(
             values[column] = check.condition(column, value, labels, len(y), backend)
         options = weights, precision, deterministic, check_finite
         if domain is None and all(isinstance(value, float) for value in values.values()):
-            problem = _at_one_value(backend, x, values, rest, y, width, options)
+            problem = _at_one_value(backend, x, values, rest, y, width, options, factors)
             with problem.device:
                 return problem.density(log=log)
         if core_check.flag("check_finite", check_finite):
             _check_finite(backend, values, labels)
         checked = values if check_finite else {k: value for k, value in values.items() if isinstance(value, float)}
         check.given_inside(checked, domain, labels, backend)
-        return _at_each_value(backend, x, values, rest, y, width, log, options, domain)
+        return _at_each_value(backend, x, values, rest, y, width, log, options, domain, factors)
 
 
 def _at_one_value(
@@ -248,21 +251,26 @@ def _at_one_value(
     y: Any,
     width: np.ndarray,
     options: tuple[Any, ...],
+    factors: Any | None,
 ) -> Problem:
     """Pose the density of the other columns, each point with its share in the marginal at the given value."""
     xp = backend.xp
     kernel = compositions_columns.conditional_kernel(width, list(values))
-    problem, _ = prepare(x[:, rest], y, kernel.h, *options)
+    problem, _ = prepare(x[:, rest], y, kernel.h, *options, local_factors=factors)
     with problem.device, np.errstate(over="ignore", invalid="ignore"):
         x_given = xp.ascontiguousarray(x[:, list(values)], dtype=xp.float64)
         apart = xp.asarray(list(values.values())) - x_given
         z = compositions_columns.in_bandwidths(apart, kernel.h_given, xp)
         exponents = 0.5 * (z * z).sum(axis=1)
+        log_shares = -exponents
+        if factors is not None:
+            exponents /= factors * factors
+            log_shares = -exponents - len(values) * xp.log(factors)
     with problem.device:
         if problem.options.squared_radius is not None:
             core_check.finite({"X": backend.look(x_given, None, None)[1][0]})
             check.distance(2 * float(exponents.max()))
-        log_weights = reweighted(problem.options.log_weights, -exponents, xp)
+        log_weights = reweighted(problem.options.log_weights, log_shares, xp)
         problem = problem._replace(options=problem.options._replace(log_weights=log_weights))
         if kernel.slope is None:
             return problem
@@ -284,6 +292,7 @@ def _at_each_value(
     log: bool,
     options: tuple[Any, ...],
     domain: Domain | None,
+    factors: Any | None,
 ) -> Any:
     """Divide the joint density by the marginal."""
     given = list(values)
@@ -298,8 +307,9 @@ def _at_each_value(
         Y[:, column] = value
     at = Y[:, given] if arrays else Y[:1, given]
     marginal_h = compositions_columns.marginal_bandwidth(width, given)
-    joint, _ = prepare(x, Y, width, *options, **compositions_columns.ends(domain, range(x.shape[1])))
-    of_given, _ = prepare(x[:, given], at, marginal_h, *options, **compositions_columns.ends(domain, given))
+    of_all, of_some = (compositions_columns.ends(domain, some) for some in (range(x.shape[1]), given))
+    joint, _ = prepare(x, Y, width, *options, local_factors=factors, **of_all)
+    of_given, _ = prepare(x[:, given], at, marginal_h, *options, local_factors=factors, **of_some)
     with joint.device:
         exact = np.dtype(np.float64)
         log_p, log_q = (each._replace(dtype=exact).density(log=True) for each in (joint, of_given))

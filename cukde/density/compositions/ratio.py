@@ -57,6 +57,7 @@ def density_ratio(
         Queries, in the units of the data.
     h : float, array_like or str
         Bandwidth of both densities, in any form that :func:`cukde.kde` takes; a rule is applied to ``X``.
+        The local factors that a selection may have are those of each sample with this bandwidth.
     denominator_bandwidth : float, array_like or str, optional
         Bandwidth of the denominator; default ``h``. A rule is applied to ``Z``.
     weights, denominator_weights : array_like, shapes (n,) and (k,), optional
@@ -113,15 +114,17 @@ def density_ratio(
         z = check.denominator(Z, d, backend)
         y, _ = density_check.queries(Y, d, backend)
         ends: dict[str, Any] = {"bounds": bounds, "periods": periods}
-        h = rules_by_name.bandwidth(h, x, weights, **ends)
-        of_denominator = rules_by_name.bandwidth(
+        h, factors = rules_by_name.with_factors(h, x, weights, **ends)
+        of_denominator, own_factors = rules_by_name.with_factors(
             denominator_bandwidth, z, denominator_weights, name="denominator_bandwidth", **ends
         )
         width = check.denominator_bandwidth(h, of_denominator, d)
+        if denominator_bandwidth is None and factors is not None:
+            own_factors = rules_by_name.factors(z, width, denominator_weights, **ends)
         dtype = density_check.result_dtype(x, z, y)
         chosen = density_check.precision(precision, dtype)
-        above, _ = prepare(x, y, h, weights, chosen, deterministic, check_finite, **ends)
-        below = _denominator(z, y, width, denominator_weights, above, ends)
+        above, _ = prepare(x, y, h, weights, chosen, deterministic, check_finite, local_factors=factors, **ends)
+        below = _denominator(z, y, width, denominator_weights, above, ends | {"local_factors": own_factors})
     with above.device:
         exact = np.dtype(np.float64)
         log_p, log_q = (each._replace(dtype=exact).density(log=True) for each in (above, below))

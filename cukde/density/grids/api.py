@@ -140,7 +140,7 @@ def evaluate_grid(
     exactly. On a GPU the check waits for the result.
 
     *Error of "exact".* The relative error is 1e-12 where the nearest point is within 12 bandwidths, for d > 1 and a
-    bandwidth without covariances. In other cases it is that of :func:`kde`.
+    bandwidth without covariances and local factors. In other cases it is that of :func:`kde`.
 
     *Cost of "fft".* Each point is spread over 4 to 8 cells along each axis. The transformed grid has 3 to 14 steps a
     bandwidth, over the span of the axes and 6 to 8 bandwidths beyond each end. 1,000,000 points on 1,024 x 1,024 take
@@ -194,7 +194,7 @@ def _evaluated(
         d = x.shape[1]
         grid = density_axes.checked(axes, d)
         check.algorithm(algorithm, d, log=log)
-        problem, _ = prepare(x, _corners(grid), h, weights, *options)
+        problem, _ = prepare(x, _corners(grid), h, weights, *options, takes_factors=algorithm != "fft")
         problem = problem if dtype is None else problem._replace(dtype=dtype)
         density = _Grid(problem, grid)
         with problem.device:
@@ -241,6 +241,8 @@ class _Grid:
     def _density(self, algorithm: str) -> Any:
         if self._numbers == 0:
             return self._problem.xp.zeros(self._shape)
+        if self._problem.options.local_factors is not None:  # of which there is no product, nor a transform
+            return self._by_pairs(log=False)
         if algorithm == "fft":
             choice = self._plan(_GOAL * self._error)
             check.planned(choice)

@@ -62,7 +62,8 @@ def modes(
         Data, as for :func:`cukde.kde`. With Dask arrays and data frames, here or for ``weights``, each pass over the
         blocks is computed at once; they need ``seeds`` in memory.
     h : float, array_like or str
-        Bandwidth, in the forms of :func:`kde`.
+        Bandwidth, in the forms of :func:`kde`. "select", and a selection of "abramson", bring local factors, with which
+        bandwidths below are those of the narrowest kernel.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data. A row of weight 0 does not count in the density, and still gets a label.
     seeds : array_like, shape (m, d) or (m,), optional
@@ -150,6 +151,9 @@ def modes(
     points in their ball no longer change, and it merges modes that are closer than b, so it finds fewer modes. For well
     separated groups both give the same clusters (``tests/density/test_modes.py``).
 
+    *Local factors.* Steps of the density with factors :math:`\lambda_j` have :math:`w_j \lambda_j^{-(d+2)}` in place of
+    :math:`w_j`, and take two passes, of which neither takes a pair once for both of its points.
+
     *Cost.* Each pass takes n exponentials for each point that still climbs. The first pass (Y = X) takes each pair once
     on the GPU where :func:`cukde.debias` does. Together they amount to 6 passes over all rows for 10,000 rows of six
     groups in two columns with Silverman's bandwidth, to 4 in four columns, and to 17 to 19 with half of that bandwidth;
@@ -167,6 +171,8 @@ def modes(
       in pattern recognition. *IEEE Trans. Inf. Theory* 21.
     - Comaniciu, D. and Meer, P. (2002). Mean shift: a robust approach toward feature space analysis. *IEEE Trans. PAMI*
       24.
+    - Comaniciu, D., Ramesh, V. and Meer, P. (2001). The variable bandwidth mean shift and data-driven scale selection.
+      *ICCV*, for local factors.
     - Carreira-Perpinan, M. A. (2007). Gaussian mean-shift is an EM algorithm. *IEEE Trans. PAMI* 29.
 
     Examples
@@ -183,7 +189,8 @@ def modes(
         x, shape = density_check.data(X, backend)
         if seeds is not None:
             seeds = check.seeds(seeds, x.shape[1], backend, finite=check_finite)
-        problem, _ = prepare(x, seeds, h, weights, precision, deterministic, check_finite, bounds, periods)
+        options = precision, deterministic, check_finite, bounds, periods
+        problem, _ = prepare(x, seeds, h, weights, *options, takes_factors=True)
         if problem.domain is not None:
             check.bandwidth_in_domain(problem.whitening.bandwidth)
             if check_finite and problem.outside is not None:  # of data they have been refused
@@ -194,7 +201,7 @@ def modes(
         field = Field(problem, coordinates)
         start = coordinates.to(problem.X if problem.Y is None else problem.Y, problem.xp)
         first = None
-        if problem.Y is None:  # each pair of rows once, where that is for their dtype
+        if problem.Y is None and problem.options.local_factors is None:  # each pair of rows once, where their dtype may
             first = field.of_sums(problem._replace(outside=None).sums("moments", ratio=True))
         maxima, lost = searched(field, start, first, search)
         return reported(maxima, lost, problem.dtype, flat=len(shape) == 1, xp=problem.xp)

@@ -3,6 +3,10 @@
 A step takes a point to the mean of the data, weighted by its kernel: y + h^2 s(y) with the score s. It never lowers the
 density. As log-sum-exp lies above its tangent, log p(y + v) >= log p(y) + (s . v) - |v|^2 / (2 h^2) for any v; and for
 v = h^2 s that is log p(y) + |v|^2 / (2 h^2).
+
+With local factors f_j the weights of the mean are w_j f_j^-(d+2) phi_j (Comaniciu, Ramesh and Meer), and the same holds
+with their mean of f_j^2 h^2 for h^2. The bandwidth that lengths below are multiples of is then that of the narrowest
+kernel.
 """
 
 from __future__ import annotations
@@ -55,6 +59,11 @@ class Field:
         """Take a problem with its data, in the user's coordinates or those of its domain."""
         xp, whitening = problem.xp, problem.whitening
         self.coordinates, self._log_constant = coordinates, problem.log_constant
+        factors, self._log_weights = problem.options.local_factors, None
+        self.h = coordinates.h if factors is None else coordinates.h * float(factors.min())
+        if factors is not None:  # of the steps, beside which the passes have those of each kernel's height
+            log_w = problem.options.log_weights
+            self._log_weights = -2 * xp.log(factors) + (0.0 if log_w is None else log_w)
         centre = xp.zeros_like(problem.options.centre)
         if whitening.plain or problem.domain is not None:
             centre = coordinates.to(problem.options.centre[None], xp)[0]
@@ -77,24 +86,24 @@ class Field:
         """Arithmetic of the passes by which points climb."""
         return self._problem.options.precision
 
-    @property
-    def h(self) -> float:
-        """The bandwidth."""
-        return self.coordinates.h
-
     def shift(self, z: Any) -> tuple[Any, Any]:
         """Steps of the points ``z`` (m, d), in the precision that is asked for, and log densities, up to 2.4e-4."""
-        return self.of_sums(self._problem._replace(Y=z).sums("moments", ratio=True))
+        return self._stepped(self._problem._replace(Y=z), ratio=True)
 
     def exact_shift(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same of points on the host, in float64, which may lie beyond ends of the domain."""
-        shift, log_density = self.of_sums(self._exactly_at(z).sums("moments"))
+        shift, log_density = self._stepped(self._exactly_at(z), ratio=False)
         asnumpy = self.backend.asnumpy
         return asnumpy(shift) * self.coordinates.sides(z), asnumpy(log_density)
 
     def kernel_variance(self, z: np.ndarray) -> np.ndarray:
-        """Variance of the data in bandwidths squared, weighted by the kernel of each of the points, columns summed."""
+        """Variance of the data in bandwidths squared, weighted by the kernel of each of the points, columns summed.
+
+        Infinite, so that nothing is said, where bandwidths differ.
+        """
         d = z.shape[1]
+        if self._log_weights is not None:
+            return np.full(len(z), np.inf)
         problem = self._exactly_at(z)
         first, corrected = problem.sums("moments"), problem.sums("laplace")
         with np.errstate(all="ignore"):
@@ -102,6 +111,14 @@ class Field:
             shift = first.moments / (first.total[:, None] * self.h)
             out: np.ndarray = self.backend.asnumpy(squares - (shift * shift).sum(axis=1))
         return out
+
+    def _stepped(self, problem: Problem, *, ratio: bool) -> tuple[Any, Any]:
+        if self._log_weights is None:
+            return self.of_sums(problem.sums("moments", ratio=ratio))
+        of_steps = problem._replace(options=problem.options._replace(log_weights=self._log_weights))
+        shift = self.of_sums(of_steps.sums("moments", ratio=ratio))[0]
+        sums = problem.sums("sum")
+        return shift, sums.reference + self.backend.xp.log(sums.total) + self._log_constant
 
     def of_sums(self, sums: PartialSums) -> tuple[Any, Any]:
         """Steps and log densities of sums of moments."""

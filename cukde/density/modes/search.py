@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from cukde.core import reprs
 from cukde.core.public import public_in
 from cukde.core.types import Array
-from cukde.core.warnings import ConvergenceWarning
+from cukde.core.warnings import ConvergenceWarning, of_user
 from cukde.density import results
 from cukde.density.modes import mean_shift, merge
 from cukde.density.modes.check import Search
@@ -36,11 +35,10 @@ def reported(maxima: Modes, lost: int, dtype: np.dtype, *, flat: bool, xp: Any) 
     """The result of a search, of columns or one that is ``flat``; warns the user of the public function."""
     points = maxima.points[:, 0] if flat else maxima.points
     if lost:
-        warnings.warn(
+        of_user(
             f"{lost} of {maxima.labels.size} seeds had not reached a maximum after {maxima.iterations} steps, "
             "and are labelled by where they are: give a larger max_iterations, or a larger tolerance",
             ConvergenceWarning,
-            stacklevel=5,
         )
     points, log_density = (results.cast(xp.asarray(a), dtype) for a in (points, maxima.log_density))
     return Modes(points, log_density, maxima.labels, maxima.iterations)
