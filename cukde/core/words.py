@@ -38,16 +38,16 @@ def suggested(function: T) -> T:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except TypeError:
-            unknown_keyword(function.__qualname__.removesuffix(".__init__"), kwargs, parameters)
+        except TypeError as error:
+            unknown_keyword(error, function.__qualname__.removesuffix(".__init__"), kwargs, parameters)
             raise
 
     return call  # type: ignore[return-value]
 
 
-def unknown_keyword(name: str, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
-    """Raise for the first keyword that a function does not have."""
-    for keyword in given:
+def unknown_keyword(error: TypeError, name: str, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+    """Raise for the first keyword that a function does not have, if that is what the error says."""
+    for keyword in given if "unexpected keyword argument" in str(error) else ():
         if keyword not in parameters:
             elsewhere = _ELSEWHERE.get(keyword, {})
             here = next((here for parameter, here in elsewhere.items() if parameter in parameters), None)

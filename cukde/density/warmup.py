@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike
 from cukde.core import check as core_check, dispatch
 from cukde.core.cpu import arrays as cpu, meanwhile
 from cukde.core.gpu import compile as core_compile
+from cukde.core.quiet import quiet
 from cukde.core.types import Bandwidth
 from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import api, backends, check
@@ -36,6 +37,7 @@ _OUTPUTS: dict[str, Output] = {
 _CPU_ROWS, _CPU_QUERIES = 4097, 257
 
 
+@quiet
 def warmup(
     n: int,
     m: int | None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -43,7 +43,7 @@ def density(
     points: int = 512,
     limits: tuple[float, float] | None = None,
     label: str | None = None,
-    color: Any = None,
+    color: str | Sequence[Any] | Mapping[Any, Any] | None = None,
     hue: ArrayLike | None = None,
     common_norm: bool = True,
     bw_adjust: float = 1.0,
@@ -201,7 +201,7 @@ def contours(
     outside: bool = True,
     points: int = 100,
     subsample: int = 5000,
-    color: Any = None,
+    color: str | Sequence[Any] | Mapping[Any, Any] | None = None,
     hue: ArrayLike | None = None,
     bw_adjust: float = 1.0,
     log_scale: bool | Sequence[bool] = False,
@@ -322,7 +322,7 @@ def pairs(
     tau: bool = True,
     points: int = 64,
     subsample: int = 2000,
-    color: Any = None,
+    color: str | Sequence[Any] | Mapping[Any, Any] | None = None,
     hue: ArrayLike | None = None,
     bw_adjust: float = 1.0,
     log_scale: bool | Sequence[bool] = False,
@@ -469,7 +469,7 @@ def anomalies(
     ax: Axes | None = None,
     threshold: float | None = None,
     quantile: float | None = None,
-    color: Any = None,
+    color: str | Sequence[Any] | Mapping[Any, Any] | None = None,
     hue: ArrayLike | None = None,
     bins: int | None = None,
     log_counts: bool = False,

@@ -67,8 +67,8 @@ def public_call(
                         return function(*args, **kwargs)
                     given = Given(entry, args, kwargs, sys._getframe(1))
                     result = function(*given.args, **given.arguments)
-                except TypeError:
-                    words.unknown_keyword(function.__name__, kwargs, parameters)
+                except TypeError as error:
+                    words.unknown_keyword(error, function.__name__, kwargs, parameters)
                     raise
                 if given.out is not None:
                     given.out[...] = given.of_all_rows(result, "Y" if "Y" in given.given else "X")
