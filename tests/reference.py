@@ -615,7 +615,7 @@ class PairSums(NamedTuple):
 
 
 def least_squares(X: np.ndarray, scale: float, coefficients: Any, weights: Any = None) -> PairSums:
-    """sum_{i < j} w_i w_j [exp(-q/2) (p0 + p1 q + p2 q^2) + (v_i + v_j) exp(-q) (r0 + r1 q)], v_i = 1 / sum_{j != i} w_j."""
+    """sum_{i < j} w_i w_j [exp(-q/2) (p0 + p1 q + p2 q^2) + (v_i + v_j) exp(-q) (r0 + r1 q)], v = 1 / (1 - w)."""
     w = _weights(weights, len(X))
     v = 1 / np.array([math.fsum(np.delete(w, k)) for k in range(len(w))])  # 1 - w has few digits beside a heavy weight
     i, j = np.triu_indices(len(X), 1)
