@@ -54,6 +54,7 @@ _LATER: dict[str, Any] = {
     **{"bounds": None, "periods": None, "_ends": None, "_columns": None, "local_factors_": None},
     **{"steps": 1, "own_point": True, "_steps": 1, "_own_point": True},
 }
+_OF_CENTRES = tuple((name, name[1:]) for name in _CENTRES)
 
 
 @public_in("cukde")
@@ -611,7 +612,9 @@ class KernelDensity(BaseEstimator):
         """Return the backend of the fitted arrays; check that the queries can be moved there."""
         if not hasattr(self, "points_"):
             check_is_fitted(self, "points_")
-        check.same_centres({name[1:]: (getattr(self, name), getattr(self, name[1:])) for name in _CENTRES})
+        for fitted, now in _OF_CENTRES:
+            if getattr(self, fitted) != getattr(self, now):
+                check.same_centres({now: (getattr(self, fitted), getattr(self, now))})
         if self.local_factors_ is not None:
             check.kernel_of_factors(self.kernel, self.metric)
         if self._on_gpu:
