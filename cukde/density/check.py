@@ -112,8 +112,10 @@ def no_rule(name: str, h: Any) -> None:
             f"as a sample of the rows, {name}=cukde.bandwidth.silverman(sample)"
         )
     if isinstance(h, tuple) and hasattr(h, "bandwidth"):
+        named = getattr(h, "columns", None) is not None
+        write = "dict(zip(found.columns, found.bandwidth))" if named else "found.bandwidth"
         raise ValueError(
-            f"{name} must be a number or an array here; got a {type(h).__name__}: write {name}=found.bandwidth of the "
+            f"{name} must be a number or an array here; got a {type(h).__name__}: write {name}={write} of the "
             "result, for a density by the same method"
         )
 
