@@ -38,7 +38,7 @@ def array(
         raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
     except (TypeError, RuntimeError, BufferError) as error:  # of a dtype, a layout or a state that others do not read
         raise TypeError(f"{name} must hold real numbers in memory; got {type(given).__name__}: {error}") from None
-    if out.dtype == object and missing and (found := of_objects(out)) is not None:
+    if out.dtype == object and out.ndim and missing and (found := of_objects(out)) is not None:
         out = backend.asarray(_filled(name, found))
     if out.dtype.kind not in "fiub" or out.dtype.itemsize > 8:
         raise TypeError(not_real(name, given, out))
@@ -53,7 +53,7 @@ def _array_like(name: str, a: Any, *, missing: bool, points: str) -> Any:
         return taken(name, a)
     if not missing:
         unmasked(name, a, points)
-    elif np.ma.is_masked(a):
+    elif isinstance(a, np.ma.MaskedArray) and np.ma.is_masked(a):
         return _filled(name, Numbers(a.data.reshape(-1), np.ma.getmaskarray(a).reshape(-1))).reshape(a.shape)
     return a
 

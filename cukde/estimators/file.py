@@ -93,8 +93,9 @@ def _encoded(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, Labelled):  # the result of a search, as the bandwidth that a fit takes of it
-        h = dispatch.to_host(value.bandwidth)
-        value = dict(zip(value.columns or (), h.tolist(), strict=True)) if named(value.columns) else h
+        found: Any = value
+        h = dispatch.to_host(found.bandwidth)
+        value = dict(zip(found.columns, h.tolist(), strict=True)) if named(found.columns) else h
     if library_of(value) is not None or (isinstance(value, dict) and not all(isinstance(key, str) for key in value)):
         raise TypeError(
             f"save takes numbers, words and arrays of them, and mappings from words; {name} is {value!r}, whose labels "

@@ -66,6 +66,9 @@ def test_signatures_say_types() -> None:
     anything = {
         *("tck", "p", "return of PiecewisePolynomial.to_scipy"),  # SciPy's
         *("options", "kwargs", "args", "shapes"),  # what other functions take
+        *(
+            f"color of cukde.plot.{picture}" for picture in ("anomalies", "contours", "density", "pairs")
+        ),  # Matplotlib's
     }
     found = public_functions()
     assert len(found) > 60

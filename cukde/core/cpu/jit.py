@@ -69,7 +69,8 @@ def _catches_nothing_in_background(catch: Callable[..., Any]) -> Callable[..., A
     return catch_warnings
 
 
-errors.WarningsFixer.catch_warnings = _catches_nothing_in_background(errors.WarningsFixer.catch_warnings)
+_fixer = vars(errors)["WarningsFixer"]
+_fixer.catch_warnings = _catches_nothing_in_background(_fixer.catch_warnings)
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 """Of :func:`njit`, for most functions: without fast mathematics, which takes NaN and infinity for impossible."""
