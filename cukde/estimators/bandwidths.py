@@ -70,7 +70,7 @@ def warn_of_units(name: str, h: float, X: Any, weights: Any, *, gaussian: bool, 
             f"bandwidth={name!r} is scikit-learn's rule, which ignores the spread of the data: {h:.4g}, {far} of what "
             f"their deviations say; write {other}, which follows them, or scale the columns to a deviation of 1",
             BandwidthRangeWarning,
-            stacklevel=4,
+            stacklevel=6,
         )
 
 
