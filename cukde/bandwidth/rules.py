@@ -414,7 +414,7 @@ def isj(
 
 
 @declare(cross_validation_cost, of_cross_validation, name="bandwidth.cross_validate")
-@public_call()
+@public_call(returned.with_columns)
 def cross_validate(
     X: ArrayLike,
     method: Literal["kde", "sd", "laplace", "positive"] = "kde",

@@ -12,6 +12,7 @@ import numpy as np
 from cukde.bandwidth import check
 from cukde.bandwidth.scores import proportional
 from cukde.core import reprs
+from cukde.core.entry.names import Labelled
 from cukde.core.public import public_in
 from cukde.core.warnings import BandwidthRangeWarning
 
@@ -34,15 +35,17 @@ _TIES = (
 )
 
 
-@public_in("cukde.bandwidth")
-@reprs.readable
-class CrossValidation(NamedTuple):
-    """The result of :func:`cukde.bandwidth.cross_validate`: see there."""
-
+class _CrossValidation(NamedTuple):
     bandwidth: np.ndarray
     score: float
     bandwidths: np.ndarray
     scores: np.ndarray
+
+
+@public_in("cukde.bandwidth")
+@reprs.readable
+class CrossValidation(Labelled, _CrossValidation):
+    """The result of :func:`cukde.bandwidth.cross_validate`: see there."""
 
 
 class Criterion(Protocol):

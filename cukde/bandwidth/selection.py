@@ -14,7 +14,11 @@ from cukde.bandwidth.cost import of_selection, selection as cost
 from cukde.bandwidth.rules import abramson, positive, sd, silverman
 from cukde.core import dispatch, random_state as core_random_state, reprs
 from cukde.core.cost.registry import declare
+from cukde.core.entry import names, returned as entry_returned
+from cukde.core.entry.names import Labelled
 from cukde.core.entry.public_call import public_call
+from cukde.core.frames.columns import labels_of
+from cukde.core.over_dask import meta
 from cukde.core.public import public_in
 from cukde.core.random_state import DEFAULT, RandomState
 from cukde.core.types import Array, ArrayLike, Domain
@@ -53,11 +57,7 @@ CANDIDATES = {
 }
 
 
-@public_in("cukde.bandwidth")
-@reprs.readable
-class Selection(NamedTuple):
-    """The result of :func:`cukde.bandwidth.select`: see there."""
-
+class _Selection(NamedTuple):
     method: str
     bandwidth: np.ndarray
     score: float
@@ -66,14 +66,21 @@ class Selection(NamedTuple):
     bandwidths: np.ndarray
     scores: np.ndarray
 
+
+@public_in("cukde.bandwidth")
+@reprs.readable
+class Selection(Labelled, _Selection):
+    """The result of :func:`cukde.bandwidth.select`: see there."""
+
     def density(self, X: ArrayLike, Y: ArrayLike, **options: Any) -> Array:
         """Compute the density of the data ``X`` at ``Y``, with options of :func:`cukde.kde` such as ``log``."""
-        out: Array = CANDIDATES[self.method].density(X, Y, self.bandwidth, **options)
+        h = names.bandwidth("found", self, labels_of(meta(X)), len(self.bandwidth)).bandwidth
+        out: Array = CANDIDATES[self.method].density(X, Y, h, **options)
         return out
 
 
 @declare(cost, of_selection, name="bandwidth.select")
-@public_call()
+@public_call(entry_returned.with_columns)
 def select(
     X: ArrayLike,
     methods: Sequence[str] = tuple(CANDIDATES),

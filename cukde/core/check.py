@@ -38,7 +38,7 @@ def array(
         raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
     except (TypeError, RuntimeError, BufferError) as error:  # of a dtype, a layout or a state that others do not read
         raise TypeError(f"{name} must hold real numbers in memory; got {type(given).__name__}: {error}") from None
-    if out.dtype == object and missing and (found := of_objects(out)) is not None:
+    if out.dtype == object and out.ndim and missing and (found := of_objects(out)) is not None:
         out = backend.asarray(_filled(name, found))
     if out.dtype.kind not in "fiub" or out.dtype.itemsize > 8:
         raise TypeError(not_real(name, given, out))
@@ -53,7 +53,7 @@ def _array_like(name: str, a: Any, *, missing: bool, points: str) -> Any:
         return taken(name, a)
     if not missing:
         unmasked(name, a, points)
-    elif np.ma.is_masked(a):
+    elif isinstance(a, np.ma.MaskedArray) and np.ma.is_masked(a):
         return _filled(name, Numbers(a.data.reshape(-1), np.ma.getmaskarray(a).reshape(-1))).reshape(a.shape)
     return a
 
@@ -115,7 +115,7 @@ def not_real(name: str, given: Any, out: np.ndarray) -> str:
     elif kind == "O" and (count := int(lacking(out).sum())):
         call = f'{count} missing: drop or fill those rows, or write nan_policy="omit" where there is one'
     elif kind == "O":
-        call = f"write numpy.asarray({name}, float)"
+        call = _of_objects(name, out)
     elif kind == "M":
         call = f'write ({name} - {name}.min()) / numpy.timedelta64(1, "s") for seconds since the first'
     elif kind == "m":
@@ -129,6 +129,16 @@ def not_real(name: str, given: Any, out: np.ndarray) -> str:
         + (f" of {type(given).__name__}" if out.ndim == 0 and kind == "O" else "")
         + (f": {call}" if call else "")
     )
+
+
+def _of_objects(name: str, out: np.ndarray) -> str:
+    """What to write for objects that are no missing values, if they are numbers."""
+    try:
+        np.asarray(out, float)
+    except (TypeError, ValueError, OverflowError):
+        kinds = sorted({type(each).__name__ for each in out.flat} - {"int", "float"})
+        return f"of entries of type {', '.join(kinds[:3])}: convert them to numbers, or leave them out"
+    return f"write numpy.asarray({name}, float)"
 
 
 def floating(name: str, a: Any, backend: ModuleType) -> Any:
@@ -176,7 +186,7 @@ def count(name: str, value: Any) -> int:
 
 def number(name: str, value: Any, least: float = 0, *, above: bool = False) -> float:
     """Return a finite real number of at least ``least``, or with ``above`` greater than it."""
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if isinstance(value, bool | np.timedelta64) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number; got {value!r}")
     try:
         out = float(value)

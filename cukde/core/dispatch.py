@@ -29,7 +29,12 @@ def is_gpu_array(a: Any) -> bool:
     if hasattr(a, "__cuda_array_interface__") or hasattr(a, "to_cupy"):
         return True
     if hasattr(a, "__dlpack_device__"):
-        device = int(a.__dlpack_device__()[0])
+        try:
+            device = int(a.__dlpack_device__()[0])
+        except (ValueError, RuntimeError, BufferError) as error:  # a device that has no memory, such as PyTorch's meta
+            raise TypeError(
+                f"arrays must live in host memory or on a CUDA device; got {kind.__name__}: {error}"
+            ) from None
         if device in _DLPACK_CUDA:
             return True
         if device not in _DLPACK_HOST:

@@ -113,7 +113,9 @@ def no_rule(name: str, h: Any) -> None:
             f"as a sample of the rows, {name}=cukde.bandwidth.silverman(sample)"
         )
     if isinstance(h, tuple) and hasattr(h, "bandwidth"):
-        write = f"write {name}=found.bandwidth of the result, for a density by the same method"
+        named = getattr(h, "columns", None) is not None
+        found = "dict(zip(found.columns, found.bandwidth))" if named else "found.bandwidth"
+        write = f"write {name}={found} of the result, for a density by the same method"
         if getattr(h, "method", None) == ABRAMSON:
             write = f'its local factors take data in memory; write {name}=cukde.bandwidth.select(X, ["kde"]).bandwidth'
         raise ValueError(f"{name} must be a number or an array here; got a {type(h).__name__}: {write}")

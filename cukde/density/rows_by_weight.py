@@ -16,7 +16,8 @@ def rows(n: int, weights: Any | None, u: np.ndarray) -> np.ndarray:
     cumulative = np.cumsum(scaled(dispatch.to_host(weights), np)[0])
     # From the right and before the end, so that rows of weight 0 are never chosen.
     places = np.minimum(u * cumulative[-1], np.nextafter(cumulative[-1], 0))
-    return np.searchsorted(cumulative, places, side="right")
+    found = np.searchsorted(cumulative, places, side="right")
+    return np.minimum(found, n - 1)  # of weights that are NaN, which were not checked: results are NaN
 
 
 def scaled(weights: Any, xp: Any) -> tuple[Any, int]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cukde.core import dispatch
+from cukde.core.entry.names import Labelled, named
 from cukde.core.frames.libraries import library_of
 
 FORMAT = "cukde.KernelDensity 1"
@@ -91,6 +92,10 @@ def _encoded(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
         value = value.item()
     if isinstance(value, _PLAIN):
         return value
+    if isinstance(value, Labelled):  # the result of a search, as the bandwidth that a fit takes of it
+        found: Any = value
+        h = dispatch.to_host(found.bandwidth)
+        value = dict(zip(found.columns, h.tolist(), strict=True)) if named(found.columns) else h
     if library_of(value) is not None or (isinstance(value, dict) and not all(isinstance(key, str) for key in value)):
         raise TypeError(
             f"save takes numbers, words and arrays of them, and mappings from words; {name} is {value!r}, whose labels "

@@ -245,6 +245,7 @@ def _double(value: Any) -> float:
 
 
 def _on_host(name: str, a: Any) -> np.ndarray:
+    check.in_memory(name, a)
     out = density_check.rectangular(name, dispatch.to_host(a))
     if out.dtype.kind not in "fiu":
         raise TypeError(f"{name} must hold real numbers; got {a!r}")

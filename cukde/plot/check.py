@@ -202,7 +202,7 @@ def chosen(value: Any, labels: Sequence[Any] | None, d: int) -> list[int]:
 
 def log_densities(value: Any, backend: ModuleType) -> Any:
     """Return log densities as float64 of shape (n,); -inf and NaN are allowed, inf is not."""
-    out = core_check.array("log_density", value, backend)
+    out = core_check.array("log_density", value, backend, missing=True)
     out = out[:, 0] if out.ndim == 2 and out.shape[1] == 1 else out
     if out.ndim != 1 or out.shape[0] == 0:
         instead = ": cukde.kde(X, X, h, log=True) has this shape" if out.ndim > 1 else ""

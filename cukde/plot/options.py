@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
+from cukde.core.frames import unread
 from cukde.core.frames.columns import labels_of
 
 _Picture = TypeVar("_Picture", bound=Callable[..., Any])
@@ -97,7 +98,11 @@ def _by_name(name: str, data: Any, columns: list[Any], options: dict[str, Any]) 
     """Return the named columns of a frame, with that of ``hue``; ``weights`` are a column, too."""
     names = labels_of(data)
     if names is None:
-        raise TypeError(f"data must be a data frame where x or y is the name of a column; got {type(data).__name__}")
+        read = "write pandas.DataFrame(data)" if isinstance(data, Mapping) else unread.call(data, "data")
+        raise TypeError(
+            f"data must be a data frame where x or y is the name of a column; got {type(data).__name__}"
+            + (f": {read}" if read else "")
+        )
     hue = options.get("hue")
     if isinstance(hue, str | int) and hue not in columns and name != "anomalies":
         columns = [*columns, hue]

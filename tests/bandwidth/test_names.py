@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
+import pickle
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import dask.array as da
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings, strategies as st
 from scipy import optimize
 
 import cukde
@@ -321,6 +328,42 @@ def test_results_are_refused_where_they_do_not_fit() -> None:
         with pytest.raises(ValueError, match=message):
             call()
     np.testing.assert_array_equal(cukde.kde(lazy, Y, found.bandwidth).compute(), cukde.kde(X, Y, found))
+
+
+FRAMES = {"pandas": lambda frame: frame, "polars": pl.DataFrame, "arrow": pa.table}
+
+
+@pytest.mark.parametrize("search", ["select", "cross_validate"])
+@pytest.mark.parametrize("kind", FRAMES)
+@settings(max_examples=4, deadline=None, derandomize=True)
+@given(order=st.permutations("abc"))
+def test_a_result_keeps_the_names_of_its_columns(search: str, kind: str, order: list[str]) -> None:
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 3)) * [1, 100, 0.01], columns=list("abc"))
+    options = {"methods": ["kde"]} if search == "select" else {}
+    found = getattr(bandwidth, search)(FRAMES[kind](frame), **options)
+    assert found.columns == ("a", "b", "c")
+    want = cukde.kde(frame.to_numpy(), frame[:4].to_numpy(), found.bandwidth, log=True)
+    moved = frame[order]
+    data, queries = FRAMES[kind](moved), FRAMES[kind](moved[:4])
+    for each in (found, pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        np.testing.assert_allclose(np.asarray(cukde.kde(data, queries, each, log=True)), want, rtol=1e-12)
+    fitted = cukde.KernelDensity(bandwidth=found).fit(data)
+    np.testing.assert_allclose(fitted.score_samples(queries), want, rtol=1e-12)
+    if search == "select":
+        np.testing.assert_allclose(np.asarray(found.density(data, queries, log=True)), want, rtol=1e-12)
+    with pytest.raises(ValueError, match="'a' not in X"):
+        cukde.kde(frame.rename(columns={"a": "other"}), frame[:4].to_numpy(), found)
+
+
+@pytest.mark.parametrize("search", ["select", "cross_validate"])
+def test_a_result_in_a_saved_estimator_fits_again(search: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)) * [1, 100], columns=list("ab"))
+    for X, moved in ((frame, frame[["b", "a"]]), (frame.to_numpy(), frame.to_numpy())):
+        found = getattr(bandwidth, search)(X, **({"methods": ["kde"]} if search == "select" else {}))
+        fitted = cukde.KernelDensity(bandwidth=found).fit(X)
+        fitted.save(tmp_path / "fitted.npz")
+        again = cukde.KernelDensity.load(tmp_path / "fitted.npz").fit(moved)
+        np.testing.assert_allclose(again.score_samples(moved[:4]), fitted.score_samples(X[:4]), rtol=1e-12)
 
 
 def test_plots_take_names() -> None:

@@ -150,11 +150,18 @@ elif hasattr(os, "fork"):
     assert os.waitpid(pid, 0)[1] == 0
 """
 COMPILED = """
+import threading, warnings
+enter, threads = warnings.catch_warnings.__enter__, set()
+def entered(self):
+    threads.add(threading.current_thread())
+    return enter(self)
+warnings.catch_warnings.__enter__ = entered  # which replaces the filters of all threads
 while meanwhile.compiles():
     time.sleep(0.05)
 assert "evaluate" in jit.compiled()
 x = np.random.default_rng(0).normal(size=20000)
 assert np.abs(cukde.kde(x, x, 0.2) / first - 1).max() < 1e-11
+assert threads <= {threading.main_thread()}
 """
 
 

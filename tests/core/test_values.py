@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import collections
 import copy
+import datetime
 import decimal
 import importlib.util
 import pickle
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -395,6 +397,38 @@ def test_what_a_message_says_to_write_is_accepted(name: str, kind: str) -> None:
     if name == "gaussian_kde" and kind in ("dictionary", "structured"):
         followed = followed.T
     call(followed)
+
+
+LIKE_NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "h": lambda a: cukde.kde(X, X, a),
+    "bounds": lambda a: cukde.kde(X, X, 0.5, bounds=a),
+    "periods": lambda a: cukde.kde(X, X, 0.5, periods=a),
+    "mean": lambda a: cukde.gaussian_kde(X.T).integrate_gaussian(a, np.eye(2)),
+    "cov": lambda a: cukde.gaussian_kde(X.T).integrate_gaussian([0.0, 0.0], a),
+    "low_bounds": lambda a: cukde.gaussian_kde(X.T).integrate_box(a, [9.0, 9.0]),
+}
+
+
+@pytest.mark.parametrize("argument", LIKE_NUMBERS)
+@pytest.mark.parametrize("kind", ["sparse", "lazy", "generator", "values"])
+def test_numbers_of_columns_are_read_first(argument: str, kind: str) -> None:
+    word, make = UNREAD[kind]
+    with pytest.raises(TypeError, match=f"^{argument} must hold real numbers.* write .*{re.escape(word)}"):
+        LIKE_NUMBERS[argument](make(np.ones((2, 2))))
+
+
+@pytest.mark.parametrize("call", [*(call for _, call in FUNCTIONS.values()), *LIKE_NUMBERS.values()])
+def test_tensors_without_values_are_refused(call: Callable[[Any], Any]) -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match="CUDA device"):
+        call(torch.empty(9, 2, device="meta"))
+
+
+def test_objects_that_are_no_numbers_are_not_to_be_converted() -> None:
+    with pytest.raises(TypeError, match="of entries of type datetime"):
+        cukde.kde([datetime.datetime(2020, 1, 1)] * 3, [0.0], 1.0)
+    with pytest.raises(TypeError, match=r"must be a number; got np\.timedelta64"):
+        cukde.kde(X[:, 0], X[:, 0], 0.5, periods=np.timedelta64(24, "h"))
 
 
 def test_sequences_are_arrays() -> None:

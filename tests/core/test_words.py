@@ -36,7 +36,7 @@ FRAME = pd.DataFrame(X, columns=["a"])
         (lambda X: cukde.modes(X, bw=0.5), "'bw': here it is h"),
         (lambda X: cukde.kde(X, X, 0.5, sample_weight=X), "'sample_weight': here it is weights"),
         (lambda X: cukde.kde(X, X, 0.5, weigths=X), "'weigths': did you mean 'weights'"),
-        (lambda X: plot.density(X, bandwidth=0.5), "has no option bandwidth: write h"),
+        (lambda X: plot.density(X, bandwidth=0.5), "plot.density has no option bandwidth: write h"),
         (lambda X: cukde.KernelDensity(h=0.5).fit(X), r"KernelDensity\(\) got .* 'h': here it is bandwidth"),
         (lambda X: cukde.KernelDensity().fit(X, weights=X), r"KernelDensity.fit\(\) got .* here it is sample_weight"),
         (lambda X: cukde.gaussian_kde(X.T, bandwidth=0.5), "'bandwidth': here it is bw_method"),

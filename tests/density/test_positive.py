@@ -278,3 +278,9 @@ def test_refuses_what_it_cannot_integrate_over() -> None:
         cukde.positive_mass(X, 1.0, samples=1)
     with pytest.raises(ValueError, match="got a stack"):
         cukde.positive_kde(np.zeros((2, 3, 2)), np.zeros((4, 2)), 1.0)
+
+
+def test_weights_that_are_not_checked_may_be_nan() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    weights = np.where(np.arange(40) == 3, np.nan, 1.0)
+    assert np.isnan(cukde.positive_mass(X, 0.3, weights=weights, check_finite=False).value)

@@ -275,3 +275,23 @@ def test_no_picture_asks_for_other_settings_of_numpy(name: str) -> None:
             plot.pairs(X, points=9, ax=Figure().subplots(2, 2))
         else:
             getattr(plot, name)(X if name == "contours" else X[:, 0], ax=new())
+
+
+def test_masked_log_densities_are_left_out_as_nan() -> None:
+    log_p = np.linspace(-9.0, -1.0, 40)
+    missing = np.arange(40) % 9 == 0
+    drawn = [
+        [text.get_text() for text in cukde.plot.anomalies(a, ax=Figure().subplots()).get_legend().get_texts()]
+        for a in (np.where(missing, np.nan, log_p), np.ma.array(log_p, mask=missing))
+    ]
+    assert drawn[0] == drawn[1]
+    assert any("left out" in text for text in drawn[1])
+
+
+@pytest.mark.filterwarnings("error")
+def test_data_that_are_no_frame_say_what_to_write() -> None:
+    polars = pytest.importorskip("polars")
+    with pytest.raises(TypeError, match=r"write data\.collect\(\)"):
+        cukde.plot.density(polars.DataFrame({"a": [1.0, 2.0]}).lazy(), x="a")
+    with pytest.raises(TypeError, match=r"write pandas\.DataFrame\(data\)"):
+        cukde.plot.density({"a": [1.0, 2.0]}, x="a")

@@ -29,7 +29,7 @@ from typing import Any
 
 import llvmlite
 import numba
-from numba.core import caching
+from numba.core import caching, errors
 from numba.core.compiler_lock import global_compiler_lock
 from numba.np import linalg
 
@@ -53,6 +53,24 @@ def _load_without_scipy() -> None:
 
 
 _load_without_scipy()
+
+
+def _catches_nothing_in_background(catch: Callable[..., Any]) -> Callable[..., Any]:
+    """Numba catches warnings as it infers types, which replaces the filters of the whole process for that time.
+
+    A thread that does so beside others would leave them with each other's filters, for good.
+    """
+
+    @functools.wraps(catch)
+    def catch_warnings(*args: Any, **kwargs: Any) -> Any:
+        in_background = meanwhile.mode.get() == meanwhile.IN_BACKGROUND
+        return contextlib.nullcontext() if in_background else catch(*args, **kwargs)
+
+    return catch_warnings
+
+
+_fixer = vars(errors)["WarningsFixer"]
+_fixer.catch_warnings = _catches_nothing_in_background(_fixer.catch_warnings)
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 """Of :func:`njit`, for most functions: without fast mathematics, which takes NaN and infinity for impossible."""

@@ -138,6 +138,8 @@ def not_taken(argument: str, a: Any, error: Exception) -> TypeError:
     dtype, how = str(getattr(a, "dtype", None)), ""
     if getattr(a, "is_sparse", False) is True:
         how = f"; write {argument}.to_dense()"
+    elif getattr(getattr(a, "device", None), "type", None) == "meta":
+        how = "; a tensor on the device meta has no values"
     elif "float" in dtype:  # such as bfloat16, or on a device that is not read
         how = f"; write {argument}.cpu().float()" if hasattr(a, "cpu") else f"; write {argument}.astype('float32')"
     return TypeError(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core import check as core_check
 from cukde.core.entry import check, namespaces
 from cukde.core.frames.columns import taken
 from cukde.core.frames.libraries import library_of
@@ -16,6 +17,19 @@ Labels = tuple[Any, ...] | None
 
 _BANDWIDTHS = ("h", "score_bandwidth", "denominator_bandwidth", "bandwidth")
 _DOMAINS = ("bounds", "periods")
+
+
+class Labelled:
+    """A result with a number for each column of the data, :attr:`bandwidth`, which keeps what those are called."""
+
+    columns: Labels = None
+    """Names of the columns that the result is of; None without any."""
+
+    def in_order(self: Any, along: list[int], columns: Labels) -> Any:
+        """Return the result with its bandwidth in another order of the columns."""
+        out = self._replace(bandwidth=self.bandwidth[along], bandwidths=self.bandwidths[:, along])
+        out.columns = columns
+        return out
 
 
 def named(labels: Labels) -> bool:
@@ -100,9 +114,12 @@ def bandwidth(argument: str, h: Any, labels: Labels, d: int, of: str = "X") -> A
     """
     if isinstance(h, Mapping):
         return by_name(argument, h, labels, d, optional=False, of=of)
+    if isinstance(h, Labelled):
+        along = order(argument, h.columns, labels, of)
+        return h if along is None else h.in_order(along, labels)
     library = library_of(h)
     if library is None:
-        return namespaces.taken(argument, h) if namespaces.is_foreign(h) else h
+        return _in_memory(argument, h)
     out, columns, rows = taken(argument, h), library.labels(h), library.rows(h)
     if columns is None:
         down = order(argument, rows, labels, of)
@@ -147,7 +164,15 @@ def _of_domain(argument: str, values: Any, labels: Labels, d: int, of: str) -> A
         values = dict(zip(columns, each, strict=True))
     if isinstance(values, Mapping):
         return by_name(argument, values, labels, d, optional=True, of=of)
-    return namespaces.taken(argument, values) if namespaces.is_foreign(values) else values
+    return _in_memory(argument, values)
+
+
+def _in_memory(argument: str, a: Any) -> Any:
+    """Return an array of another library as one of NumPy or CuPy; raise for what has to be read first."""
+    if namespaces.is_foreign(a):
+        return namespaces.taken(argument, a)
+    core_check.in_memory(argument, a)
+    return a
 
 
 def _none_of_missing(entry: Any) -> Any:

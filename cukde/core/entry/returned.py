@@ -42,6 +42,13 @@ def as_rows(given: Given, result: Any, argument: str, name: str, columns: Sequen
     return _made(given, given.of_all_rows(result, argument), like, like, name, columns)
 
 
+def with_columns(given: Given, result: Any) -> Any:
+    """Return a bandwidth with what the columns of the data are called, and with arrays of their library."""
+    out = as_arrays(given, result)
+    out.columns = given.labels
+    return out
+
+
 def as_new_rows(given: Given, result: Any, argument: str, name: str) -> Any:
     """Return a result whose rows are its own as a series or a frame where an argument is one, or else an array."""
     return _made(given, result, _rows_given(given, argument), None, name, None)
