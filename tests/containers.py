@@ -133,7 +133,7 @@ CONTAINERS: dict[str, Container] = {
     "PyTorch": Container(_torch, "torch"),
     "JAX": Container(_jax, "jax"),
     "Dask array": Container(_dask_array, refused=_IN_MEMORY),
-    "Dask frame": Container(_dask_frame, labels=_NAMES, refused=_IN_MEMORY),
+    "Dask frame": Container(_dask_frame, labels=_NAMES, refused=f"{_IN_MEMORY}|{_LABELS_OF_ROWS}"),
 }
 
 Choose = Callable[[Sequence[Any]], Any]

@@ -413,7 +413,7 @@ LIKE_NUMBERS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("kind", ["sparse", "lazy", "generator", "values"])
 def test_numbers_of_columns_are_read_first(argument: str, kind: str) -> None:
     word, make = UNREAD[kind]
-    with pytest.raises(TypeError, match=f"^{argument} must hold real numbers.* write .*{re.escape(word)}"):
+    with pytest.raises(TypeError, match=f"^{argument} must .* write .*{re.escape(word)}"):
         LIKE_NUMBERS[argument](make(np.ones((2, 2))))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -164,7 +164,8 @@ def _of_domain(argument: str, values: Any, labels: Labels, d: int, of: str) -> A
         values = dict(zip(columns, each, strict=True))
     if isinstance(values, Mapping):
         return by_name(argument, values, labels, d, optional=True, of=of)
-    return _in_memory(argument, values)
+    # Of what has no order, or is read once, the check of domains says what is expected.
+    return values if isinstance(values, Set | Iterator) else _in_memory(argument, values)
 
 
 def _in_memory(argument: str, a: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,7 +106,10 @@ def _entries(name: str, values: Any, d: int, entry: str) -> Sequence[Any]:
     """The entries of an argument that has one for each column."""
     out = _sequence(dispatch.to_host(values))
     if out is None:
-        raise TypeError(f"{name} must be a sequence of {d} entries, {entry} for each column of X; got {values!r}")
+        advice = f": write list({name})" if isinstance(values, Iterator) else ""
+        raise TypeError(
+            f"{name} must be a sequence of {d} entries, {entry} for each column of X; got {values!r}{advice}"
+        )
     if len(out) != d:
         raise ValueError(f"{name} must have {d} entries, {entry} for each column of X; got {len(out)}")
     return out
