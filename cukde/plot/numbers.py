@@ -85,6 +85,11 @@ class Estimate(NamedTuple):
         return max(low, float(self.domain.low[k])), min(high, float(self.domain.high[k]))
 
     @property
+    def repeats(self) -> bool:
+        """Whether sums are asked for the same bits every time; a CPU has them, but for a first call's rounding."""
+        return self.backend.xp is not np
+
+    @property
     def effective(self) -> float:
         """Effective number of rows."""
         if self.weights is None:
@@ -187,7 +192,7 @@ def curve(
     function = _FUNCTIONS[data.method]
     with data.backend.device_of(data.X):
         queries = data.backend.asarray(x)
-        options = {"weights": data.weights, "local_factors": data.factors, "deterministic": True} | data.ends
+        options = {"weights": data.weights, "local_factors": data.factors, "deterministic": data.repeats} | data.ends
         density = data.backend.asnumpy(function(data.X[:, 0], queries, h, **options))
         ends = None if level is None else _band(data, queries, h, level, resamples, seed)
     return Curve(x, density, ends)
@@ -222,9 +227,9 @@ def _band(
 def _densities(data: Estimate, centres: Any, weights: np.ndarray, queries: Any, h: float, factors: Any | None) -> Any:
     """Return the densities of the same points with several sets of weights, one in each column."""
     if data.method == "kde" and data.domain is None and factors is None:
-        return kernel_sum(centres, weights.T, queries, h, deterministic=True) / (h * math.sqrt(2 * math.pi))
+        return kernel_sum(centres, weights.T, queries, h, deterministic=data.repeats) / (h * math.sqrt(2 * math.pi))
     function = _FUNCTIONS[data.method]
-    options = {"local_factors": factors, "deterministic": True} | data.ends
+    options = {"local_factors": factors, "deterministic": data.repeats} | data.ends
     each = [function(centres, queries, h, weights=w, **options) for w in weights]
     return data.backend.xp.stack(each, axis=1)
 
@@ -275,7 +280,7 @@ def regions(data: Estimate, masses: list[float], points: int, most: int, seed: i
         chosen = _chosen(data, most, seed, _LEVELS)
         rows, w, f = (None if a is None else a[chosen] for a in (data.X, data.weights, data.factors))
         if data.method == "sd":  # debias once for both passes
-            options: dict[str, Any] = {"weights": data.weights, "precision": "float32", "deterministic": True}
+            options: dict[str, Any] = {"weights": data.weights, "precision": "float32", "deterministic": data.repeats}
             options |= data.ends
             debiased = debias(data.X, data.h, **options)
             data = data._replace(X=debiased, method="kde")
@@ -354,7 +359,8 @@ def _cut(data: Estimate, axes: tuple[np.ndarray, np.ndarray], density: np.ndarra
 
 def _at(data: Estimate, Y: Any) -> Any:
     """Return the density at queries, to five digits."""
-    options: dict[str, Any] = {"weights": data.weights, "precision": "float32", "deterministic": True} | data.ends
+    options: dict[str, Any] = {"weights": data.weights, "precision": "float32"} | data.ends
+    options["deterministic"] = data.repeats
     if data.method == "laplace":
         return laplace_kde(data.X, Y, data.h, **options)
     if data.method == "positive":

@@ -232,7 +232,7 @@ def filled(ax: Axes) -> QuadContourSet:
 
 @pytest.mark.parametrize(
     ("method", "h"),
-    [("kde", None), ("kde", np.array([[0.2, 0.05], [0.05, 0.2]])), ("sd", np.array([0.4, 0.5])), ("laplace", 0.4)],
+    [("kde", None), ("kde", np.array([[0.2, 0.05], [0.05, 0.2]])), ("sd", np.array([0.4, 0.5])), ("laplace", 0.6)],
     ids=["rule", "covariance", "sd", "laplace"],
 )
 def test_levels_are_quantiles_of_the_density_at_the_rows(backend: Backend, method: Any, h: Any) -> None:

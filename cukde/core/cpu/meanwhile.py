@@ -12,6 +12,7 @@ import atexit
 import contextlib
 import contextvars
 import functools
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -36,13 +37,16 @@ class NotCompiledError(Exception):
     """Code is missing that this thread is not to compile."""
 
 
-def answered_by(plain: Callable[..., Any]) -> Callable[[T], T]:
+def answered_by(plain: Callable[..., Any], *, from_call: int = 1) -> Callable[[T], T]:
     """Let NumPy answer for a pass whose compiled code is missing.
 
-    ``plain`` takes the same arguments. It returns None where compiling takes no longer: the pass then compiles.
+    ``plain`` takes the same arguments. It returns None where compiling takes no longer: the pass then compiles. Where
+    NumPy hardly takes longer, it is compiled from a later call of the process on, lest others wait at the compiler.
     """
 
     def decorated(compiled: T) -> T:
+        answers = itertools.count(1)
+
         @functools.wraps(compiled)
         def call(*args: Any, **kwargs: Any) -> Any:
             if not enabled or mode.get() != FREE:
@@ -54,7 +58,8 @@ def answered_by(plain: Callable[..., Any]) -> Callable[[T], T]:
             out = plain(*args, **kwargs) if _background.may_ask() else None
             if out is None:
                 return compiled(*args, **kwargs)
-            _background.ask(compiled, args, kwargs)
+            if next(answers) >= from_call:
+                _background.ask(compiled, args, kwargs)
             return out
 
         return call  # type: ignore[return-value]

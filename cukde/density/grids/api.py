@@ -12,6 +12,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
+from cukde.core.cpu import meanwhile
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
 from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
@@ -320,7 +321,9 @@ class _Grid:
     def _transformed(self, plan: Plan, *, judged: bool) -> tuple[Any, float]:
         assert self._data is not None
         points, weights, mass = self._data
-        out, error = grids_transform.density(points, weights, self._covariance, plan, self._backend, judged=judged)
+        mode = meanwhile.WAITING if self._problem.options.deterministic else meanwhile.mode.get()
+        with meanwhile.within(mode):
+            out, error = grids_transform.density(points, weights, self._covariance, plan, self._backend, judged=judged)
         if self._in_domain is None:
             return out, error
         left_out = self._in_domain.left_out(np.sqrt(np.diag(self._covariance)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from types import ModuleType
@@ -11,7 +12,6 @@ import numpy as np
 
 from cukde.core.cpu import arrays as cpu
 from cukde.density.domains.columns import Column
-from cukde.density.grids import spread
 
 _NUMBERS = 2**22  # of factors at a time, which bounds memory
 _UNDERFLOWS = 39.0  # deviations beyond which a Gaussian is 0
@@ -39,7 +39,7 @@ def density(
     xp = backend.xp
     cut = halves(tuple(map(len, axes)))
     shape = tuple(math.prod(map(len, part)) for part in (axes[:cut], axes[cut:]))
-    loops = None if _are_few(len(x), shape, backend) else spread.loops(backend)
+    compiled = None if _are_few(len(x), shape, backend) else loops(backend)
     out = xp.zeros(shape)
     on_device = [xp.asarray(g) for g in axes]
     # Products of factors below this are subnormal, which processors take long over, and 0 in single precision.
@@ -53,16 +53,16 @@ def density(
             for k in part:
                 pair = block[:, k], on_device[k]
                 if columns is None:
-                    values = _kernel_values(*pair, float(deviations[k]), least, loops, xp)
+                    values = _kernel_values(*pair, float(deviations[k]), least, compiled, xp)
                 else:
-                    values = _values_in_domain(*pair, columns[k], least, loops, xp)
+                    values = _values_in_domain(*pair, columns[k], least, compiled, xp)
                 product = values if product is None else _rowwise(product, values)
             factors.append(product)
         share = 1 / len(x) if weights is None else weights[start : start + rows, None]
         thinner = int(shape[1] < shape[0])
         factors[thinner] *= share
-        if loops is not None:
-            loops.add_product(*factors, out)
+        if compiled is not None:
+            compiled.add_product(*factors, out)
         elif backend is cpu:
             _add_product(factors[0], factors[1], out)
         else:
@@ -118,3 +118,13 @@ def _values_in_domain(x: Any, g: Any, column: Column, least: float, loops: Modul
 def _rowwise(a: Any, b: Any) -> Any:
     """Products of the entries of two matrices' rows, each with each."""
     return (a[:, :, None] * b[:, None, :]).reshape(len(a), a.shape[1] * b.shape[1])
+
+
+@functools.cache
+def loops(backend: ModuleType) -> ModuleType | None:
+    """Compiled loops over points, where the backend has them."""
+    if backend.name == "gpu":
+        return None
+    from cukde.density.grids import cpu
+
+    return cpu

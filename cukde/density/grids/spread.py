@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -58,13 +56,3 @@ def spline(rest: Any, order: int, xp: Any) -> Any:
         above = [*values, xp.zeros_like(rest)]
         values = [((rest + j) * above[j] + (k - rest - j) * below[j]) / (k - 1) for j in range(k)]
     return xp.stack(values[::-1], axis=1)
-
-
-@functools.cache
-def loops(backend: ModuleType) -> ModuleType | None:
-    """Compiled loops over points, where the backend has them; else points are spread by :func:`spread`."""
-    if backend.name == "gpu":
-        return None
-    from cukde.density.grids import cpu
-
-    return cpu

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde.density.grids import spread
+from cukde.density.grids import exact, spread
 from cukde.density.grids.plan import Axis, Plan
 
 _ROUNDING = 2e-14  # of the transforms, relative to the largest density: more than was measured
@@ -22,7 +22,7 @@ def density(
     That waits for the GPU.
     """
     xp = backend.xp
-    loops = spread.loops(backend)
+    loops = exact.loops(backend)
     mass = spread.spread(x, weights, plan, xp) if loops is None else loops.spread(x, weights, plan)
     counted = float(mass.sum()) if judged else 1.0
     transform = xp.fft.rfftn(mass) if loops is None else loops.fourier(mass)
@@ -79,7 +79,7 @@ def _interpolated(a: Any, k: int, axis: Axis, order: int, backend: ModuleType) -
     last = np.floor(positions)
     values = spread.spline(positions - last, order, np)
     first = last.astype(np.int64) - (order - 1)
-    loops = spread.loops(backend)
+    loops = exact.loops(backend)
     if loops is not None:
         return loops.interpolate(a, k, first, values)
     xp = backend.xp

@@ -101,10 +101,10 @@ def many(
     """Return the same of many points, for which compiled loops are faster; None where compiling takes no longer."""
     m = len(X if Y is None else Y)
     columns = 1 if values is None else 1 + values.shape[1]
-    if options.deterministic or options.local_factors is not None or (len(X) + m) * columns > _MOST_POINTS_MEANWHILE:
-        return None
-    sums = _sums(X, X if Y is None else Y, h, output, options, values, _MANY)
-    return sums if sums is not None or values is not None else few.many(X, Y, h, output, options)
+    sums = None
+    if not options.deterministic and options.local_factors is None and (len(X) + m) * columns <= _MOST_POINTS_MEANWHILE:
+        sums = _sums(X, X if Y is None else Y, h, output, options, values, _MANY)
+    return few.many(X, Y, h, output, options, values=values) if sums is None else sums
 
 
 density_of_many, debias_of_many = ended(many)

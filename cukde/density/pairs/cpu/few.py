@@ -106,14 +106,17 @@ def many(
     n, d = X.shape
     m = n if Y is None else len(Y)
     columns = max(d, 0 if values is None else values.shape[1])
-    if options.deterministic or options.local_factors is not None or n * m * (_EXPONENTIAL + columns) > _MOST_MEANWHILE:
+    softened = options.local_factors is not None
+    served = not options.deterministic and (output == "sum" if softened else output != "cdf")
+    # With local factors compiled loops are few, of all pairs alone: most calls wait for them.
+    if not served or n * m * (_EXPONENTIAL + columns) > _MOST_MEANWHILE >> (5 if softened else 0):
         return None
     if options.log_weights is not None:
         Y = X if Y is None else Y
         X, values, options = weighted(X, values, options)
         if len(X) == 0:
             return nothing_of(output, m, d, values)
-    pairs = None if options.precision == "ieee" else _products(X, Y, h, options)
+    pairs = None if softened or options.precision == "ieee" else _products(X, Y, h, options)
     return _summed(pairs or _Differences.of(X, Y, h, options.lost), X, output, options, values)
 
 
@@ -236,6 +239,8 @@ def _block(
 ) -> PartialSums:
     """Sums of queries whose pairs stay in cache."""
     exponents, log_weights = pairs.exponents(), options.log_weights
+    if options.local_factors is not None:
+        exponents /= options.local_factors * options.local_factors
     constant = laplace_constant(output, d)
     factors = None if constant is None else exponents + constant
     if log_weights is not None:

@@ -475,7 +475,8 @@ def _pairs(
     if dtype is None:
         return _Differences(X, Y, h, log2_weights, *others, of_gradient=options.of_gradient, lost=options.lost)
     group = _group(X.shape[1], _squared_radius(options), dtype)
-    pairs = _Gram(X, Y, h, options.centre, log2_weights, dtype, group, *others, of_gradient=options.of_gradient)
+    with meanwhile.within(meanwhile.WAITING if options.deterministic else meanwhile.mode.get()):
+        pairs = _Gram(X, Y, h, options.centre, log2_weights, dtype, group, *others, of_gradient=options.of_gradient)
     if dtype == np.float32 and pairs.norm > 0.5 * _LOG2_E * _SINGLE_GRAM_RADIUS_OF_FOUR:
         return _pairs(X, Y, h, log2_weights, options, np.float64)
     return pairs

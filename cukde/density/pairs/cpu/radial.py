@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core.cpu import threads
+from cukde.core.cpu import meanwhile, threads
 from cukde.density.kernels import Kernel, edge
 from cukde.density.options import LOG_ZERO, Options
 from cukde.density.pairs import tolerance as pairs_tolerance
-from cukde.density.pairs.cpu import query_blocks, radial_tiles, tiles as _tiles
+from cukde.density.pairs.cpu import query_blocks, radial_few, radial_tiles, tiles as _tiles
 from cukde.density.pairs.cpu.skipping import compact, exponential, exponential_choice
 from cukde.density.sums import PartialSums, to_density
 
 _LOG2_E = math.log2(math.e)
 
 
+@meanwhile.answered_by(radial_few.many)
 def kernel_density(
     X: np.ndarray,
     Y: np.ndarray | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from cukde.density.options import LOG_ZERO, Options
 from cukde.density.sums import PartialSums, joined, to_density
 
 _PAIRS_OF_BLOCK = 2**15  # whose arrays stay in cache
+
+# Coordinates of all pairs, of which a kernel counts as so many, up to which they take less than compiling does.
+_MOST_MEANWHILE, _KERNEL = 2**30, 8
 
 
 def kernel_density(
@@ -75,3 +79,11 @@ def _values(q: np.ndarray, kernel: Kernel) -> np.ndarray:
     elif kernel == "cosine":
         out *= np.polynomial.polynomial.polyval(q, COSINE_SERIES)
     return out
+
+
+def many(X: np.ndarray, Y: np.ndarray | None, *given: Any, options: Options, **others: Any) -> np.ndarray | None:
+    """Return the same of many pairs, for which compiled loops are faster; None where compiling takes no longer."""
+    numbers = len(X) * len(X if Y is None else Y) * (_KERNEL + X.shape[1])
+    if options.deterministic or numbers > _MOST_MEANWHILE:
+        return None
+    return kernel_density(X, Y, *given, options=options, **others)

@@ -52,7 +52,7 @@ def look(A: Any, centres: Any, radii: Any, finite: Any) -> None:
     ``A`` (b, m, d), or (1, m, d) of points that members share.
     """
     for i in range(centres.shape[0]):
-        radii[i], finite[i] = survey.look(A[min(i, A.shape[0] - 1)], centres[i])
+        radii[i], finite[i] = survey.loop(A[min(i, A.shape[0] - 1)], centres[i])
 
 
 @njit(**_JIT)
