@@ -178,9 +178,10 @@ def _mark_kernels(items: list[pytest.Item]) -> None:
 
 
 def _is_crossed(item: pytest.Item) -> bool:
-    """Whether the other half of a test's cases has each three of this one's parameters together, too.
+    """Whether others of a test's cases have each two of this one's parameters together, too.
 
-    That needs a fourth: its places in all parameters add up to an odd number, and those of that half to even ones.
+    Of k parameters those cases stay whose places in all parameters add up to a multiple of k - 1: beside any two, the
+    others make up for every rest.
     """
     places = []
     for names, values, *_ in (mark.args for mark in item.iter_markers("parametrize")):
@@ -188,7 +189,7 @@ def _is_crossed(item: pytest.Item) -> bool:
             names = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
             own = [item.callspec.params[name] for name in names]  # type: ignore[attr-defined]
             places.append(next(place for place, value in enumerate(values) if _is_same(own, value)))
-    return len(places) > 3 and sum(places) % 2 == 1
+    return len(places) > 2 and sum(places) % (len(places) - 1) > 0
 
 
 def _is_same(own: list[Any], value: Any) -> bool:
