@@ -153,6 +153,22 @@ class TestColumns:
         for one, other in zip(drawn(got), drawn(want), strict=True):
             np.testing.assert_allclose(one, other)
 
+    @pytest.mark.parametrize("chosen", [0, 3])
+    def test_a_chosen_column_whose_name_may_be_a_position(self, chosen: int) -> None:
+        """Names are integers, and the first of one column that is called 0 looks like no name."""
+        frame, H = pd.DataFrame(X[:, :2], columns=[3, 0]), np.array([0.4, 0.7])
+        k = [3, 0].index(chosen)
+        want = cukde.marginal(X[:, :2], [k], Y[:, [k]], H)
+        for queries in (Y[:, [k]], pd.DataFrame(Y[:, [k]]), pd.DataFrame(Y[:, [k]], columns=[chosen])):
+            np.testing.assert_allclose(cukde.marginal(frame, [chosen], queries, H), want, rtol=1e-12)
+        for other in ("z", 5):
+            with pytest.raises(ValueError, match=rf"columns of X\[\[{chosen}\]\].*{chosen} missing and {other!r}"):
+                cukde.marginal(frame, [chosen], pd.DataFrame(Y[:, [k]], columns=[other]), H)
+        without_names = pd.DataFrame(X[:, :2])
+        np.testing.assert_allclose(
+            cukde.marginal(without_names, [k], pd.DataFrame(Y[:, [k]], columns=["z"]), H), want, rtol=1e-12
+        )
+
     @pytest.mark.parametrize("scheme", NAMES)
     @pytest.mark.parametrize("container", ["pandas", "dask"])
     def test_queries_of_an_estimator_are_in_the_order_of_fit(self, scheme: str, container: str, tmp_path: Any) -> None:

@@ -101,7 +101,9 @@ class Given:
             if name in _LIKE_X and value is X and chosen is None:  # the data themselves, which passes take once
                 a[name] = a["X"]
             elif name in _LIKE_X:
-                a[name] = self._points(name, value, self._reference(name, d))
+                reference = self._reference(name, d)
+                of = "X" if reference == self.labels or reference is None else f"X[{list(reference)}]"
+                a[name] = self._points(name, value, reference, of)
             elif name == "given" and isinstance(value, Mapping):
                 a[name] = {key: self._beside(f"given[{key!r}]", each, "Y") for key, each in value.items()}
             elif name in _BESIDE:
@@ -133,7 +135,7 @@ class Given:
         What is no frame and no array of another library is returned as it is.
         """
         labels = labels_of(value)
-        along = names.order(name, labels, reference, of)
+        along = names.order(name, labels, reference, of, among=self.labels if name in _LIKE_X else None)
         if is_dask(value):
             return value if along is None or labels is None else value[[labels[k] for k in along]]
         array = self._array(name, value)

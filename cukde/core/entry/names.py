@@ -37,14 +37,15 @@ def named(labels: Labels) -> bool:
     return labels is not None and labels != tuple(range(len(labels)))
 
 
-def order(argument: str, labels: Labels, reference: Labels, of: str = "X") -> list[int] | None:
+def order(argument: str, labels: Labels, reference: Labels, of: str = "X", *, among: Labels = None) -> list[int] | None:
     """Return the positions of columns in the order of a reference; None where they stay as they are.
 
-    Columns of which either side has no names are taken by position; else an error says which are missing or extra.
+    Columns of which either side has no names are taken by position; else an error says which are missing or extra. The
+    reference may be some columns ``among`` others, which all have names or none.
     """
     if labels is None or reference is None or labels == reference:
         return None
-    if not (named(labels) and named(reference)) and set(labels) != set(reference):
+    if not (named(labels) and named(among or reference)) and set(labels) != set(reference):
         return None
     check.same_names(argument, labels, reference, of)
     position = {label: k for k, label in enumerate(labels)}
