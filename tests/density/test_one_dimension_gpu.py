@@ -429,8 +429,8 @@ class TestLookBySorting:
         self, gpu: SimpleNamespace, looked: list[str], dtype: str, shape: tuple[int, ...]
     ) -> None:
         rng = np.random.default_rng(0)
-        X, Y = (rng.standard_normal(n).astype(dtype).reshape(shape) + 5 for n in (150, 40))
-        X[3], Y[7] = 90, -30
+        X, Y = (rng.standard_normal(n).astype(dtype).reshape(shape) + 5 for n in (150, 12))
+        X[3], Y[7] = 14, -3
         calls: list[tuple[Any, tuple[Any, ...]]] = [(cukde.kde, (X, Y, 0.4)), (cukde.kde, (X, X, 0.4))]
         if dtype == "float32" and X.ndim == 1:  # each call takes the simulator seconds
             calls += [
@@ -444,7 +444,7 @@ class TestLookBySorting:
             assert looked[0] == "ends"
             assert "mean" not in looked
             looked.clear()
-            want = function(X_, *others, weights=np.ones(150))  # takes the other
+            want = function(X_, *others, weights=np.ones(len(X)))  # takes the other
             assert "ends" not in looked
             assert "mean" in looked
             looked.clear()
