@@ -5,8 +5,9 @@ python -m benchmarks.perf.first_calls [--cases CASE ...] [--sizes N ...] [--runs
 A case has 1,000 rows, as in a test or a notebook, or 10,000, or 200,000 where its work does not grow with their square;
 queries are a tenth of them. NumPy is imported and the arrays are made before the clock starts. Each case has a cache
 folder of its own, which its first process finds empty and the following ones filled. The bar is for what the first call
-takes beyond the next one, in time of the processor: others may use the machine at the same time. Peers, where SciPy or
-scikit-learn have a like call, are timed from their import on, as ours is, at the smallest size.
+takes beyond the next one, by the clock or in time of the processor, whichever is less: others may use the machine at the
+same time, which the clock counts, and the library compiles in the background, which the processor counts. Peers, where
+SciPy or scikit-learn have a like call, are timed from their import on, as ours is, at the smallest size.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _NEXT = 3
 SIZES = 1000, 10_000, 200_000
 
 BARS_MS = {"compiled": 2000.0, "cached": 500.0}
-"""At most, of import and first call together, beyond the next call: time of the processor."""
+"""At most, of import and first call together, beyond the next call."""
 
 
 class Arrays(NamedTuple):
@@ -264,8 +265,8 @@ EXTRA = "import_ms", "next_ms", "processor_ms", "next_processor_ms"
 
 
 def beyond(row: dict[str, Any]) -> float:
-    """Milliseconds of the processor that import and first call take beyond the next call."""
-    return float(row["processor_ms"] - row["next_processor_ms"])
+    """Milliseconds that import and first call take beyond the next call, by the clock or the processor."""
+    return float(min(row["median_ms"] - row["next_ms"], row["processor_ms"] - row["next_processor_ms"]))
 
 
 def rows(name: str, n: int, runs: int) -> list[dict[str, Any]]:
