@@ -545,6 +545,7 @@ def _score_bandwidth(h: Any, X: Any, weights: Any, bounds: Any, periods: Any) ->
     return rules_by_name.bandwidth(h, X, weights, bounds=bounds, periods=periods, name="score_bandwidth")
 
 
+@public_call(lambda given, stages: stages)
 def _stages_of_sd_kde(
     X: Any,
     Y: Any,
@@ -562,6 +563,7 @@ def _stages_of_sd_kde(
     check_finite: bool = True,
     bounds: Any = None,
     periods: Any = None,
+    nan_policy: str = "raise",
     **of_entry: Any,
 ) -> Mapping[str, Callable[[], Any]]:
     """The stages of SD-KDE, each a call ready to be timed: score, shift and density.
