@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -17,7 +16,7 @@ from cukde.core.entry.public_call import public_call
 from cukde.core.frames.columns import labels_of
 from cukde.core.over_dask import over_dask
 from cukde.core.types import Array, ArrayLike, Bandwidth, Devices, Domain
-from cukde.core.warnings import NegativeDensityWarning
+from cukde.core.warnings import NegativeDensityWarning, of_user
 from cukde.density import check, results, rules_by_name
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
@@ -808,7 +807,7 @@ def laplace_kde(
         epilogue = problem.epilogue(log=log)
         density, report = results.laplace(problem.sums("laplace"), *epilogue, problem.xp, clip=True)
     if report is not None:
-        warnings.warn(report, NegativeDensityWarning, stacklevel=5)
+        of_user(report, NegativeDensityWarning)
     return density
 
 
