@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Literal
@@ -23,7 +22,7 @@ from cukde.core.cost.registry import declare
 from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
 from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
-from cukde.core.warnings import BandwidthRangeWarning
+from cukde.core.warnings import BandwidthRangeWarning, of_user
 from cukde.density import check as density_check
 from cukde.density.arguments import prepare
 from cukde.density.cost.calls import of_abramson, of_bandwidth
@@ -406,7 +405,7 @@ def isj(
             sample = data.sample(rows, backend)
             h = improved_sheather_jones.solve(sample.deviations[:, 0], w, rows.effective, backend.xp, backend.asnumpy)
             if h is None and rows.effective < improved_sheather_jones.LEAST_ROWS:
-                warnings.warn(check.WIDEST.format(rows.effective), BandwidthRangeWarning, stacklevel=3)
+                of_user(check.WIDEST.format(rows.effective), BandwidthRangeWarning)
                 return _scaled(rows, backend, _widest_factor)
             return sample.ranges * check.plug_in(h)
         line = improved_sheather_jones.LineInDomain.of(rows, domain, w, backend.xp)

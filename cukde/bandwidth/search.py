@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
@@ -14,7 +13,7 @@ from cukde.bandwidth.scores import proportional
 from cukde.core import reprs
 from cukde.core.entry.names import Labelled
 from cukde.core.public import public_in
-from cukde.core.warnings import BandwidthRangeWarning
+from cukde.core.warnings import BandwidthRangeWarning, of_user
 
 # Octaves about a reference rule that a grid goes on within, and down where rows share values. Where they do not a score
 # falls at last, as soon as the bandwidth is below the distances of rows; but clusters may be far apart.
@@ -176,9 +175,7 @@ def _optimised(objective: Criterion, start: CrossValidation) -> tuple[CrossValid
     return best, "smallest" if widest < 0 else "largest"
 
 
-def warn(
-    end: str, h: np.ndarray, tied: Tied, *, listed: bool = False, per_dimension: bool = False, stacklevel: int = 5
-) -> None:
+def warn(end: str, h: np.ndarray, tied: Tied, *, listed: bool = False, per_dimension: bool = False) -> None:
     """Say that the best is at an end, and what of: rows that share values, or else what to try."""
     if per_dimension:
         reach = f"{math.exp(_BOX):.0f} times from that of the best bandwidth tried"
@@ -190,7 +187,7 @@ def warn(
             then = f"{then} as cukde.bandwidth.cross_validate(X, method, bandwidths)"
     if end == "smallest" and tied():
         then = f"{then}; {_TIES}" if listed or per_dimension else _TIES
-    warnings.warn(f"{what}: {_text(h)}; {then}", BandwidthRangeWarning, stacklevel=stacklevel)
+    of_user(f"{what}: {_text(h)}; {then}", BandwidthRangeWarning)
 
 
 def _text(h: np.ndarray) -> str:

@@ -237,7 +237,7 @@ class Folds(NamedTuple):
         tried, found = search.along(_GRID, reference, scores, self.tied)
         best = int(found.argmax())
         if best in (0, len(found) - 1):
-            search.warn("largest" if best else "smallest", tried[best], self.tied, stacklevel=6)
+            search.warn("largest" if best else "smallest", tried[best], self.tied)
         return tried[best] * self.share ** candidate.rate(len(reference)), float(found[best])
 
     def score(self, candidate: Candidate, h: np.ndarray) -> float:

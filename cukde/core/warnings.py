@@ -175,7 +175,7 @@ def small_samples(samples: Any, nan: np.ndarray | None, n: int, shape: tuple[int
     few = bool((samples < 2).any()) if on_host else n < 2
     if few and (shape == () or has_nan or n == 0):
         text = _TOO_SMALL[shape == (), has_nan] + " See documentation for sample size requirements."
-        warnings.warn(text, _small_sample_category(), stacklevel=4)
+        of_user(text, _small_sample_category())
 
 
 def _small_sample_category() -> type[Warning]:

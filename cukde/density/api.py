@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -17,7 +16,7 @@ from cukde.core.entry.public_call import public_call
 from cukde.core.frames.columns import labels_of
 from cukde.core.over_dask import over_dask
 from cukde.core.types import Array, ArrayLike, Bandwidth, Devices, Domain
-from cukde.core.warnings import NegativeDensityWarning
+from cukde.core.warnings import NegativeDensityWarning, of_user
 from cukde.density import check, results, rules_by_name
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
@@ -545,6 +544,7 @@ def _score_bandwidth(h: Any, X: Any, weights: Any, bounds: Any, periods: Any) ->
     return rules_by_name.bandwidth(h, X, weights, bounds=bounds, periods=periods, name="score_bandwidth")
 
 
+@public_call(lambda given, stages: stages)
 def _stages_of_sd_kde(
     X: Any,
     Y: Any,
@@ -562,6 +562,7 @@ def _stages_of_sd_kde(
     check_finite: bool = True,
     bounds: Any = None,
     periods: Any = None,
+    nan_policy: str = "raise",
     **of_entry: Any,
 ) -> Mapping[str, Callable[[], Any]]:
     """The stages of SD-KDE, each a call ready to be timed: score, shift and density.
@@ -806,7 +807,7 @@ def laplace_kde(
         epilogue = problem.epilogue(log=log)
         density, report = results.laplace(problem.sums("laplace"), *epilogue, problem.xp, clip=True)
     if report is not None:
-        warnings.warn(report, NegativeDensityWarning, stacklevel=5)
+        of_user(report, NegativeDensityWarning)
     return density
 
 

@@ -106,7 +106,12 @@ def real_numbers(name: str, h: Any) -> np.ndarray:
 
 
 def no_rule(name: str, h: Any) -> None:
-    """Raise for the name of a rule where there are no data in memory for it."""
+    """Raise for a function, and for the name of a rule where there are no data in memory for it."""
+    if callable(h):
+        raise TypeError(
+            f"{name} must be a real number or an array of them; got {h!r}: write {name}=function(X), "
+            "what the function makes of the data"
+        )
     if isinstance(h, str):
         raise ValueError(
             f"{name} must be a number or an array here; got {h!r}: a rule for the bandwidth takes data in memory, such "

@@ -37,16 +37,25 @@ def rule(value: Any) -> str | None:
 
 
 def of_data(
-    value: Any, X: Any, weights: Any, method: str, steps: int = 1, *, gaussian: bool = True, **domain: Any
+    value: Any,
+    X: Any,
+    weights: Any,
+    method: str,
+    steps: int = 1,
+    *,
+    to_function: tuple[Any, Any],
+    gaussian: bool = True,
+    **domain: Any,
 ) -> tuple[Any, Any | None]:
     """Return what a rule or a function makes of the data, and any other value, scikit-learn's names too, as it is.
 
     Beside it are the local factors that a selection brings, or None; ``gaussian`` says whether the kernel may have any.
-    Rules take the bounds and periods of a ``domain``, other functions do not.
+    Rules take the bounds and periods of a ``domain``, other functions do not, but data and weights as ``to_function``.
     """
     name = rule(value)
     if name is None and callable(value):
-        h = value(X) if weights is None else value(X, weights=weights)
+        rows, of_rows = to_function
+        h = value(rows) if of_rows is None else value(rows, weights=of_rows)
         if isinstance(h, str):
             raise TypeError(f"bandwidth must be a function that returns numbers; {value!r} returned {h!r}")
         value = h

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from cukde.core import check as core_check, dispatch, warnings as core_warnings, words
 from cukde.core.entry import names, points as entry_points
 from cukde.core.frames.columns import labels_of
+from cukde.core.frames.libraries import library_of
 from cukde.core.over_dask import is_dask, meta
 from cukde.core.public import public_in
 from cukde.core.quiet import quiet_methods
@@ -77,9 +78,12 @@ class KernelDensity(BaseEstimator):
         names are "scott_deviations", "silverman_deviations", "scott_covariance", "silverman_covariance", "sd",
         "laplace", "positive", "isj", "cross_validate" and "select" (for ``method``); the functions themselves will do,
         too, and so do the results of the last two. "select" for method "kde" is among that with one bandwidth and
-        that with the local factors of "abramson", and a selection of these brings them, too. Any other callable takes
-        X, and ``weights=`` if :meth:`fit` has ``sample_weight``, and returns a bandwidth in any form but the name of a
-        rule.
+        that with the local factors of "abramson", and a selection of these brings them, too.
+
+        Any other callable takes X, and ``weights=`` if :meth:`fit` has ``sample_weight``, and returns a bandwidth in
+        any form but the name of a rule. If X is a data frame, it takes both as :meth:`fit` was given them, so that
+        ``lambda X: X.std()`` of pandas is a deviation for each column. Otherwise both are arrays on the device of the
+        fit.
     algorithm : {"auto", "kd_tree", "ball_tree"}
         Determines which metrics are accepted, as in scikit-learn. No tree is built.
     kernel : {"gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"}
@@ -258,11 +262,11 @@ class KernelDensity(BaseEstimator):
         backend = self._backend_of_fit(meta(X), meta(sample_weight))
         check.metric_device(metric, self.metric, backend)
         names.same_rows("sample_weight", sample_weight, "X", X)
-        sample_weight = entry_points.taken("sample_weight", sample_weight, rounded=True)
-        if is_dask(X) or is_dask(sample_weight):
-            fitted = _lazily().taken(self, self._array(X, backend, reset=True), sample_weight, metric, backend, X)
+        weights = entry_points.taken("sample_weight", sample_weight, rounded=True)
+        if is_dask(X) or is_dask(weights):
+            fitted = _lazily().taken(self, self._array(X, backend, reset=True), weights, metric, backend, X)
         else:
-            fitted = self._taken(X, sample_weight, metric, backend)
+            fitted = self._taken(X, weights, metric, backend, sample_weight)
         self.__dict__.pop(_KEPT, None)
         self.points_, self.bandwidth_, self.sample_weight_, self.local_factors_, dtype, domain = fitted
         self._ends = None if domain is None else np.stack(domain)
@@ -531,9 +535,12 @@ class KernelDensity(BaseEstimator):
         super().__setstate__(state)
 
     def _taken(
-        self, X: Any, sample_weight: Any, metric: Any | None, backend: ModuleType
+        self, X: Any, sample_weight: Any, metric: Any | None, backend: ModuleType, weights_given: Any
     ) -> tuple[Any, Any, Any, Any | None, np.dtype, Domain | None]:
-        """Return centres, bandwidth, weights and local factors of a fit, the dtype of the data and their domain."""
+        """Return centres, bandwidth, weights and local factors of a fit, the dtype of the data and their domain.
+
+        ``weights_given`` is what ``sample_weight`` was, which a function takes beside a frame.
+        """
         with backend.device_of(X):
             a = self._array(X, backend, reset=True)
             given = self._by_column(a.shape[1])
@@ -545,7 +552,8 @@ class KernelDensity(BaseEstimator):
             weights = None if sample_weight is None else check.weights(self._moved(sample_weight), len(a), backend)
             gaussian = self.kernel == "gaussian" and metric is None
             of_rule = given["bandwidth"], a, weights, self.method, self.steps
-            width, factors = bandwidths.of_data(*of_rule, gaussian=gaussian, **ends)
+            to_function = (a, weights) if library_of(X) is None else (X, weights_given)
+            width, factors = bandwidths.of_data(*of_rule, to_function=to_function, gaussian=gaussian, **ends)
             width = names.bandwidth("bandwidth", width, self._labels, a.shape[1])  # a function may return names
             h = check.fit(given | {"bandwidth": width}, metric, a[:1], len(a))
             check.beside_domain(h, domain)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
-from cukde.core.warnings import ConvergenceWarning
+from cukde.core.warnings import ConvergenceWarning, of_user
 from cukde.density.problem import Problem
 
 TOLERANCE = 1e-11
@@ -58,9 +57,8 @@ def lower(problems: tuple[Problem, Problem], deviation: float, q: Any, weights: 
             before_last[rest] = last[rest]
             last[rest] = xp.where(usable, abs(step), 0.5 * (b - a))
             out[rest] = xp.where(usable, here - step, middle)
-    warnings.warn(
+    of_user(
         f"{len(rest)} of {len(q)} quantiles are not exact to {TOLERANCE:g} of their levels",
         ConvergenceWarning,
-        stacklevel=4,
     )
     return out

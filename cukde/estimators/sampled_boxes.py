@@ -12,13 +12,12 @@ Hickernell, F. J. (2002). Obtaining O(N^(-2+eps)) convergence for lattice quadra
 from __future__ import annotations
 
 import math
-import warnings
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from cukde.core.warnings import ConvergenceWarning
+from cukde.core.warnings import ConvergenceWarning, of_user
 from cukde.estimators import tiles
 
 TOLERANCE = 1e-5
@@ -62,11 +61,10 @@ def mass(
         growth = min(_MOST_GROWTH, max(_LEAST_GROWTH, 2 ** math.ceil(math.log2(error / TOLERANCE))))
         size = min(size * growth, 2 ** int(math.log2(largest)))
     if error > TOLERANCE:
-        warnings.warn(
+        of_user(
             f"the mass in a box is known to {error:.1g} only, from {len(sums) * size} points for each centre: "
             f"give more than maxpts={most}",
             ConvergenceWarning,
-            stacklevel=5,
         )
     return float(sums.mean())
 

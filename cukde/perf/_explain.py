@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.cost.cost import UNITS, Cost, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.core.cost.registry import call_of, counted, found, told
+from cukde.core.over_dask import is_dask
 from cukde.core.public import public_in
 from cukde.perf import _text
 from cukde.perf._lookup import peaks
@@ -267,6 +268,8 @@ def explain(
 
     Raises
     ------
+    TypeError
+        For a call with Dask collections, which computes nothing: see :func:`scaling`.
     ValueError
         For a call whose cost is not known: the message says which are. For a processor that is not known, or is not of
         the kind that holds the arrays. For a time that is not positive.
@@ -299,7 +302,9 @@ def explain(
     seconds = core_check.number("seconds", seconds, above=True)
     known = call_of(fn, args, kwargs)
     call = functools.partial(fn, *args, **kwargs)
-    gpu = _on_gpu(call)
+    held = list(_held(call))
+    _in_memory(held)
+    gpu = any(map(dispatch.is_gpu_array, held))
     processor = peaks(on) if on is not None else peaks(None if gpu else "cpu")
     if gpu != (processor.backend == "gpu"):
         raise ValueError(
@@ -354,11 +359,24 @@ def from_memory(on: Peaks, *, cold: bool) -> bool:
     return cold or math.isinf(on.rate("cache"))
 
 
-def _on_gpu(call: Any) -> bool:
-    """Whether an array of a call, or of the object that is called, lives on a GPU."""
+def _held(call: Any) -> Iterator[Any]:
+    """The arguments of a call, and what the object that is called holds."""
     if isinstance(call, functools.partial):
-        return any(map(dispatch.is_gpu_array, (*call.args, *call.keywords.values()))) or _on_gpu(call.func)
-    return any(map(dispatch.is_gpu_array, getattr(call, "__dict__", {}).values()))
+        yield from (*call.args, *call.keywords.values())
+        yield from _held(call.func)
+    else:
+        yield from getattr(call, "__dict__", {}).values()
+
+
+def _in_memory(held: Iterable[Any]) -> None:
+    """Raise for Dask collections, of which a call computes nothing."""
+    for each in held:
+        if is_dask(each):
+            raise TypeError(
+                f"explain takes calls with arrays in memory; got a Dask {type(each).__name__}, with which a call "
+                "only builds a graph: time cukde.perf.measure(lambda: fn(...).compute()), or write "
+                "cukde.perf.scaling(op, workers=..., n=..., ...) for the time by the model"
+            )
 
 
 def _stage(name: str, stage: Callable[[], Any], times: Times, whole: Prediction, on: Peaks, cold: bool) -> Stage:

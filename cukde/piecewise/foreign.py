@@ -20,8 +20,9 @@ _OF_FITPACK: dict[Any, Any] = {0: True, "extrapolate": True, 2: "raise", "raise"
 
 def of_polynomial(p: Any) -> tuple[np.ndarray, np.ndarray, Any, Any]:
     """Take apart a ``PPoly`` or a ``BPoly``."""
-    if not all(hasattr(p, name) for name in ("c", "x", "extrapolate")) or isinstance(p.x, tuple):
-        other = "; from_spline takes splines" if hasattr(p, "tck") else ""
+    _one_variable("p", p)
+    if not all(hasattr(p, name) for name in ("c", "x", "extrapolate")):
+        other = "; from_spline takes it" if hasattr(p, "tck") or hasattr(p, "get_knots") else ""
         raise TypeError(f"p must be a PPoly of SciPy or CuPy; got {type(p).__name__}: a BPoly will do, too{other}")
     if getattr(p, "axis", 0) != 0:
         raise ValueError(
@@ -40,6 +41,7 @@ def of_spline(tck: Any) -> tuple[np.ndarray, np.ndarray, Any, Any]:
     """Take apart a ``BSpline``, a ``UnivariateSpline``, or a tuple of knots, coefficients and degree."""
     from scipy.interpolate import BSpline
 
+    _one_variable("tck", tck)
     extrapolate = getattr(tck, "extrapolate", True)
     if hasattr(tck, "get_knots") and hasattr(tck, "ext"):
         extrapolate = _OF_FITPACK.get(tck.ext)
@@ -77,6 +79,17 @@ def of_spline(tck: Any) -> tuple[np.ndarray, np.ndarray, Any, Any]:
     if knots[0] == knots[1]:  # without width: of degree 0 its coefficient, else 0
         values[:, 0] = spline.c[0] if k == 0 else 0
     return *_without_empty_pieces(values, knots), extrapolate, parts[1]
+
+
+def _one_variable(argument: str, p: Any) -> None:
+    """Raise for a function of several variables."""
+    on_grid = any(isinstance(getattr(p, name, None), tuple) for name in ("x", "t", "grid"))
+    of_surface = hasattr(p, "degrees") or (isinstance(p, tuple | list) and len(p) == 5)  # objects and bisplrep's list
+    if on_grid or of_surface:
+        raise TypeError(
+            f"{argument} must be a function of one variable; got {type(p).__name__}, which is for several: take "
+            "its values v at points x along a line, and write from_spline(scipy.interpolate.make_interp_spline(x, v))"
+        )
 
 
 def _kind(p: Any) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
+from matplotlib.figure import Figure
 
 import cukde
-from cukde import BandwidthRangeWarning, bandwidth, perf
+from cukde import BandwidthRangeWarning, KernelDensity, bandwidth, perf
 from cukde.bandwidth import selection
 from cukde.core.cost.registry import called
 from tests import reference
@@ -138,7 +141,6 @@ def test_domains_are_those_of_the_densities() -> None:
 
 
 def test_frames_and_missing_values() -> None:
-    pd = pytest.importorskip("pandas")
     X = _sample(60)
     frame = pd.DataFrame(X, columns=["a", "b"])
     assert bandwidth.select(frame, ["kde"]).score == bandwidth.select(X, ["kde"]).score
@@ -161,6 +163,26 @@ def test_shared_values_are_warned_of() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         bandwidth.select(_sample(60))
+
+
+@pytest.mark.parametrize("name", ["select", "cross_validate"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda X, h: cukde.kde(X, X[:3], h),
+        lambda X, h: cukde.kde(pd.DataFrame(X), X[:3], h),
+        lambda X, h: cukde.modes(X, h),
+        lambda X, h: cukde.hdr_threshold(X, h),
+        lambda X, h: KernelDensity(bandwidth=h).fit(X),
+        lambda X, h: KernelDensity(bandwidth=getattr(bandwidth, h)).fit(X),
+        lambda X, h: importlib.import_module("cukde.plot").density(X, h, ax=Figure().subplots()),
+    ],
+)
+def test_warnings_are_of_the_line_that_names_the_rule(call: Any, name: str) -> None:
+    X = np.repeat(np.random.default_rng(0).normal(size=(10, 1)), 30, axis=0)
+    with pytest.warns(BandwidthRangeWarning, match="smallest of the grid") as caught:
+        call(X, name)
+    assert {warning.filename for warning in caught} == {__file__}
 
 
 @settings(max_examples=10, deadline=None, derandomize=True)

@@ -277,6 +277,11 @@ class TestBandwidth:
         with raises(TypeError, "h must be a real number or an array of them; got"):
             function(X, Y, h)
 
+    @every_function
+    def test_a_function_for_the_bandwidth(self, function: Callable[..., Any]) -> None:
+        with raises(TypeError, "got <function silverman at ", ": write h=function(X)"):
+            function(X, Y, cukde.bandwidth.silverman)
+
     def test_a_ragged_bandwidth(self) -> None:
         with raises(ValueError, "h must be"):
             cukde.kde(X, Y, [[1.0], [1.0, 2.0]])

@@ -186,6 +186,25 @@ class TestColumns:
                 estimator.score_samples(frame.iloc[:, [1, 0, 2]])
         fitted.fit(X).score_samples(frame)
 
+    @pytest.mark.parametrize("library", ["pandas", "nullable", *TEXT_ALONE])
+    def test_a_function_takes_the_frame_of_fit(self, library: str) -> None:
+        frame, w = CONTAINERS[library](pd.DataFrame(X, columns=[*"cab"])), pd.Series(W)
+        given: list[Any] = []
+
+        def deviations(data: Any, weights: Any = None) -> Any:
+            given[:] = data, weights
+            return {"b": H[2], "c": H[0], "a": H[1]} if library == "arrow" else data.std()
+
+        fitted = cukde.KernelDensity(bandwidth=deviations).fit(frame)
+        assert given[0] is frame
+        assert given[1] is None
+        want = H if library == "arrow" else X.std(axis=0, ddof=1)
+        np.testing.assert_allclose(fitted.bandwidth_, want, rtol=1e-12)
+        cukde.KernelDensity(bandwidth=deviations).fit(frame, sample_weight=w)
+        assert given[0] is frame
+        assert given[1] is w
+        cukde.KernelDensity(bandwidth=lambda a, weights: a.std(axis=0)).fit(X, sample_weight=w)
+
     def test_labels_are_not_lost_in_a_file(self, tmp_path: Any) -> None:
         frame = pd.DataFrame(X, columns=[*"abc"])
         for h in (pd.Series(H, index=[*"abc"]), pd.DataFrame(np.diag(H**2), index=[*"abc"], columns=[*"abc"])):

@@ -10,13 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import cukde
 from cukde import perf
+from cukde.core.cost.cost import UNITS
 from cukde.perf import _explain, _text
 from tests.perf import toys as perf_toys
 from tests.perf.toys import CPU, GPU, Doubler, OnGPU, X, half, whole
+
+EVERY = dataclasses.replace(CPU, rates=dict.fromkeys(UNITS, 1e9))
 
 # Of the operation `whole` on the toy CPU, n = 1000: seconds of each unit by itself.
 MEMORY = 12e6 / 1e10 + 12e6 / 1e10  # least bytes, and what is asked for again and does not fit
@@ -279,3 +283,36 @@ def test_numbers_have_three_digits(number, text):
 def test_arguments_without_sizes_are_errors_of_the_call(queries):
     with pytest.raises((TypeError, ValueError), match="Y must"):
         perf.explain(cukde.kde, np.ones((5, 2)), queries, 1.0, on=CPU, seconds=0.001)
+
+
+@pytest.mark.parametrize("library", ["torch", "pandas", "nullable", "polars", "arrow"])
+@pytest.mark.parametrize("function", [cukde.kde, cukde.sd_kde])
+def test_tensors_frames_and_series_have_sizes(library: str, function: Callable[..., Any]) -> None:
+    x = np.linspace(0, 1, 40) ** 2
+    containers: dict[str, Callable[[], Any]] = {
+        "torch": lambda: pytest.importorskip("torch").tensor(x),
+        "pandas": lambda: pd.Series(x),
+        "nullable": lambda: pd.Series(x).convert_dtypes(),
+        "polars": lambda: pytest.importorskip("polars").Series(x),
+        "arrow": lambda: pytest.importorskip("pyarrow").array(x),
+    }
+    X = containers[library]()
+    shapes = perf.explain(function, X, X, 0.5, on=EVERY, seconds=0.001).cost.shapes
+    assert (shapes["n"], shapes["m"], shapes["d"], shapes["dtype"]) == (40, 40, 1, "float64")
+
+
+def test_stages_take_names_and_leave_out_rows() -> None:
+    frame = pd.DataFrame({"a": [0.0, 1.0, np.nan, 3.0], "b": [0.0, 2.0, 1.0, 5.0]})
+    options: dict[str, Any] = {"nan_policy": "omit", "weights": pd.Series(np.ones(4))}
+    found = perf.explain(cukde.sd_kde, frame, frame, {"b": 1.0, "a": 2.0}, on=EVERY, seconds=0.001, **options)
+    assert [stage.name for stage in found.stages] == ["score", "shift", "kde"]
+
+
+def test_dask_collections_are_computed_first() -> None:
+    dask_array = pytest.importorskip("dask.array")
+    data = dask_array.from_array(np.arange(12.0).reshape(6, 2), chunks=(3, 2))
+    for call in (functools.partial(cukde.kde, data), functools.partial(cukde.kde, np.ones((3, 2)))):
+        with pytest.raises(TypeError, match=r"arrays in memory; got a Dask Array, .*measure\(lambda: fn\(\.\.\.\)"):
+            perf.explain(call, data, 0.5, on=CPU)
+    assert perf.measure(lambda: cukde.kde(data, data, 0.5).compute(), seconds=0.001).median_ms > 0
+    assert perf.scaling("kde", "H200", workers=2, n=6, m=6, d=2).workers == 2

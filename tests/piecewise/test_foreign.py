@@ -148,12 +148,11 @@ def test_a_last_piece_without_width() -> None:
         (
             "from_scipy",
             si.make_interp_spline(X, Y),
-            "PPoly of SciPy or CuPy; got BSpline: .*; from_spline takes splines",
+            "PPoly of SciPy or CuPy; got BSpline: .*; from_spline takes it",
         ),
-        ("from_scipy", si.NdPPoly(np.ones((2, 2, 1, 1)), ([0, 1], [0, 1])), "PPoly of SciPy or CuPy; got NdPPoly"),
+        ("from_scipy", si.UnivariateSpline(X, Y), r"got \w*UnivariateSpline: .*; from_spline takes it"),
         ("from_scipy", si.KroghInterpolator(X, Y), "PPoly of SciPy or CuPy; got KroghInterpolator"),
         ("from_spline", si.CubicSpline(X, Y), r"BSpline or a tuple \(t, c, k\); got CubicSpline; from_scipy takes it"),
-        ("from_spline", si.NdBSpline((X, X), np.ones((4, 4)), 3), r"BSpline or a tuple \(t, c, k\); got NdBSpline"),
         ("from_spline", si.BSpline(X, np.ones(4) * 1j, 3), "c must hold real numbers"),
         ("from_scipy", si.PPoly([[1j]], [0, 1]), "c must hold real numbers"),
     ],
@@ -161,6 +160,25 @@ def test_a_last_piece_without_width() -> None:
 def test_what_is_refused(convert: str, given: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         getattr(cukde.PiecewisePolynomial, convert)(given)
+
+
+@pytest.mark.parametrize("convert", ["from_scipy", "from_spline"])
+def test_surfaces_are_cut(convert: str) -> None:
+    x, y = np.linspace(0, 1, 8), np.linspace(0, 2, 9)
+    z = np.sin(x[:, None] + y)
+    surface = si.RectBivariateSpline(x, y, z)
+    others = [
+        si.NdPPoly(np.ones((2, 2, 1, 1)), ([0, 1], [0, 1])),
+        si.NdBSpline((X, X), np.ones((4, 4)), 3),
+        si.RegularGridInterpolator((x, y), z),
+        si.bisplrep(np.repeat(x, 9), np.tile(y, 8), z.ravel()),
+    ]
+    for each in (surface, *others):
+        with pytest.raises(TypeError, match=r"of one variable; got \w+, which is for several: take its values v at"):
+            getattr(cukde.PiecewisePolynomial, convert)(each)
+    cut = cukde.PiecewisePolynomial.from_spline(si.make_interp_spline(x, surface(x, 0.3)[:, 0]))
+    queries = np.linspace(0, 1, 31)
+    close(cut(queries), surface(queries, 0.3)[:, 0])
 
 
 def test_advice_that_works() -> None:

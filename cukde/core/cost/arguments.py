@@ -17,8 +17,13 @@ def shape(a: Any) -> tuple[int, ...]:
 
 def dtype(a: Any) -> np.dtype:
     """The dtype of the entries."""
-    if hasattr(a, "dtype"):
-        return np.dtype(a.dtype)
+    given = getattr(a, "dtype", None)
+    if given is not None:
+        try:
+            return np.dtype(given)
+        except TypeError:  # a dtype of PyTorch, or of a series
+            if type(given).__module__ == "torch":
+                return np.dtype(str(given).removeprefix("torch."))
     interface = getattr(a, "__cuda_array_interface__", None)
     return np.asarray(a).dtype if interface is None else np.dtype(interface["typestr"])
 

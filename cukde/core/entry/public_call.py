@@ -47,7 +47,9 @@ def public_call(
         parameters = inspect.signature(function).parameters
         keyword = inspect.Parameter.KEYWORD_ONLY
         positional = tuple(name for name, each in parameters.items() if each.kind is not keyword)
-        needed = frozenset(name for name, each in parameters.items() if each.default is inspect.Parameter.empty)
+        rest = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        required = (name for name, each in parameters.items() if each.default is each.empty and each.kind not in rest)
+        needed = frozenset(required)
         policies = getattr(parameters.get("nan_policy"), "default", None)
         own = frozenset((["nan_policy"] if policies == "raise" else []) + (["out"] if shape else []))
         are_plain = plain.PLAIN.issuperset

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextvars
 import threading
-import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
@@ -12,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import cupy as cp
 
 from cukde.core.gpu import device as core_device
-from cukde.core.warnings import DeviceWarning
+from cukde.core.warnings import DeviceWarning, of_user
 
 T = TypeVar("T")
 
@@ -60,7 +59,7 @@ def spread(tasks: Sequence[Callable[[], T]], devices: Sequence[int]) -> list[T]:
             raise next(iter(work.lost.values()))
     for number, error in work.lost.items():
         text = f"GPU {number} failed, and the other devices computed its share: {error}"
-        warnings.warn(text, DeviceWarning, stacklevel=2)
+        of_user(text, DeviceWarning)
     return work.results
 
 

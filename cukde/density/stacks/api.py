@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
@@ -17,7 +16,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cpu import meanwhile
-from cukde.core.warnings import NegativeDensityWarning
+from cukde.core.warnings import NegativeDensityWarning, of_user
 from cukde.density import check as density_check, results, rules_by_name
 from cukde.density.options import Options
 from cukde.density.problem import WIDE, Problem, log_weights, moved, quiet
@@ -96,7 +95,7 @@ def laplace_kde(
         sums, clip = stack.sums("laplace"), negative == "clip"
         out, report = results.laplace(sums, stack.log_constants, log, stack.dtype, stack.xp, clip=clip)
     if report is not None:
-        warnings.warn(report, NegativeDensityWarning, stacklevel=4)
+        of_user(report, NegativeDensityWarning)
     return out
 
 
