@@ -5,9 +5,9 @@ python -m benchmarks.perf.first_calls [--cases CASE ...] [--sizes N ...] [--runs
 A case has 1,000 rows, as in a test or a notebook, or 10,000, or 200,000 where its work does not grow with their square;
 queries are a tenth of them. NumPy is imported and the arrays are made before the clock starts. Each case has a cache
 folder of its own, which its first process finds empty and the following ones filled. The bar is for what the first call
-takes beyond the next one, by the clock or in time of the processor, whichever is less: others may use the machine at the
-same time, which the clock counts, and the library compiles in the background, which the processor counts. Peers, where
-SciPy or scikit-learn have a like call, are timed from their import on, as ours is, at the smallest size.
+takes beyond the next one, by the clock or in time of the processor, whichever is less: others may use the machine at
+the same time, which the clock counts, and the library compiles in the background, which the processor counts. Peers,
+where SciPy or scikit-learn have a like call, are timed from their import on, as ours is, at the smallest size.
 """
 
 from __future__ import annotations
