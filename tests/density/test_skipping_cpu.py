@@ -238,6 +238,20 @@ class TestChoice:
         case = normal(self.N, self.M, d)
         assert not self.taken(case.X, case.queries, 10 * d**0.5)
 
+    @pytest.mark.parametrize("dtype", ["f4", "f8"])
+    @pytest.mark.parametrize("d", [20, 48])
+    def test_data_on_a_curve_are_tried(self, d: int, dtype: str) -> None:
+        """Samples know no blocks: of points along a curve these are tight in any number of dimensions."""
+        rng = np.random.default_rng(0)
+        rates, phases = rng.uniform(1, 9, (2, d))
+
+        def drawn(rows: int) -> np.ndarray:
+            return (np.sin(rng.uniform(0, 1, (rows, 1)) * rates + phases) + 0.02 * rng.normal(size=(rows, d))).astype(
+                dtype
+            )
+
+        assert self.taken(drawn(self.N), drawn(4 * self.M), 0.12)
+
     @pytest.mark.parametrize("options", [{"rtol": 0.0}, {"squared_radius": math.inf}, {"squared_radius": math.nan}])
     def test_not_where_nothing_may_be_left_out(self, options: dict[str, float]) -> None:
         case = normal(self.N, self.M, 2)

@@ -67,9 +67,9 @@ def skipping(
 
     ``once`` says that each pair serves both of its points; it counts twice.
     """
-    order = 0.0 if ordered else _order(d, n, m)
+    ordering = 0.0 if ordered else order(d, n, m)
     taken = n * m * (summed * _summing(output, d, k, single=single) + screened * _at(_SCREENED, d))
-    return order + _boxes(d, n, m) + taken * (_SKIPPING_ONCE if once else 1.0)
+    return ordering + _boxes(d, n, m) + taken * (_SKIPPING_ONCE if once else 1.0)
 
 
 def passed(task: Pass, share: float) -> list[Part]:
@@ -83,9 +83,9 @@ def passed(task: Pass, share: float) -> list[Part]:
     pairs = share * task.pairs
     rate = once * _summing(task.output, task.d, task.k, single=single)
     unit: Unit = "exponential" if single else "exponential_f64"
-    order = _order(task.d, task.n, 0 if task.itself else task.m) + _boxes(task.d, task.n, task.m)
+    ordering = order(task.d, task.n, 0 if task.itself else task.m) + _boxes(task.d, task.n, task.m)
     parts = [
-        Part("order", task.point_bytes, {"scalar": _SCALARS * order}),
+        Part("order", task.point_bytes, {"scalar": _SCALARS * ordering}),
         Part("pass", task.result_bytes, {unit: pairs, "scalar": _SCALARS * rate * pairs}),
     ]
     if both or (not single and task.d >= SCREENED_FROM):
@@ -105,7 +105,7 @@ def _of_values(rates: tuple[float, float], k: int) -> float:
     return rates[0] + rates[1] * k if k else 0.0
 
 
-def _order(d: int, n: int, m: int) -> float:
+def order(d: int, n: int, m: int) -> float:
     """Nanoseconds to put points in order."""
     return (_ROW + _COORDINATE * d) * (n + m)
 

@@ -18,6 +18,7 @@ from cukde.density.sums import Output
 _FEW_PAIRS = 2**22  # up to so many, all are taken before points could be brought in order
 _GAIN = 0.95  # of the time of all pairs, at most
 _HOPE, _HOPE_OF_MANY = 1.05, 1.2  # the same of an estimate from samples; of many dimensions it knows no boxes
+_TRIAL = 0.1  # of it, that an order may take where the estimate is worse, but blocks may be tighter than it expects
 _QUERIES = 32  # that are tried, at most, and of so many one
 _ONE_IN = 64
 
@@ -68,7 +69,10 @@ def posed(
     if options.local_factors is None:
         share = counting.share(data, queries, h, tolerance / n, itself=Y is None)
         hope = _HOPE if d < skipping_cost.SCREENED_FROM else _HOPE_OF_MANY
-        if not time(*_expected(share, d), ordered=False) < hope * dense:
+        hopeful = time(*_expected(share, d), ordered=False) < hope * dense
+        # Clusters, curves and duplicates have blocks so tight that few pairs more than those that count are taken.
+        at_best = time(0.0, share, ordered=True) < _GAIN * dense and skipping_cost.order(d, n, m) < _TRIAL * dense
+        if not (hopeful or at_best):
             return None
     frame = kept(options.kept, "frame", X, None, lambda: pairs_frame.frame(data))
     whole = passes.pose(X, Y, h, output, options, frame, tolerance, values=values)
