@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings, strategies as st
 
 import cukde
+from tests.conftest import Backend
 from tests.tolerances import DENSITY, GRID, check
 
 MANY = settings(max_examples=40, deadline=None, derandomize=True)
@@ -191,3 +193,74 @@ def test_whitened_data_that_reach_far(
         else:
             got = cukde.kde(X, Y, given_h, log=True, **options)
         verify(got, log_p, near)
+
+
+def cholesky(H: np.ndarray) -> np.ndarray:
+    """Lower factor of a covariance in long doubles, for which NumPy has none."""
+    L = np.zeros(H.shape, np.longdouble)
+    for i in range(len(H)):
+        for j in range(i):
+            L[i, j] = (H[i, j] - L[i, :j] @ L[j, :j]) / L[j, j]
+        L[i, i] = np.sqrt(H[i, i] - L[i, :i] @ L[i, :i])
+    return L
+
+
+def solved(L: np.ndarray, A: np.ndarray) -> np.ndarray:
+    """L^-1 times each of some vectors, (..., d), in long doubles."""
+    Z = np.zeros(A.shape, np.longdouble)
+    for i in range(len(L)):
+        Z[..., i] = (A[..., i] - Z[..., :i] @ L[i, :i]) / L[i, i]
+    return Z
+
+
+@pytest.mark.parametrize("spread", [0, 3, 100, 1e4])
+@pytest.mark.parametrize("condition", [1, 1e2, 1e4, 1e6, 1e8])
+@pytest.mark.parametrize("d", [2, 5])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_covariances_of_any_condition(backend: Backend, dtype: str, d: int, condition: float, spread: float) -> None:
+    """``spread`` is that of the data in bandwidths; 0: the same in all directions, however narrow the kernel."""
+    rng = np.random.default_rng(int(condition) + d)
+    n, m = backend.size(400, 60), backend.size(200, 40)
+    axes = np.linalg.qr(rng.normal(size=(d, d)))[0]
+    H = axes * np.geomspace(0.01, 0.01 * condition, d) @ axes.T
+    H = (H + H.T) / 2
+    L = cholesky(H)
+    X = (rng.normal(size=(n, d)) @ (spread * L.T.astype(float) if spread else np.eye(d))).astype(dtype)
+    step = rng.normal(size=(m, d))
+    step *= np.exp(rng.uniform(np.log(1e-2), np.log(12), (m, 1))) / np.linalg.norm(step, axis=1, keepdims=True)
+    Y = (X[rng.integers(0, n, m)] + step @ L.T.astype(float)).astype(dtype)
+
+    z = solved(L, X.astype(np.longdouble) - Y[:, None].astype(np.longdouble))
+    q = (z * z).sum(axis=2) / 2
+    least = q.min(axis=1)
+    near = least <= 72
+    assert near.sum() > m / 2
+    k = np.exp(least[:, None] - q)
+    total = k.sum(axis=1)
+    log_scale = -least - np.log(np.longdouble(n)) - d * np.log(2 * np.longdouble(np.pi)) / 2 - np.log(np.diag(L)).sum()
+    log_p = log_scale + np.log(total)
+
+    eps, rounding = np.finfo(np.float64).eps, np.finfo(dtype).eps / 2
+    reach = np.maximum(1, (k * np.sqrt(2 * q)).sum(axis=1) / total)
+    allowed = DENSITY[backend.device, dtype].value + condition * eps * (d + least)
+    if backend.device == "gpu":
+        from_mean = np.sqrt((solved(L, Y - X.mean(axis=0, dtype=np.longdouble)) ** 2).sum(axis=1))
+        allowed = allowed + d * np.sqrt(condition) * eps * from_mean * reach
+    x, y = backend.asarray(X), backend.asarray(Y)
+
+    def verify_near(error: np.ndarray, bound: np.ndarray, what: str) -> None:
+        check(error[near].astype(float), bound[near].astype(float), what)
+
+    got = backend.asnumpy(cukde.kde(x, y, H, log=True, rtol=0))
+    verify_near(np.abs(got - log_p), allowed + rounding * np.abs(log_p), "log density")
+
+    got = backend.asnumpy(cukde.score(x, y, H, rtol=0))
+    error = np.linalg.norm((got @ L - (k[..., None] * z).sum(axis=1) / total[:, None]).astype(float), axis=1)
+    of_result = np.linalg.norm((np.abs(got) @ np.abs(L)).astype(float), axis=1)
+    verify_near(error, allowed * reach + rounding * of_result, "score")
+
+    got = backend.asnumpy(cukde.laplace_kde(x, y, H, rtol=0))
+    scale, size = np.exp(log_scale), (k * (1 + d / 2 + q)).sum(axis=1)
+    want = scale * (k * (1 + d / 2 - q)).sum(axis=1)
+    of_exponent = 1 + 2 / (d + 2)  # an error of an exponent near 0 also counts in the factor of its term
+    verify_near(np.abs(got - want), scale * size * (of_exponent * allowed + rounding) + np.finfo(dtype).tiny, "Laplace")
