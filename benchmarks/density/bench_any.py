@@ -310,7 +310,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--record", type=record.target, default=None)
     options = parser.parse_args(arguments)
     backend = options.backend or ("gpu" if dispatch.why_no_gpu() is None else "cpu")
-    pairs = options.pairs or (4e10 if backend == "gpu" else 2e8)
+    pairs = options.pairs or (4e10 if backend == "gpu" else 2e7)
     seed = int(time.time()) if options.seed is None else options.seed
     session, runner, begun = record.Session(options.record), Runner(backend), time.monotonic()
     rows: list[dict[str, Any]] = []

@@ -28,6 +28,10 @@ Sums = Callable[[Problem], PartialSums]
 # Rows of a block of which all pairs are formed: arrays of all pairs stay in a processor's cache, and keep a GPU busy.
 _BLOCK = {"cpu": 128, "gpu": 1024}
 
+# Largest squared radius, in bandwidths, up to which products in double serve. They err by a few roundings of it: 1e-12
+# of a density in "float64", and 1e-7 where float32 is promised.
+_DOUBLE, _SINGLE = 2800.0, 1e8
+
 # Of so many rows or more a sample says whether more than this share is summed again; then all are.
 _LEAST_ROWS, _SAMPLE, _MOST_SHARE = 4096, 256, 0.5
 
@@ -186,22 +190,11 @@ def _of_gradient(terms: Any, options: Options) -> Any:
 def _direct(problem: Problem, output: Output) -> PartialSums:
     """Form all pairs but the diagonal, in double precision."""
     xp, options = problem.xp, problem.options
-    X, Y = problem.whitened()
-    X = X.astype(xp.float64, copy=False)
-    Y = X if Y is None else Y.astype(xp.float64, copy=False)
-    n, d = X.shape
-    exponents = xp.zeros((n, n))
-    steps = [x - y[:, None] for x, y in zip(X.T, Y.T, strict=True)]
-    if (lost := problem.lost()) is not None:
-        of_data, of_queries = lost[0], lost[0] if lost[1] is None else lost[1]
-        for step, x, y in zip(steps, of_data.T, of_queries.T, strict=True):
-            step += x - y[:, None]
-    for step in steps:
-        exponents += step**2
-    exponents = _of_factors(exponents * (-0.5 / problem.whitening.h**2), options)
-    constant = laplace_constant(output, d)
+    pairs = _Pairs(problem)
+    constant = laplace_constant(output, pairs.X.shape[1])
+    exponents = _of_factors(pairs.squares() * (-0.5 / problem.whitening.h**2), options)
     factors = 1.0 if constant is None else constant + exponents
-    exponents = _of_data(exponents, options, d, xp)
+    exponents = _of_data(exponents, options, pairs.X.shape[1], xp)
     xp.fill_diagonal(exponents, -np.inf)
     reference = xp.maximum(exponents.max(axis=1), -np.finfo(np.float64).max)
     terms = xp.exp(exponents - reference[:, None])
@@ -210,6 +203,51 @@ def _direct(problem: Problem, output: Output) -> PartialSums:
     if output == "laplace":
         moments = terms.sum(axis=1)[:, None]
     elif output != "sum":
-        terms = _of_gradient(terms, options)
-        moments = xp.stack([(terms * step).sum(axis=1) for step in steps], axis=1)
+        moments = pairs.moments(_of_gradient(terms, options))
     return PartialSums(reference, total, moments)
+
+
+class _Pairs:
+    """Squared distances of all rows of data and queries, whitened, and sums of their differences.
+
+    By products about the mean of the data where these are accurate, else by differences, one dimension at a time.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._xp = xp = problem.xp
+        X, Y = problem.whitened()
+        self.X = X.astype(xp.float64, copy=False)
+        self.Y = self.X if Y is None else Y.astype(xp.float64, copy=False)
+        self._lost = lost = problem.lost()
+        if lost is not None:
+            self._lost = lost[0], lost[0] if lost[1] is None else lost[1]
+        centre = self.X.mean(axis=0)
+        about = self.X - centre, self.Y - centre
+        self._norms = [(a * a).sum(axis=1) for a in about]
+        radius = max(float(norms.max()) for norms in self._norms) / problem.whitening.h**2
+        most = _DOUBLE if problem.options.precision == "float64" else _SINGLE
+        self._about = about if lost is None and radius <= most else None
+
+    def squares(self) -> Any:
+        """Return squared distances: a row for each query, a column for each row of the data."""
+        if self._about is not None:
+            data, queries = self._about
+            return self._xp.maximum(self._norms[0] + self._norms[1][:, None] - 2 * (queries @ data.T), 0)
+        out = self._xp.zeros((len(self.Y), len(self.X)))
+        for k in range(self.X.shape[1]):
+            out += self._differences(k) ** 2
+        return out
+
+    def moments(self, terms: Any) -> Any:
+        """Return the sums over the data of terms times differences from the queries."""
+        if self._about is not None:
+            data, queries = self._about
+            return terms @ data - terms.sum(axis=1)[:, None] * queries
+        columns = [(terms * self._differences(k)).sum(axis=1) for k in range(self.X.shape[1])]
+        return self._xp.stack(columns, axis=1)
+
+    def _differences(self, k: int) -> Any:
+        out = self.X[:, k] - self.Y[:, k, None]
+        if self._lost is not None:
+            out += self._lost[0][:, k] - self._lost[1][:, k, None]
+        return out
