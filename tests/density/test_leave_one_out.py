@@ -91,6 +91,24 @@ def test_sums_are_those_over_the_other_rows(backend: Backend, again: bool, d: in
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("apart", [50.0, 110.0, 1e5])
+@pytest.mark.parametrize("d", [3, 70])
+def test_groups_far_apart(backend: Backend, d: int, apart: float, dtype: str) -> None:
+    """Within the radius up to which products serve, a little beyond it, and far: each row has near ones."""
+    rng, h = np.random.default_rng(5), 0.5
+    X = rng.normal(size=(6, d))[rng.integers(6, size=N)] + 0.1 * h * rng.normal(size=(N, d)) + 1e3
+    X[::2, 0] += apart * h
+    X = X.astype(dtype)
+    allowed = TWICE * tolerances.log_error(backend.device, dtype, exponents(X, h, None))
+    want = each(lambda A, y, v: (reference.log_kde(A, y, h, v),), X, None)[0]
+    tolerances.check_log(call(backend, cukde.kde, X, h, None, log=True), want, allowed)
+    scores = each(lambda A, y, v: (reference.score(A, y, h, v), reference.nearness(A, y, h, v).reach), X, None)
+    error = np.linalg.norm(call(backend, cukde.score, X, h, None) - scores[0], axis=1) * h
+    relative = 0.5 * np.finfo(dtype).eps * np.linalg.norm(scores[0], axis=1) * h
+    tolerances.check_score(error, allowed + relative, scores[1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_sd_kde_leaves_out_the_row_that_moved(backend: Backend, again: bool, dtype: str) -> None:
     X, h, w = sample(3, dtype), 0.6, exponential()
     moved = reference.debias(X, h, weights=w)
