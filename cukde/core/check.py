@@ -107,6 +107,11 @@ def in_memory(name: str, a: Any) -> None:
         raise TypeError(not_real(name, a, np.array(None)))
 
 
+def no_collection(name: str) -> None:
+    """Raise for a Dask collection in a function that has no form for them."""
+    raise TypeError(f"{name} must be an array in memory here; got a Dask collection: write {name}.compute()")
+
+
 def not_real(name: str, given: Any, out: np.ndarray) -> str:
     """The error of anything but real numbers, with what to write instead where that is known."""
     kind, call = out.dtype.kind, None

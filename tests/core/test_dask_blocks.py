@@ -169,6 +169,30 @@ def test_nullable_blocks(dtype: str) -> None:
         np.testing.assert_array_equal(computed(cukde.kendall_matrix(frame, nan_policy=policy)), np.asarray(want))
 
 
+IN_MEMORY: dict[str, Callable[[Any], Any]] = {
+    **{
+        name: getattr(cukde.bandwidth, name)
+        for name in ("scott", "silverman", "sd", "laplace", "positive", "isj", "cross_validate", "select")
+    },
+    "abramson": lambda X: cukde.bandwidth.abramson(X, 0.5),
+    "weights": lambda w: cukde.bandwidth.scott(ROWS, weights=w),
+    "kendalltau": lambda x: cukde.kendalltau(x, x),
+    "concordance": cukde.concordance,
+    "cdf": lambda x: cukde.cdf(x, Y[:, 0], 0.5),
+    "log_cdf": lambda x: cukde.log_cdf(ROWS[:, 0], x, 0.5),
+    "bandwidth": lambda h: cukde.cdf(ROWS[:, 0], Y[:, 0], h),
+}
+
+
+@pytest.mark.parametrize("name", IN_MEMORY)
+@pytest.mark.parametrize("kind", ["array", "frame"])
+def test_functions_without_a_form_for_collections(name: str, kind: str) -> None:
+    """NumPy would compute them, columns of a frame rounded to a dtype that they share."""
+    X = dd.from_pandas(pd.DataFrame({"a": 2**53 + np.arange(60), "b": ROWS[:, 0]}), npartitions=2)
+    with pytest.raises(TypeError, match=r"must be an array in memory here; got a Dask collection: write \w+\.compute"):
+        IN_MEMORY[name](X if kind == "frame" else X.to_dask_array())
+
+
 def test_persisted_inputs_give_keys_no_other_tasks(caplog: pytest.LogCaptureFixture) -> None:
     """A cluster that holds a result of the input before it was persisted would warn of deadlocks."""
     distributed = pytest.importorskip("distributed")

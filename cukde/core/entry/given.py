@@ -36,6 +36,7 @@ class Entry(NamedTuple):
     own: frozenset[str]  # options that the function does not see
     shape: Shape | None
     chosen: Chosen | None
+    takes_collections: bool  # of Dask; others would compute them as they are, their columns rounded to a common dtype
 
 
 class Given:
@@ -66,8 +67,11 @@ class Given:
         a, own = self.arguments, self._entry.own
         policy = check.nan_policy(a.pop("nan_policy", "raise")) if "nan_policy" in own else "raise"
         self.out = a.pop("out", None) if "out" in own else None
-        self.lazy = any(map(is_dask, a.values()))
+        collections = [name for name, value in a.items() if is_dask(value)]
+        self.lazy = bool(collections)
         if self.lazy:
+            if not self._entry.takes_collections:
+                core_check.no_collection(collections[0])
             check.eager(policy, self.out)
         self._refuses = policy == "raise" and is_true(a.get("check_finite", True))
         self._arrays: dict[int, Any] = {}
