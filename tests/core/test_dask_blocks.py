@@ -169,6 +169,90 @@ def test_nullable_blocks(dtype: str) -> None:
         np.testing.assert_array_equal(computed(cukde.kendall_matrix(frame, nan_policy=policy)), np.asarray(want))
 
 
+OF_FRAMES = [name for name in CALLS if name not in ("depthwise_conv1d", "density_ratio")]
+"""Those of ``CALLS`` that take a frame as it is."""
+
+
+def frame_of(parts: list[pd.DataFrame], declared: pd.DataFrame) -> Any:
+    """A frame whose blocks Dask does not look at."""
+    return dd.from_map(lambda i: parts[i], range(len(parts)), meta=declared.iloc[:0])
+
+
+@pytest.mark.parametrize("name", OF_FRAMES)
+@pytest.mark.parametrize("change", ["order", "names", "more", "fewer"])
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_frames_with_blocks_of_other_columns(name: str, change: str) -> None:
+    """Columns would be taken by position, one for another."""
+    frame = pd.DataFrame(ROWS, columns=["a", "b"])
+    rest = frame.iloc[20:]
+    other = {
+        "order": rest[["b", "a"]],
+        "names": rest.rename(columns={"b": "c"}),
+        "more": rest.assign(c=1.0),
+        "fewer": rest[["a"]],
+    }[change]
+    with pytest.raises(ValueError, match=r"must have the columns that a Dask data frame declares .*the frame declares"):
+        computed(CALLS[name](frame_of([frame.iloc[:20], other], frame)))
+
+
+@pytest.mark.parametrize("name", OF_FRAMES)
+@pytest.mark.parametrize("dtype", ["Float64", "float", "object", "category"])
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_frames_with_blocks_of_another_dtype(name: str, dtype: str) -> None:
+    """Numbers are the same ones whatever holds them; other columns are refused by their names."""
+    frame = pd.DataFrame(np.round(ROWS * 4), columns=["a", "b"])
+    X = frame_of([frame.iloc[:20].astype(int), frame.iloc[20:].astype(dtype)], frame.astype(int))
+    if dtype in ("object", "category"):
+        with pytest.raises(TypeError, match=r"its column 'a' has dtype (string|category): convert the column"):
+            computed(CALLS[name](X))
+        return
+    want = CALLS[name](dd.from_pandas(frame, npartitions=1).repartition(divisions=[0, 20, 59]))
+    np.testing.assert_allclose(computed(CALLS[name](X)), computed(want), rtol=1e-12)
+
+
+def test_nullable_blocks_wider_than_declared() -> None:
+    frame = pd.DataFrame(ROWS, columns=["a", "b"])
+    X = frame_of([frame.astype("Float64")], frame.astype("Float32"))
+    with pytest.raises(TypeError, match="must have the dtype that it declares"):
+        cukde.kde(X, Y, 0.5).compute()
+
+
+@pytest.mark.parametrize("method", ["kde", "sd"])
+@pytest.mark.parametrize("kind", ["array", "frame"])
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_an_estimator_of_integers_that_would_be_rounded(kind: str, method: str) -> None:
+    rows = 2**53 + np.arange(40).reshape(20, 2)
+    frame = dd.from_pandas(pd.DataFrame(rows, columns=["a", "b"]), npartitions=2)
+    X = frame if kind == "frame" else da.from_array(rows, chunks=(5, 2))
+    model = cukde.KernelDensity(bandwidth=1.0, method=method).fit(X)
+    with pytest.raises(ValueError, match="X must hold integers that float64 has"):
+        computed(model.score_samples(np.zeros((1, 2))))
+
+
+@pytest.mark.parametrize("name", ["score", "density_and_score", "debias", "sd_kde", "positive_score"])
+def test_ratios_of_data_without_weight(name: str) -> None:
+    """They would be NaN."""
+    queries = () if name == "debias" else (Y,)
+
+    def call(X: Any, **options: Any) -> np.ndarray:
+        result = getattr(cukde, name)(X, *queries, 0.5, **options)
+        return computed(result[1] if isinstance(result, tuple) else result)
+
+    X = da.from_array(ROWS, chunks=(20, 2))
+    with pytest.raises(ValueError, match="weights must not all be zero"):
+        call(X, weights=da.zeros(60, chunks=20))
+    if name != "debias":  # which is of no rows, too
+        with pytest.raises(ValueError, match="X must have at least one row; all of its blocks are empty"):
+            call(X[X[:, 0] > 100])
+
+
+def test_samples_by_negative_weights() -> None:
+    weights = da.from_array(np.where(np.arange(60) == 30, -1.0, 1.0), chunks=20)
+    model = cukde.KernelDensity(bandwidth=0.5).fit(da.from_array(ROWS, chunks=(20, 2)), sample_weight=weights)
+    with pytest.raises(ValueError, match="sample_weight must not be negative; the smallest is -1"):
+        model.sample(3, random_state=0)
+
+
 IN_MEMORY: dict[str, Callable[[Any], Any]] = {
     **{
         name: getattr(cukde.bandwidth, name)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 _ROWS_NAMED = 5
+_NAMED = 12
 
 
 def collection(name: str, a: Any, is_array: bool) -> None:
@@ -62,6 +63,16 @@ def declared(block: Any, source: str, place: tuple[int, ...], shape: tuple[float
             f"the array declares {dtype}: give the function that makes its blocks dtype={own.name!r}"
         )
     return block
+
+
+def columns(name: str, labels: tuple[Any, ...] | None, declared: tuple[Any, ...] | None) -> None:
+    """Raise for a block of a frame with other columns than the frame declares, or in another order."""
+    if labels is not None and declared is not None and labels != declared:
+        raise ValueError(
+            f"{name} must have the columns that a Dask data frame declares in each of its blocks, in their order; a "
+            f"block has {list(labels[:_NAMED])} and the frame declares {list(declared[:_NAMED])}: choose them in the "
+            "function that makes the blocks"
+        )
 
 
 def labelled(block: Any, rows_of: Any, name: str) -> Any:
