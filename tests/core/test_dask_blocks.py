@@ -50,6 +50,10 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+AS_GIVEN = [name for name in CALLS if name not in ("depthwise_conv1d", "density_ratio")]
+"""Those that are given the collection itself, which may be a frame."""
+
+
 @pytest.fixture(autouse=True)
 def _in_this_thread() -> Any:
     with dask.config.set(scheduler="sync"):
@@ -127,6 +131,16 @@ def test_blocks_of_another_dtype(declared: str, own: str, right: bool) -> None:
         cukde.kde(X, Y, 0.5).compute()
 
 
+@pytest.mark.parametrize("name", AS_GIVEN)
+@pytest.mark.parametrize("kind", ["list", "frame", "tensor"])
+def test_blocks_that_are_no_arrays(name: str, kind: str) -> None:
+    """As arrays of the same numbers."""
+    make: Callable[[np.ndarray], Any] = {"list": np.ndarray.tolist, "frame": pd.DataFrame}.get(kind, np.asarray)
+    if kind == "tensor":
+        make = pytest.importorskip("torch").asarray
+    np.testing.assert_allclose(computed(CALLS[name](made(make))), computed(CALLS[name](made(np.asarray))), rtol=1e-12)
+
+
 LABELLED: dict[str, Callable[[Any, Any], Any]] = {
     "kde": lambda X, w: cukde.kde(X, Y, 0.5, weights=w),
     "kernel_sum": lambda X, w: cukde.kernel_sum(X, w, Y, 0.5),
@@ -169,16 +183,12 @@ def test_nullable_blocks(dtype: str) -> None:
         np.testing.assert_array_equal(computed(cukde.kendall_matrix(frame, nan_policy=policy)), np.asarray(want))
 
 
-OF_FRAMES = [name for name in CALLS if name not in ("depthwise_conv1d", "density_ratio")]
-"""Those of ``CALLS`` that take a frame as it is."""
-
-
 def frame_of(parts: list[pd.DataFrame], declared: pd.DataFrame) -> Any:
     """A frame whose blocks Dask does not look at."""
     return dd.from_map(lambda i: parts[i], range(len(parts)), meta=declared.iloc[:0])
 
 
-@pytest.mark.parametrize("name", OF_FRAMES)
+@pytest.mark.parametrize("name", AS_GIVEN)
 @pytest.mark.parametrize("change", ["order", "names", "more", "fewer"])
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_frames_with_blocks_of_other_columns(name: str, change: str) -> None:
@@ -195,7 +205,7 @@ def test_frames_with_blocks_of_other_columns(name: str, change: str) -> None:
         computed(CALLS[name](frame_of([frame.iloc[:20], other], frame)))
 
 
-@pytest.mark.parametrize("name", OF_FRAMES)
+@pytest.mark.parametrize("name", AS_GIVEN)
 @pytest.mark.parametrize("dtype", ["Float64", "float", "object", "category"])
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_frames_with_blocks_of_another_dtype(name: str, dtype: str) -> None:
@@ -264,6 +274,9 @@ IN_MEMORY: dict[str, Callable[[Any], Any]] = {
     "concordance": cukde.concordance,
     "cdf": lambda x: cukde.cdf(x, Y[:, 0], 0.5),
     "log_cdf": lambda x: cukde.log_cdf(ROWS[:, 0], x, 0.5),
+    "gaussian_kde": lambda X: cukde.gaussian_kde(X.T if X.ndim == 2 and hasattr(X, "chunks") else X),
+    "weights of gaussian_kde": lambda w: cukde.gaussian_kde(ROWS.T, weights=w),
+    "points": lambda X: cukde.gaussian_kde(ROWS.T)(X),
     "bandwidth": lambda h: cukde.cdf(ROWS[:, 0], Y[:, 0], h),
 }
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core import check as core_check, dispatch
+
 _ROWS_NAMED = 5
 _NAMED = 12
 
@@ -48,7 +50,12 @@ def no_output(out: Any) -> None:
 
 
 def declared(block: Any, source: str, place: tuple[int, ...], shape: tuple[float, ...], dtype: np.dtype) -> Any:
-    """Return a block of the array ``source`` if it has the declared shape, NaN if unknown, and no wider numbers."""
+    """Return a block of the array ``source`` if it has the declared shape, NaN if unknown, and no wider numbers.
+
+    Lists, frames and arrays of other libraries become arrays.
+    """
+    if not isinstance(block, np.ndarray) and not dispatch.is_gpu_array(block):
+        block = core_check.array(f"block {place} of {source!r}", block, dispatch.backend(block))
     found = np.shape(block)
     if len(found) != len(shape) or any(size != said for size, said in zip(found, shape, strict=True) if said == said):
         raise ValueError(

@@ -67,11 +67,11 @@ class Given:
         a, own = self.arguments, self._entry.own
         policy = check.nan_policy(a.pop("nan_policy", "raise")) if "nan_policy" in own else "raise"
         self.out = a.pop("out", None) if "out" in own else None
-        collections = [name for name, value in a.items() if is_dask(value)]
-        self.lazy = bool(collections)
+        if not self._entry.takes_collections:
+            for name, value in a.items():
+                core_check.no_collection(name, value)
+        self.lazy = any(map(is_dask, a.values()))
         if self.lazy:
-            if not self._entry.takes_collections:
-                core_check.no_collection(collections[0])
             check.eager(policy, self.out)
         self._refuses = policy == "raise" and is_true(a.get("check_finite", True))
         self._arrays: dict[int, Any] = {}
