@@ -220,6 +220,12 @@ def test_frames_with_blocks_of_another_dtype(name: str, dtype: str) -> None:
     np.testing.assert_allclose(computed(CALLS[name](X)), computed(want), rtol=1e-12)
 
 
+def test_a_sum_of_a_frame_is_no_data() -> None:
+    frame = dd.from_pandas(pd.DataFrame(ROWS, columns=["a", "b"]), npartitions=2)
+    with pytest.raises(TypeError, match="X must be a Dask array, a Dask data frame or a plain array; got Scalar"):
+        cukde.kde(frame.a.sum(), Y[:, 0], 0.5)
+
+
 def test_nullable_blocks_wider_than_declared() -> None:
     frame = pd.DataFrame(ROWS, columns=["a", "b"])
     X = frame_of([frame.astype("Float64")], frame.astype("Float32"))
@@ -277,6 +283,10 @@ IN_MEMORY: dict[str, Callable[[Any], Any]] = {
     "gaussian_kde": lambda X: cukde.gaussian_kde(X.T if X.ndim == 2 and hasattr(X, "chunks") else X),
     "weights of gaussian_kde": lambda w: cukde.gaussian_kde(ROWS.T, weights=w),
     "points": lambda X: cukde.gaussian_kde(ROWS.T)(X),
+    "gelu": cukde.functions.gelu,
+    "exp": cukde.functions.exp,
+    "activation_grad": lambda z: cukde.activation_grad("silu", z),
+    "depthwise_conv1d_input_grad": lambda g: cukde.depthwise_conv1d_input_grad(g, np.ones((2, 1)), 60),
     "bandwidth": lambda h: cukde.cdf(ROWS[:, 0], Y[:, 0], h),
 }
 

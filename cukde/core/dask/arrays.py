@@ -69,6 +69,7 @@ def _of_numbers(name: str, frame: Any) -> Any:
     Nullable columns, and blocks of other dtypes than declared, become floats.
     """
     sample = frame._meta
+    check.collection(name, frame, np.ndim(sample) > 0)  # a sum of a frame has no dimension
     if library_of(sample) is None:
         return frame
     taken(name, sample)  # or an error that names a column
