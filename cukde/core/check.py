@@ -18,6 +18,7 @@ from cukde.core.frames import unread
 from cukde.core.frames.columns import not_exact, taken
 from cukde.core.frames.libraries import library_of
 from cukde.core.frames.numbers import Numbers, has_all, has_all_of, lacking, of_objects, together
+from cukde.core.over_dask import is_dask
 
 
 def array(
@@ -105,6 +106,12 @@ def in_memory(name: str, a: Any) -> None:
     """Raise for what is no array, sequence or frame in memory, before anything is asked of it."""
     if unread.call(a) is not None:
         raise TypeError(not_real(name, a, np.array(None)))
+
+
+def no_collection(name: str, a: Any) -> None:
+    """Raise for a Dask collection in a function that has no form for them."""
+    if is_dask(a):
+        raise TypeError(f"{name} must be an array in memory here; got a Dask collection: write {name}.compute()")
 
 
 def not_real(name: str, given: Any, out: np.ndarray) -> str:

@@ -57,6 +57,11 @@ def over_dask(
     return decorated
 
 
+def takes_collections(function: Callable[..., Any]) -> bool:
+    """Whether a public function has a form for Dask collections."""
+    return function.__name__ in _plain
+
+
 def plain(name: str) -> Callable[..., Any]:
     """Return the undecorated function of this name, for the blocks of a collection."""
     return _plain[name]

@@ -10,7 +10,7 @@ from cukde.core.cost.registry import declare
 from cukde.core.entry import returned, shapes
 from cukde.core.entry.public_call import public_call
 from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
-from cukde.density import check, results
+from cukde.density import results
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.problem import Problem
@@ -164,7 +164,6 @@ def log_cdf(
 
 
 def _distribution(X: Any, Y: Any, h: Any, weights: Any, *options: Any, log: bool) -> Any:
-    check.in_memory(X=X, Y=Y, h=h, weights=weights)
     problem, _ = prepare(X, Y, h, weights, *options, one_column=True)
     with problem.device:
         if problem.domain is None or not problem.domain.periodic.any():

@@ -12,7 +12,6 @@ import numpy as np
 from cukde.core import words
 from cukde.core.check import array, count, unmasked
 from cukde.core.dtypes import of_results
-from cukde.core.over_dask import is_dask
 from cukde.density.rules_by_name import ABRAMSON
 
 PRECISIONS = ("float32", "tf32", "ieee", "float64")
@@ -304,13 +303,3 @@ def no_devices(given: dict[str, Any]) -> None:
         raise ValueError(
             "devices must be None for Dask arrays, whose blocks are computed where they are: see cukde.dask.to_gpu"
         )
-
-
-def in_memory(**arrays: Any) -> None:
-    """Raise for collections of Dask's."""
-    for name, a in arrays.items():
-        if is_dask(a):
-            raise TypeError(
-                f"{name} must be an array in memory for a distribution function; got a Dask collection: "
-                f"write {name}.compute()"
-            )

@@ -59,6 +59,8 @@ def taken(
     domain = check.domain(parameters, h, d)
     weights = None if sample_weight is None else _weights(sample_weight, X, backend, rows_of)
     dtype = density_check.result_dtype(X)
+    if X.dtype.kind != "f":
+        X = X.map_blocks(_floating, dtype=np.float64, meta=X._meta.astype(np.float64))
     centres = X.astype(dtype)
     if estimator.method == "sd":
         # Points in float64, so that an offset costs no accuracy; pairs in the precision of the data.
@@ -69,6 +71,12 @@ def taken(
         options = {"steps": estimator.steps, "own_point": estimator.own_point, "precision": precision}
         centres = density_dask.debias(double, h, weights=weights, **options, **ends)
     return centres, h, weights, None, dtype, domain
+
+
+def _floating(block: Any) -> Any:
+    """Return integers in double precision, or raise where it does not have them."""
+    with computing(block) as backend:
+        return core_check.floating("X", block, backend)
 
 
 def _within(block: Any, domain: Domain) -> Any:
@@ -169,6 +177,7 @@ def _sum(weights: Any) -> tuple[float, int]:
     if not len(weights):
         return 0.0, 0
     with computing(weights) as backend:
+        density_check.weight_range(float(weights.min()), math.inf, "sample_weight")
         some, exponent = rows_by_weight.scaled(weights, backend.xp)
         return float(some.sum()), exponent
 

@@ -24,6 +24,7 @@ def extended(dtype: Any) -> bool:
 
 def numbers_of(name: str, a: Any, backend: ModuleType) -> Any:
     """Return ``a`` as an array of the backend of a real numeric dtype, extended precision among them."""
+    check.no_collection(name, a)
     if isinstance(a, np.ndarray | np.generic) and extended(a.dtype):
         return np.asarray(a)
     return check.array(name, a, backend, points="columns")

@@ -15,7 +15,7 @@ from dask.highlevelgraph import HighLevelGraph
 from cukde.core import check as core_check, dispatch
 from cukde.core.cpu import arrays as host
 from cukde.core.dask import check as dask_check, chunks as dask_chunks
-from cukde.core.dask.arrays import collected, empty_like, stand_in, unknown_rows
+from cukde.core.dask.arrays import collected, empty_like, same, stand_in, unknown_rows
 from cukde.core.dask.devices import computing
 from cukde.core.dask.graph import Blocks
 from cukde.core.over_dask import is_dask, meta, plain
@@ -60,9 +60,7 @@ def kendall_matrix(
     core_check.option("nan_policy", nan_policy, check.NAN_POLICIES)
     pvalue = core_check.flag("pvalue", pvalue)
     a = _matrix("A", A)
-    b = None if B is None or B is A else _matrix("B", B, A)
-    if b is not None and is_dask(a) and is_dask(b) and a.name == b.name:
-        b = None
+    b = None if B is None or B is A or same(A, B) else _matrix("B", B, A)
     dispatch.backend(meta(a), "A", B=meta(b))
     unknown = unknown_rows(a, b)
     matrices = {"A": a} if b is None else {"A": a, "B": b}

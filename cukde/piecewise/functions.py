@@ -222,6 +222,7 @@ def log(x: ArrayLike) -> Array:
 
 
 def _evaluate(name: str, x: Any) -> Any:
+    core_check.no_collection("x", x)
     backend = dispatch.backend(x, "x")
     with backend.device_of(x):
         evaluator, beyond = _evaluator(name)

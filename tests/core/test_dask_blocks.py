@@ -50,6 +50,10 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+AS_GIVEN = [name for name in CALLS if name not in ("depthwise_conv1d", "density_ratio")]
+"""Those that are given the collection itself, which may be a frame."""
+
+
 @pytest.fixture(autouse=True)
 def _in_this_thread() -> Any:
     with dask.config.set(scheduler="sync"):
@@ -127,6 +131,16 @@ def test_blocks_of_another_dtype(declared: str, own: str, right: bool) -> None:
         cukde.kde(X, Y, 0.5).compute()
 
 
+@pytest.mark.parametrize("name", AS_GIVEN)
+@pytest.mark.parametrize("kind", ["list", "frame", "tensor"])
+def test_blocks_that_are_no_arrays(name: str, kind: str) -> None:
+    """As arrays of the same numbers."""
+    make: Callable[[np.ndarray], Any] = {"list": np.ndarray.tolist, "frame": pd.DataFrame}.get(kind, np.asarray)
+    if kind == "tensor":
+        make = pytest.importorskip("torch").asarray
+    np.testing.assert_allclose(computed(CALLS[name](made(make))), computed(CALLS[name](made(np.asarray))), rtol=1e-12)
+
+
 LABELLED: dict[str, Callable[[Any, Any], Any]] = {
     "kde": lambda X, w: cukde.kde(X, Y, 0.5, weights=w),
     "kernel_sum": lambda X, w: cukde.kernel_sum(X, w, Y, 0.5),
@@ -167,6 +181,123 @@ def test_nullable_blocks(dtype: str) -> None:
     for policy in ("propagate", "omit"):
         want = cukde.kendall_matrix(plain, nan_policy=policy)
         np.testing.assert_array_equal(computed(cukde.kendall_matrix(frame, nan_policy=policy)), np.asarray(want))
+
+
+def frame_of(parts: list[pd.DataFrame], declared: pd.DataFrame) -> Any:
+    """A frame whose blocks Dask does not look at."""
+    return dd.from_map(lambda i: parts[i], range(len(parts)), meta=declared.iloc[:0])
+
+
+@pytest.mark.parametrize("name", AS_GIVEN)
+@pytest.mark.parametrize("change", ["order", "names", "more", "fewer"])
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_frames_with_blocks_of_other_columns(name: str, change: str) -> None:
+    """Columns would be taken by position, one for another."""
+    frame = pd.DataFrame(ROWS, columns=["a", "b"])
+    rest = frame.iloc[20:]
+    other = {
+        "order": rest[["b", "a"]],
+        "names": rest.rename(columns={"b": "c"}),
+        "more": rest.assign(c=1.0),
+        "fewer": rest[["a"]],
+    }[change]
+    with pytest.raises(ValueError, match=r"must have the columns that a Dask data frame declares .*the frame declares"):
+        computed(CALLS[name](frame_of([frame.iloc[:20], other], frame)))
+
+
+@pytest.mark.parametrize("name", AS_GIVEN)
+@pytest.mark.parametrize("dtype", ["Float64", "float", "object", "category"])
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_frames_with_blocks_of_another_dtype(name: str, dtype: str) -> None:
+    """Numbers are the same ones whatever holds them; other columns are refused by their names."""
+    frame = pd.DataFrame(np.round(ROWS * 4), columns=["a", "b"])
+    X = frame_of([frame.iloc[:20].astype(int), frame.iloc[20:].astype(dtype)], frame.astype(int))
+    if dtype in ("object", "category"):
+        with pytest.raises(TypeError, match=r"its column 'a' has dtype (string|category): convert the column"):
+            computed(CALLS[name](X))
+        return
+    want = CALLS[name](dd.from_pandas(frame, npartitions=1).repartition(divisions=[0, 20, 59]))
+    np.testing.assert_allclose(computed(CALLS[name](X)), computed(want), rtol=1e-12)
+
+
+def test_a_sum_of_a_frame_is_no_data() -> None:
+    frame = dd.from_pandas(pd.DataFrame(ROWS, columns=["a", "b"]), npartitions=2)
+    with pytest.raises(TypeError, match="X must be a Dask array, a Dask data frame or a plain array; got Scalar"):
+        cukde.kde(frame.a.sum(), Y[:, 0], 0.5)
+
+
+def test_nullable_blocks_wider_than_declared() -> None:
+    frame = pd.DataFrame(ROWS, columns=["a", "b"])
+    X = frame_of([frame.astype("Float64")], frame.astype("Float32"))
+    with pytest.raises(TypeError, match="must have the dtype that it declares"):
+        cukde.kde(X, Y, 0.5).compute()
+
+
+@pytest.mark.parametrize("method", ["kde", "sd"])
+@pytest.mark.parametrize("kind", ["array", "frame"])
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_an_estimator_of_integers_that_would_be_rounded(kind: str, method: str) -> None:
+    rows = 2**53 + np.arange(40).reshape(20, 2)
+    frame = dd.from_pandas(pd.DataFrame(rows, columns=["a", "b"]), npartitions=2)
+    X = frame if kind == "frame" else da.from_array(rows, chunks=(5, 2))
+    model = cukde.KernelDensity(bandwidth=1.0, method=method).fit(X)
+    with pytest.raises(ValueError, match="X must hold integers that float64 has"):
+        computed(model.score_samples(np.zeros((1, 2))))
+
+
+@pytest.mark.parametrize("name", ["score", "density_and_score", "debias", "sd_kde", "positive_score"])
+def test_ratios_of_data_without_weight(name: str) -> None:
+    """They would be NaN."""
+    queries = () if name == "debias" else (Y,)
+
+    def call(X: Any, **options: Any) -> np.ndarray:
+        result = getattr(cukde, name)(X, *queries, 0.5, **options)
+        return computed(result[1] if isinstance(result, tuple) else result)
+
+    X = da.from_array(ROWS, chunks=(20, 2))
+    with pytest.raises(ValueError, match="weights must not all be zero"):
+        call(X, weights=da.zeros(60, chunks=20))
+    if name != "debias":  # which is of no rows, too
+        with pytest.raises(ValueError, match="X must have at least one row; all of its blocks are empty"):
+            call(X[X[:, 0] > 100])
+
+
+def test_samples_by_negative_weights() -> None:
+    weights = da.from_array(np.where(np.arange(60) == 30, -1.0, 1.0), chunks=20)
+    model = cukde.KernelDensity(bandwidth=0.5).fit(da.from_array(ROWS, chunks=(20, 2)), sample_weight=weights)
+    with pytest.raises(ValueError, match="sample_weight must not be negative; the smallest is -1"):
+        model.sample(3, random_state=0)
+
+
+IN_MEMORY: dict[str, Callable[[Any], Any]] = {
+    **{
+        name: getattr(cukde.bandwidth, name)
+        for name in ("scott", "silverman", "sd", "laplace", "positive", "isj", "cross_validate", "select")
+    },
+    "abramson": lambda X: cukde.bandwidth.abramson(X, 0.5),
+    "weights": lambda w: cukde.bandwidth.scott(ROWS, weights=w),
+    "kendalltau": lambda x: cukde.kendalltau(x, x),
+    "concordance": cukde.concordance,
+    "cdf": lambda x: cukde.cdf(x, Y[:, 0], 0.5),
+    "log_cdf": lambda x: cukde.log_cdf(ROWS[:, 0], x, 0.5),
+    "gaussian_kde": lambda X: cukde.gaussian_kde(X.T if X.ndim == 2 and hasattr(X, "chunks") else X),
+    "weights of gaussian_kde": lambda w: cukde.gaussian_kde(ROWS.T, weights=w),
+    "points": lambda X: cukde.gaussian_kde(ROWS.T)(X),
+    "gelu": cukde.functions.gelu,
+    "exp": cukde.functions.exp,
+    "activation_grad": lambda z: cukde.activation_grad("silu", z),
+    "depthwise_conv1d_input_grad": lambda g: cukde.depthwise_conv1d_input_grad(g, np.ones((2, 1)), 60),
+    "bandwidth": lambda h: cukde.cdf(ROWS[:, 0], Y[:, 0], h),
+}
+
+
+@pytest.mark.parametrize("name", IN_MEMORY)
+@pytest.mark.parametrize("kind", ["array", "frame"])
+def test_functions_without_a_form_for_collections(name: str, kind: str) -> None:
+    """NumPy would compute them, columns of a frame rounded to a dtype that they share."""
+    X = dd.from_pandas(pd.DataFrame({"a": 2**53 + np.arange(60), "b": ROWS[:, 0]}), npartitions=2)
+    with pytest.raises(TypeError, match=r"must be an array in memory here; got a Dask collection: write \w+\.compute"):
+        IN_MEMORY[name](X if kind == "frame" else X.to_dask_array())
 
 
 def test_persisted_inputs_give_keys_no_other_tasks(caplog: pytest.LogCaptureFixture) -> None:

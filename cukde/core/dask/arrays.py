@@ -17,7 +17,7 @@ from dask.highlevelgraph import HighLevelGraph
 from cukde.core import check as core_check, dispatch
 from cukde.core.dask import check
 from cukde.core.dask.graph import Unfused
-from cukde.core.frames.columns import taken
+from cukde.core.frames.columns import labels_of, taken
 from cukde.core.frames.libraries import library_of
 from cukde.core.over_dask import is_dask, meta
 
@@ -58,20 +58,31 @@ def _as_declared(a: da.Array) -> da.Array:
     return da.Array(HighLevelGraph.from_collections(name, layer, [a]), name, a.chunks, dtype=a.dtype, meta=a._meta)
 
 
+def same(a: Any, b: Any) -> bool:
+    """Whether two Dask collections have the same blocks: one object, or two that are made alike."""
+    return is_dask(a) and type(a) is type(b) and bool(tokenize(a) == tokenize(b))
+
+
 def _of_numbers(name: str, frame: Any) -> Any:
-    """Return a frame or a series of Dask's whose blocks are arrays of numbers, nullable columns as floats."""
+    """Return a frame or a series of Dask's whose blocks have the columns that it declares, of NumPy's dtypes.
+
+    Nullable columns, and blocks of other dtypes than declared, become floats.
+    """
     sample = frame._meta
+    check.collection(name, frame, np.ndim(sample) > 0)  # a sum of a frame has no dimension
     if library_of(sample) is None:
         return frame
     taken(name, sample)  # or an error that names a column
-    kinds = [sample.dtype] if sample.ndim == 1 else list(sample.dtypes)
+    kinds = _kinds(sample)
+    plain = None
     if all(isinstance(kind, np.dtype) for kind in kinds) and len({_promotion(kind) for kind in kinds}) == 1:
-        return frame
-    if sample.ndim == 1:
-        floating: Any = _floating(sample.dtype)
-    else:
-        floating = {label: _floating(kind) for label, kind in zip(sample.columns, kinds, strict=True)}
-    return frame.map_partitions(_as_floats, name, floating, meta=sample.astype(floating))
+        plain = kinds
+    like = sample if plain else _as_floats(sample)
+    return frame.map_partitions(_numbers_of_block, name, labels_of(sample), plain, meta=like)
+
+
+def _kinds(frame: Any) -> list[Any]:
+    return [frame.dtype] if frame.ndim == 1 else list(frame.dtypes)
 
 
 def _promotion(dtype: np.dtype) -> str:
@@ -79,10 +90,20 @@ def _promotion(dtype: np.dtype) -> str:
     return "f" if dtype.kind != "b" and (dtype.kind == "f" or dtype.itemsize < 8) else str(dtype)
 
 
-def _as_floats(block: Any, name: str, floating: Any) -> Any:
-    """Return a block of a frame with floating-point numbers; raise for integers that would be rounded."""
+def _numbers_of_block(block: Any, name: str, labels: tuple[Any, ...] | None, plain: list[np.dtype] | None) -> Any:
+    """Return a block of a frame with the declared dtypes, or floats; raise for integers that would be rounded."""
+    check.columns(name, labels_of(block), labels)
+    if _kinds(block) == plain:
+        return block
     core_check.array(name, block, dispatch.backend(block, name))
-    return block.astype(floating)
+    return _as_floats(block)
+
+
+def _as_floats(block: Any) -> Any:
+    """Return a frame or a series of numbers with floats, of which some may be missing."""
+    if block.ndim == 1:
+        return block.astype(_floating(block.dtype))
+    return block.astype({label: _floating(kind) for label, kind in zip(block.columns, block.dtypes, strict=True)})
 
 
 def _floating(dtype: Any) -> np.dtype:

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core import check as core_check, dispatch
+
 _ROWS_NAMED = 5
+_NAMED = 12
 
 
 def collection(name: str, a: Any, is_array: bool) -> None:
@@ -47,7 +50,12 @@ def no_output(out: Any) -> None:
 
 
 def declared(block: Any, source: str, place: tuple[int, ...], shape: tuple[float, ...], dtype: np.dtype) -> Any:
-    """Return a block of the array ``source`` if it has the declared shape, NaN if unknown, and no wider numbers."""
+    """Return a block of the array ``source`` if it has the declared shape, NaN if unknown, and no wider numbers.
+
+    Lists, frames and arrays of other libraries become arrays.
+    """
+    if not isinstance(block, np.ndarray) and not dispatch.is_gpu_array(block):
+        block = core_check.array(f"block {place} of {source!r}", block, dispatch.backend(block))
     found = np.shape(block)
     if len(found) != len(shape) or any(size != said for size, said in zip(found, shape, strict=True) if said == said):
         raise ValueError(
@@ -62,6 +70,16 @@ def declared(block: Any, source: str, place: tuple[int, ...], shape: tuple[float
             f"the array declares {dtype}: give the function that makes its blocks dtype={own.name!r}"
         )
     return block
+
+
+def columns(name: str, labels: tuple[Any, ...] | None, declared: tuple[Any, ...] | None) -> None:
+    """Raise for a block of a frame with other columns than the frame declares, or in another order."""
+    if labels is not None and declared is not None and labels != declared:
+        raise ValueError(
+            f"{name} must have the columns that a Dask data frame declares in each of its blocks, in their order; a "
+            f"block has {list(labels[:_NAMED])} and the frame declares {list(declared[:_NAMED])}: choose them in the "
+            "function that makes the blocks"
+        )
 
 
 def labelled(block: Any, rows_of: Any, name: str) -> Any:

@@ -36,6 +36,7 @@ class Entry(NamedTuple):
     own: frozenset[str]  # options that the function does not see
     shape: Shape | None
     chosen: Chosen | None
+    takes_collections: bool  # of Dask; others would compute them as they are, their columns rounded to a common dtype
 
 
 class Given:
@@ -66,6 +67,9 @@ class Given:
         a, own = self.arguments, self._entry.own
         policy = check.nan_policy(a.pop("nan_policy", "raise")) if "nan_policy" in own else "raise"
         self.out = a.pop("out", None) if "out" in own else None
+        if not self._entry.takes_collections:
+            for name, value in a.items():
+                core_check.no_collection(name, value)
         self.lazy = any(map(is_dask, a.values()))
         if self.lazy:
             check.eager(policy, self.out)

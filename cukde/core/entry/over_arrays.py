@@ -7,7 +7,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from cukde.core import check as core_check
 from cukde.core.entry import namespaces, plain
+from cukde.core.over_dask import takes_collections
 from cukde.core.quiet import quiet
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -21,6 +23,7 @@ def over_arrays(function: T) -> T:
     """
     names = [*inspect.signature(function).parameters]
     are_plain = plain.PLAIN.issuperset
+    lazily = takes_collections(function)
     own = int(names[0] == "self")  # of a method: never an array
     function = function if own else quiet(function)  # methods are, with the others of their class
 
@@ -28,6 +31,9 @@ def over_arrays(function: T) -> T:
     def call(*args: Any, **kwargs: Any) -> Any:
         if are_plain(map(type, args[own:])) and are_plain(map(type, kwargs.values())):
             return function(*args, **kwargs)
+        if not own and not lazily:  # a method of polynomials takes them itself
+            for name, a in (*zip(names, args, strict=False), *kwargs.items()):
+                core_check.no_collection(name, a)
         plain.see(args)
         first = next((a for a in (*args, *kwargs.values()) if namespaces.is_foreign(a)), None)
         if first is None:

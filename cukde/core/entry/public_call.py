@@ -14,6 +14,7 @@ from cukde.core import words
 from cukde.core.entry import outputs, plain, returned as entry_returned
 from cukde.core.entry.given import Chosen, Entry, Given, Shape
 from cukde.core.entry.returned import Returned
+from cukde.core.over_dask import takes_collections
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -53,7 +54,7 @@ def public_call(
         policies = getattr(parameters.get("nan_policy"), "default", None)
         own = frozenset((["nan_policy"] if policies == "raise" else []) + (["out"] if shape else []))
         are_plain = plain.PLAIN.issuperset
-        entry = Entry(positional, needed, own, shape, chosen)
+        entry = Entry(positional, needed, own, shape, chosen, takes_collections(function))
         to_user = returned or entry_returned.as_arrays
 
         @functools.wraps(function)

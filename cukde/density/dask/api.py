@@ -138,7 +138,7 @@ def score(
         leave_one_out=leave_one_out,
     )
     _, sums = sums_of(inputs, "moments", ratio=True, of_gradient=True)
-    return of_queries(inputs, each("score", _gradient, sums, **shape_of(inputs)))
+    return of_queries(inputs, _score_of(inputs, sums))
 
 
 @quiet
@@ -189,7 +189,7 @@ def density_and_score(
     )
     data, sums = sums_of(inputs, "moments", of_gradient=True)
     log_density = with_total(inputs, data, sums, _log_density)
-    return result_of(inputs, log_density), of_queries(inputs, each("score", _gradient, sums, **shape_of(inputs)))
+    return result_of(inputs, log_density), of_queries(inputs, _score_of(inputs, sums))
 
 
 @quiet
@@ -605,8 +605,13 @@ def _kernel_density(
         return density_sums.to_density(sums, log_unit - whitening.log_det - log_total, log, dtype, backend.xp)
 
 
-def _gradient(sums: PartialSums, *, whitening: Whitening, dtype: np.dtype, flat: bool) -> Any:
+def _score_of(inputs: Arguments, sums: Blocks) -> Blocks:
+    return each("score", _gradient, sums, weighted=inputs.weights is not None, **shape_of(inputs))
+
+
+def _gradient(sums: PartialSums, *, weighted: bool, whitening: Whitening, dtype: np.dtype, flat: bool) -> Any:
     with computing(sums.total) as backend, _quiet():
+        dask_blocks.some_weight(sums, weighted=weighted)
         out = results.cast(results.gradient(sums, whitening, backend.xp), dtype)
         return out[:, 0] if flat else out
 

@@ -14,7 +14,7 @@ import numpy as np
 from cukde.core import check as core_check, dispatch
 from cukde.core.cpu import arrays as core_arrays
 from cukde.core.dask import check as dask_check, chunks as dask_chunks
-from cukde.core.dask.arrays import collected, stand_in, unknown_rows
+from cukde.core.dask.arrays import collected, same, stand_in, unknown_rows
 from cukde.core.dask.graph import Blocks, each, gathered
 from cukde.core.over_dask import is_dask, meta
 from cukde.density import check as density_check
@@ -190,9 +190,7 @@ def arguments(
     deterministic = core_check.flag("deterministic", deterministic)
     rtol = density_check.tolerance(rtol)
     x = _collected("X", X)
-    y = None if Y is X or Y is None else _collected("Y", Y)
-    if isinstance(x, da.Array) and isinstance(y, da.Array) and x.name == y.name:
-        y = None
+    y = None if Y is X or Y is None or same(X, Y) else _collected("Y", Y)
     w, v, factors = (
         None if a is None else _collected(name, a, X)
         for name, a in (("weights", weights), ("V", V), ("local_factors", local_factors))

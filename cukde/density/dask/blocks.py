@@ -257,10 +257,21 @@ def log_total(masses: list[float], *, weighted: bool) -> float:
     """Logarithm of the weight of all blocks."""
     largest = max(masses)
     if largest == -math.inf:
-        if weighted:
-            density_check.weight_range(0.0, 0.0)
-        dask_check.some_data(0)
+        no_weight(weighted=weighted)
     return largest + math.log(math.fsum(math.exp(one - largest) for one in masses))
+
+
+def no_weight(*, weighted: bool) -> None:
+    """Raise for data without any weight: weights of zero, or no rows."""
+    if weighted:
+        density_check.weight_range(0.0, 0.0)
+    dask_check.some_data(0)
+
+
+def some_weight(sums: PartialSums, *, weighted: bool) -> None:
+    """Raise for sums at queries that are those of data without any weight, whose ratios are NaN."""
+    if len(sums.total) and not bool(sums.total.any()):
+        no_weight(weighted=weighted)
 
 
 def pairs(y: Block, data: list[Block], **options: Any) -> PartialSums:
@@ -488,6 +499,7 @@ def shift(block: Block, sums: PartialSums, *, whitening: Whitening) -> Any:
     with backend.device_of(block.points):
         if not len(block.points):
             return block.points.astype(np.float64)
+        some_weight(sums, weighted=block.log_weights is not None)
         with np.errstate(divide="ignore", invalid="ignore"):  # of unchecked data
             points = moved(block.points, _here(sums, backend), whitening, block.whitening, backend.xp)
             return points if block.domain is None else block.domain.folded(points, backend.xp)

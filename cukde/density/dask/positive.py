@@ -115,7 +115,8 @@ def positive_score(
     """
     inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
     layers = [density_dask.sums_of(inputs, output)[1] for output in correction.OF_SCORE]
-    scores = each("score", _score, *layers, **density_dask.shape_of(inputs))
+    weighted = inputs.weights is not None
+    scores = each("score", _score, *layers, weighted=weighted, **density_dask.shape_of(inputs))
     return density_dask.of_queries(inputs, scores)
 
 
@@ -236,11 +237,13 @@ def _score(
     corrected: PartialSums,
     curved: PartialSums,
     *,
+    weighted: bool,
     whitening: Whitening,
     dtype: np.dtype,
     flat: bool,
 ) -> Any:
     with computing(plain.total) as backend, np.errstate(divide="ignore", invalid="ignore"):
+        dask_blocks.some_weight(plain, weighted=weighted)
         out = correction.score(plain, corrected, curved, whitening, backend.xp)
         out = results.cast(out, dtype)
         return out[:, 0] if flat else out
