@@ -32,6 +32,7 @@ def nothing_compiled() -> Iterator[list[Callable[..., Any]]]:
         patch.setattr(meanwhile, "enabled", True)
         patch.setattr(meanwhile, "_if_compiled", refusing)
         patch.setattr(meanwhile._background, "ask", lambda compiled, *_: asked.append(compiled))
+        patch.setattr(meanwhile._background, "spent", {})
         yield asked
 
 
@@ -135,6 +136,18 @@ def test_deterministic_calls_wait_for_the_compiler() -> None:
         first = cukde.kde(X, X, 0.3, deterministic=True)
     assert all(f is survey.loop for f in asked)  # of which only choices are made
     assert (first == cukde.kde(X, X, 0.3, deterministic=True)).all()
+
+
+def test_many_answers_take_no_longer_than_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).normal(size=9000)
+    with nothing_compiled() as asked:
+        cukde.cdf(x, x, 0.3)
+        before = len(asked)
+        cukde.cdf(x, x, 0.3)
+        assert len(asked) == 2 * before > 0
+        monkeypatch.setattr(meanwhile, "_PATIENCE", 0.0)
+        cukde.cdf(x, x, 0.3)
+        assert len(asked) == 2 * before
 
 
 SCRIPT = """

@@ -14,6 +14,7 @@ import contextvars
 import functools
 import itertools
 import os
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -29,6 +30,9 @@ mode: contextvars.ContextVar[int] = contextvars.ContextVar("mode", default=FREE)
 """Whether calls of this thread may be answered by NumPy, wait for the compiler, take only what is compiled, or compile
 for later ones."""
 
+_PATIENCE = 2.0
+"""Seconds that NumPy's answers for a pass take together before a call waits for the compiler, which takes a few."""
+
 enabled = True
 """Whether NumPy answers for any call; tests and benchmarks, which call twice and compare, set it to False."""
 
@@ -40,8 +44,9 @@ class NotCompiledError(Exception):
 def answered_by(plain: Callable[..., Any], *, from_call: int = 1) -> Callable[[T], T]:
     """Let NumPy answer for a pass whose compiled code is missing.
 
-    ``plain`` takes the same arguments. It returns None where compiling takes no longer: the pass then compiles. Where
-    NumPy hardly takes longer, it is compiled from a later call of the process on, lest others wait at the compiler.
+    ``plain`` takes the same arguments. It returns None where compiling takes no longer: the pass then compiles, and so
+    it does where many answers have taken as long, as of a search. Where NumPy hardly takes longer, it is compiled from
+    a later call of the process on, lest others wait at the compiler.
     """
 
     def decorated(compiled: T) -> T:
@@ -55,9 +60,12 @@ def answered_by(plain: Callable[..., Any], *, from_call: int = 1) -> Callable[[T
                 return _if_compiled(compiled, args, kwargs)
             except NotCompiledError:
                 pass
-            out = plain(*args, **kwargs) if _background.may_ask() else None
+            spent, begun = _background.spent, time.perf_counter()
+            may = _background.may_ask() and spent.get(plain, 0.0) < _PATIENCE
+            out = plain(*args, **kwargs) if may else None
             if out is None:
                 return compiled(*args, **kwargs)
+            spent[plain] = spent.get(plain, 0.0) + time.perf_counter() - begun
             if next(answers) >= from_call:
                 _background.ask(compiled, args, kwargs)
             return out
@@ -134,6 +142,7 @@ class _Background:
         self._pool = WorkerPool(lambda: 1, "cukde-compiler")
         self._asked = self._done = 0
         self.ending = False
+        self.spent: dict[Callable[..., Any], float] = {}  # seconds, by what NumPy has answered by
 
     @property
     def waiting(self) -> int:
