@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from cukde.density.options import LOG_ZERO, Options
+from cukde.density.pairs.tolerance import PRODUCTS_IN_DOUBLE
 from cukde.density.sums import Output, PartialSums, joined, laplace_constant, merge, moment_columns, nothing, put
 
 Problem = Any
@@ -27,10 +28,6 @@ Sums = Callable[[Problem], PartialSums]
 
 # Rows of a block of which all pairs are formed: arrays of all pairs stay in a processor's cache, and keep a GPU busy.
 _BLOCK = {"cpu": 128, "gpu": 1024}
-
-# Largest squared radius, in bandwidths, up to which products in double serve. They err by a few roundings of it: 1e-12
-# of a density in "float64", and 1e-7 where float32 is promised.
-_DOUBLE, _SINGLE = 2800.0, 1e8
 
 # Of so many rows or more a sample says whether more than this share is summed again; then all are.
 _LEAST_ROWS, _SAMPLE, _MOST_SHARE = 4096, 256, 0.5
@@ -225,7 +222,7 @@ class _Pairs:
         about = self.X - centre, self.Y - centre
         self._norms = [(a * a).sum(axis=1) for a in about]
         radius = max(float(norms.max()) for norms in self._norms) / problem.whitening.h**2
-        most = _DOUBLE if problem.options.precision == "float64" else _SINGLE
+        most = PRODUCTS_IN_DOUBLE["float64" if problem.options.precision == "float64" else "float32"]
         self._about = about if lost is None and radius <= most else None
 
     def squares(self) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 from cukde.core.cpu import meanwhile, survey, threads
 from cukde.density.kept import Kept, kept
 from cukde.density.options import Options
+from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.pairs.cpu import few, gram as pairs_gram, mutual, operands, query_blocks, tiles
 from cukde.density.pairs.cpu.skipping import choice as skipping_choice, passes as skipping_passes
 from cukde.density.pairs.cpu.weighted import nothing_of, weighted
@@ -37,9 +38,6 @@ _EIGHT = {np.float32: 44.0, np.float64: 0.0}
 _SINGLE_GRAM_RADIUS = 150.0
 _SINGLE_GRAM_RADIUS_ROOT_D = 600.0
 _SINGLE_GRAM_RADIUS_OF_FOUR = 88.0
-_DOUBLE_GRAM_RADIUS = 2800.0
-# The same for double precision products where the result is wanted in single precision only.
-_DOUBLE_GRAM_RADIUS_SINGLE = 1e8
 
 # Local factors stand in the operands, which round once more.
 _RADIUS_OF_FACTORS = 0.5
@@ -425,7 +423,7 @@ def debias(
 
 def squared_radii(precision: str, d: int) -> tuple[float, ...]:
     """Scaled squared radii that stand for all others: of single and double precision products, and of differences."""
-    return 0.0, 2 * _SINGLE_GRAM_RADIUS, 2 * _DOUBLE_GRAM_RADIUS_SINGLE
+    return 0.0, 2 * _SINGLE_GRAM_RADIUS, 2 * pairs_tolerance.PRODUCTS_IN_DOUBLE["float32"]
 
 
 def _located(options: Options, X: np.ndarray, Y: np.ndarray | None, h: float) -> Options:
@@ -452,9 +450,9 @@ def _product(d: int, options: Options) -> Any:
             _SINGLE_GRAM_RADIUS, _SINGLE_GRAM_RADIUS_ROOT_D / math.sqrt(d)
         ):
             return np.float32
-        if squared_radius <= _DOUBLE_GRAM_RADIUS_SINGLE:
+        if squared_radius <= pairs_tolerance.PRODUCTS_IN_DOUBLE[precision]:
             return np.float64
-    elif precision == "float64" and squared_radius <= _DOUBLE_GRAM_RADIUS:
+    elif precision == "float64" and squared_radius <= pairs_tolerance.PRODUCTS_IN_DOUBLE[precision]:
         return np.float64
     return None
 
