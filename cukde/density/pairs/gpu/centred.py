@@ -1,0 +1,334 @@
+"""Sums over all pairs that can matter, of any data of 2 to 64 dimensions: launchers of ``kernels_cu/density/centred*.cu``.
+
+Data lie in blocks of neighbours, each with a centre of its own, and queries are written anew about the centre of every
+block that they meet: products on the tensor cores are good wherever block and query are near, however far the data reach.
+Blocks that add nothing to a query are left out by a bound. Everything is decided on the device: launches follow from the
+shapes alone, and nothing waits.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
+from cukde.core.gpu.scratch import Layout, Spec
+from cukde.density.options import Options
+from cukde.density.pairs import tolerance as pairs_tolerance
+from cukde.density.pairs.gpu import finish as pairs_finish
+from cukde.density.pairs.gpu.operands import scale_of
+from cukde.density.pairs.gpu.specialisation import OPERATION
+from cukde.density.sums import Epilogue, Output, PartialSums, moment_columns
+
+MOST_DIMENSIONS = 64
+
+_BLOCK_ROWS, _TILE_ROWS = 128, 32
+_BOX_LINES, _TILE_LINES = 13, 14
+_MOST_SPAN = 2048  # blocks, whose list a thread block keeps
+_WAVES = 4  # of thread blocks, so that long ones and short ones even out
+_LEAST_SPAN = 8  # blocks: below it, the start of a thread block costs more than it gains
+_CODES = 128  # of a thread block
+_FRAME_THREADS = 512
+
+# Error of an exponent that is allowed in any case, in bits; beyond, 4 eps times the reference.
+_BUDGET = {"float32": 3.5e-5, "tf32": 1.4e-3}
+
+# What may be left out of a sum at most where all pairs are asked for: less than float32 holds.
+_ALL_PAIRS = 2.0**-25
+
+_SHIFT = {"moments": 8.0}  # bits that powers in float16 are scaled up by
+
+_MARK = 2**31  # of the codes of queries
+
+
+def serves(output: Output, precision: str, d: int, capability: tuple[int, int]) -> bool:
+    """Whether there are kernels for a pass."""
+    return (
+        output in ("sum", "moments", "laplace")
+        and precision in _BUDGET
+        and 2 <= d <= MOST_DIMENSIONS
+        and capability >= (8, 0)
+    )
+
+
+def sums(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    output: Output,
+    options: Options,
+    *,
+    ratio: bool = False,
+    own_out: bool = False,
+) -> PartialSums:
+    """Sum over the data for each query, on the current device and stream; the same bits on every run.
+
+    Parameters
+    ----------
+    X, Y : array, shape (n, d) and (m, d)
+        Of one dtype, float32 or float64, C-contiguous, neither empty; ``Y`` None are the data themselves.
+    ratio : bool
+        Only moments / total is wanted: powers then have one term in float16.
+    own_out : bool
+        Leave out the pair of each row with itself, where the queries are the data.
+    """
+    m = len(X if Y is None else Y)
+    out = pairs_finish.empty(m, moment_columns(output, X.shape[1], None))
+    _run(X, Y, h, output, options, ratio=ratio, own_out=own_out).finish(out, None)
+    return out
+
+
+def density(
+    X: Any, Y: Any | None, h: float, form: pairs_finish.DensityForm, options: Options, epilogue: Epilogue
+) -> Any:
+    """Return densities at the queries, (m,), or their logarithms."""
+    out = cp.empty(len(X if Y is None else Y), epilogue.dtype)
+    wanted = pairs_finish.wanted(form, log=epilogue.log)
+    _run(X, Y, h, pairs_finish.OUTPUT_OF[form], options).finish(None, (out, epilogue.log_constant, wanted))
+    return out
+
+
+class _Sums(NamedTuple):
+    """Sums over the spans of the data, in the order of the queries."""
+
+    output: Output
+    R: Any
+    S: Any
+    T: Any | None
+    order: Any
+    first: int  # what the order of the queries is added to
+    shape: _Shape
+    h: float
+
+    def finish(self, out: PartialSums | None, density: tuple[Any, float, int] | None) -> None:
+        """Merge them into ``out``, or into densities."""
+        shape, moments = self.shape, self.output == "moments"
+        dtype = None if density is None else density[0].dtype
+        _finish_kernel(self.output, dtype).launch(
+            (-(-shape.m // 4),),
+            (128,),
+            *(self.R, self.S, self.T, self.order),
+            *((None, None, None) if out is None else out),
+            *(density or ()),
+            *(shape.m, shape.rows, self.first, shape.spans, 16 * shape.steps if moments else 1, shape.d),
+            *(_SHIFT.get(self.output, 0.0), 1 / scale_of(self.h)),
+        )
+
+
+class _Shape(NamedTuple):
+    """What the launches of a pass follow from."""
+
+    n: int
+    m: int
+    d: int
+    output: Output
+    power_terms: int  # of float16, in moments
+    itself: bool
+    multiprocessors: int
+
+    @property
+    def steps(self) -> int:
+        """Steps of 16 dimensions."""
+        return -(-self.d // 16)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of data."""
+        return -(-self.n // _BLOCK_ROWS)
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of queries."""
+        return -(-self.m // _TILE_ROWS)
+
+    @property
+    def warps(self) -> int:
+        """Warps of a thread block that sums, each with a tile."""
+        return _warps(self.output, self.steps, self.power_terms)[0]
+
+    @property
+    def groups(self) -> int:
+        """Thread blocks beside each other."""
+        return -(-self.tiles // self.warps)
+
+    @property
+    def rows(self) -> int:
+        """Rows of sums."""
+        return self.groups * self.warps * _TILE_ROWS
+
+    @property
+    def span(self) -> int:
+        """Blocks of a span."""
+        at_a_time = self.multiprocessors * _warps(self.output, self.steps, self.power_terms)[1]
+        wanted = _WAVES * at_a_time // self.groups
+        spans = max(1, min(self.blocks // _LEAST_SPAN, wanted))
+        return min(_MOST_SPAN, -(-self.blocks // spans))
+
+    @property
+    def spans(self) -> int:
+        """Spans of blocks."""
+        return -(-self.blocks // self.span)
+
+
+@functools.lru_cache(maxsize=1024)
+def _layout(shape: _Shape) -> Layout:
+    """Memory of a pass: frame, points and blocks of data, of queries, sums."""
+    n, m, d, moments = shape.n, shape.m, shape.d, shape.output == "moments"
+    frame: list[Spec | None] = [((d,), DOUBLE), ((6, d), FLOAT), ((6,), FLOAT)]
+    data: list[Spec | None] = [
+        ((n, d, 2), FLOAT),
+        ((shape.blocks, _block_bytes(shape.steps, moments)), np.dtype(np.uint8)),
+        ((_BOX_LINES, shape.blocks), FLOAT),
+    ]
+    queries: list[Spec | None] = [
+        None if shape.itself else ((m, d, 2), FLOAT),
+        ((_TILE_LINES, shape.tiles), FLOAT),
+        ((shape.tiles, 16 * shape.steps), FLOAT),
+        ((shape.tiles * _TILE_ROWS,), FLOAT),
+    ]
+    of_sums = (shape.spans, shape.rows), FLOAT
+    third = {"moments": ((*of_sums[0], 16 * shape.steps), FLOAT), "laplace": of_sums}.get(shape.output)
+    return Layout([frame, data, queries, [of_sums, of_sums, third]])
+
+
+def _run(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    output: Output,
+    options: Options,
+    *,
+    ratio: bool = False,
+    own_out: bool = False,
+) -> _Sums:
+    (n, d), m = X.shape, len(X if Y is None else Y)
+    power_terms = 2 if output == "moments" and not ratio and options.precision != "tf32" else 1
+    shape = _Shape(n, m, d, output, power_terms, Y is None, device.multiprocessors())
+    steps, moments, scale, storage = shape.steps, output == "moments", scale_of(h), X.dtype
+    frame, data, queries, of_sums, _ = _layout(shape).allocate()
+    origin, axes, scales = frame
+    samples = min(n, 512 if d <= 32 else 256)
+    kernel = _frame_kernel(storage, d)
+    kernel.launch((1,), (_FRAME_THREADS,), X, *frame, n, d, samples, scale)
+
+    codes = cp.empty(n if Y is None else n + m, np.uint32)
+    for points, of_points, mark in (X, codes[:n], 0), (Y, codes[n:], _MARK):
+        if points is not None:
+            grid = (-(-len(points) // _CODES),)
+            arguments = points, *frame, of_points, len(points), d, mark, scale
+            _codes_kernel(storage).launch(grid, (_CODES,), *arguments)
+    order = cp.argsort(codes).astype(np.int64, copy=False)
+    of_queries, first = (order, 0) if Y is None else (order[n:], n)
+
+    Z, blocks, boxes = data
+    sizes = n, d, steps, moments, scale
+    arrays = X, order, options.log_weights, origin, axes, *data
+    _data_kernel(storage, d).launch((shape.blocks,), (_BLOCK_ROWS,), *arrays, *sizes)
+    placed, tiles, centres, references = queries
+    _queries_kernel(storage, d).launch(
+        (shape.tiles,),
+        (4 * _TILE_ROWS,),
+        *(Y, of_queries, origin, axes, Z, blocks, boxes, *queries),
+        *(m, n, first, shape.blocks, d, steps, moments, own_out, scale),
+    )
+    # Half of what may be left out for whole blocks, half for pairs.
+    tolerance = 0.5 * max(pairs_tolerance.tolerance_of(options), _ALL_PAIRS)
+    _sums_kernel(output, steps, power_terms, shape.span).launch(
+        (shape.groups, shape.spans),
+        (32 * shape.warps,),
+        *(Z if placed is None else placed, Z, blocks, boxes, tiles, centres, references, *of_sums),
+        *(m, n, shape.blocks, shape.span, d, own_out),
+        *(math.log2(tolerance / shape.blocks), math.log2(tolerance / n), _BUDGET[options.precision]),
+    )
+    return _Sums(output, *of_sums, of_queries, first, shape, h)
+
+
+def _warps(output: Output, steps: int, power_terms: int) -> tuple[int, int]:
+    """Warps of a thread block that sums, and how many such a multiprocessor runs: by the registers that a thread takes."""
+    if output == "moments":
+        return (8, 1) if steps > 2 else (12, 1) if power_terms + steps > 2 else (8, 2)
+    return (8, 2) if steps <= (2 if output == "sum" else 1) else (12, 1)
+
+
+def _block_bytes(steps: int, moments: bool) -> int:
+    """Bytes of a block of data (``centred.cuh``)."""
+    return (2 if moments else 1) * 8192 * steps + 2 * 4 * _BLOCK_ROWS + 64 * steps + 16
+
+
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    for storage in C_TYPE:
+        yield _codes_kernel(storage)
+        yield _queries_kernel(storage, MOST_DIMENSIONS)
+        yield _frame_kernel(storage, MOST_DIMENSIONS)
+        yield _data_kernel(storage, MOST_DIMENSIONS)
+    for steps in range(1, MOST_DIMENSIONS // 16 + 1):
+        yield from (_sums_kernel(output, steps, 1, _MOST_SPAN) for output in ("sum", "laplace"))
+        yield from (_sums_kernel("moments", steps, terms, _MOST_SPAN) for terms in (1, 2))
+    outputs: tuple[Output, ...] = "sum", "moments", "laplace"
+    for output, dtype in itertools.product(outputs, (None, FLOAT, DOUBLE)):
+        if dtype is None or output != "moments":
+            yield _finish_kernel(output, dtype)
+
+
+@functools.cache
+def _frame_kernel(storage: np.dtype, d: int) -> Specialisation:
+    samples = 512 if d <= 32 else 256
+    shared = 4 * (samples * (d | 1) + (2 * d * d if d > 6 else 0))
+    defines = core_compile.macros(STORAGE=C_TYPE[storage])
+    return Specialisation("density/centred_frame", "centred_frame", defines, "4P q 2i d", shared)
+
+
+@functools.cache
+def _codes_kernel(storage: np.dtype) -> Specialisation:
+    defines = core_compile.macros(STORAGE=C_TYPE[storage])
+    return Specialisation("density/centred_codes", "centred_codes", defines, "5P q i I d")
+
+
+@functools.cache
+def _data_kernel(storage: np.dtype, d: int) -> Specialisation:
+    defines = core_compile.macros(STORAGE=C_TYPE[storage])
+    shared = 4 * d * (_BLOCK_ROWS + 1)
+    return Specialisation("density/centred_data", "centred_data", defines, "8P q 3i d", shared)
+
+
+@functools.cache
+def _queries_kernel(storage: np.dtype, d: int) -> Specialisation:
+    defines = core_compile.macros(STORAGE=C_TYPE[storage])
+    shared = 4 * _TILE_ROWS * (d | 1)
+    return Specialisation("density/centred_queries", "centred_queries", defines, "11P 3q 5i d", shared)
+
+
+@functools.lru_cache(maxsize=1024)
+def _sums_kernel(output: Output, steps: int, power_terms: int, span: int) -> Specialisation:
+    moments = output == "moments"
+    warps, blocks = _warps(output, steps, power_terms)
+    name = f"{OPERATION[output]}_centred_f16x2"
+    defines = core_compile.macros(
+        KERNEL=name,
+        OUTPUT=output.upper(),
+        STEPS=steps,
+        POWER_TERMS=power_terms,
+        WARPS=warps,
+        MULTIPROCESSOR_BLOCKS=blocks,
+        OCTETS=4 if (output, steps) in (("sum", 1), ("laplace", 2)) else 2,
+    )
+    shared = 2 * _block_bytes(steps, moments) + 4 * _TILE_ROWS * warps * (16 * steps + 8) + -(-span // 4) * 16
+    return Specialisation("density/centred_sums", name, defines, "10P 6i 3f", shared)
+
+
+@functools.cache
+def _finish_kernel(output: Output, dtype: np.dtype | None) -> Specialisation:
+    macros = {"OUTPUT": output.upper()}
+    if dtype is not None:
+        macros["DENSITY"] = C_TYPE[dtype]
+    types = "7P 3q 3i 2d" if dtype is None else "8P d i 3q 3i 2d"
+    return Specialisation("density/centred_finish", "centred_finish", core_compile.macros(**macros), types)

@@ -1,0 +1,51 @@
+// What the kernels of the centred pass share: sums over all pairs with operands about the centres of blocks of data.
+//
+// A point is z = (point - origin) sqrt(log2 e) / h, so that the exponent of a pair is -|z - z'|^2 / 2 in bits. Points are
+// kept in two floats, the second of them the rounding of the first. Data lie in the order of their codes, in blocks of 128
+// neighbours, and each block has a centre of its own. It is one piece of memory, read as it is into shared memory:
+//
+//   right    [16][steps][32]     uint4   of 8 rows and 16 dimensions: the operand of a lane, u = z - centre in two terms of
+//                                        float16: hi, hi, lo, lo
+//   across   [8][2 steps][32]    uint4   for moments: of 16 rows and 8 dimensions, likewise
+//   norms    [128]               float   -|u|^2 / 2 + log2 w, of u as it is kept; `never` of rows that do not count
+//   weights  [128]               float   log2 w
+//   centre   [16 steps]          float
+//   radius2, log_mass            float   largest |u|^2, log2 of the sum of the weights; two more fill 16 bytes
+//
+// Boxes of blocks and of tiles of 32 queries are along six axes at most, the others are zero.
+#pragma once
+
+constexpr int block_rows = 128;
+constexpr int tile_rows = 32;
+constexpr int box_axes = 6;
+
+// Exponent of a row that does not count, and what is still below every exponent that does.
+constexpr float never = -3e38f, hardly = -1e38f;
+
+// Coordinates are held within this, so that squared distances stay finite.
+constexpr double largest_coordinate = 5e17;
+
+// Rows of the array of boxes: the lower ends, the upper ends, log2 of the mass of the block.
+constexpr int box_lines = 2 * box_axes + 1;
+
+// Rows of the array of tiles: the lower ends, the upper ends, the least reference, the squared radius about the centre.
+constexpr int tile_lines = 2 * box_axes + 2;
+
+__host__ __device__ constexpr int right_bytes(int steps) { return 16 * steps * 32 * 16; }
+__host__ __device__ constexpr int across_bytes(int steps, bool moments) { return moments ? right_bytes(steps) : 0; }
+__host__ __device__ constexpr int norms_at(int steps, bool moments) {
+    return right_bytes(steps) + across_bytes(steps, moments);
+}
+__host__ __device__ constexpr int weights_at(int steps, bool moments) { return norms_at(steps, moments) + 4 * block_rows; }
+__host__ __device__ constexpr int centre_at(int steps, bool moments) { return weights_at(steps, moments) + 4 * block_rows; }
+__host__ __device__ constexpr int radius_at(int steps, bool moments) { return centre_at(steps, moments) + 64 * steps; }
+__host__ __device__ constexpr int block_bytes(int steps, bool moments) { return radius_at(steps, moments) + 16; }
+
+// Within +-limit; NaN stays.
+__device__ inline double held_within(double z, double limit) { return z > limit ? limit : z < -limit ? -limit : z; }
+
+// A coordinate in two floats.
+__device__ inline float2 two_floats(double z) {
+    const float first = float(z);
+    return make_float2(first, float(z - first));
+}

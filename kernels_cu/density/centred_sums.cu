@@ -1,0 +1,528 @@
+// Sums over all pairs that can matter, for any data, on the tensor cores: operands about the centres of blocks of data.
+//
+//   e_ij = -|z_i - z_j|^2 / 2 + log2 w_j
+//   S_i  = sum_j 2^(e_ij - a_i + shift)
+//   T_i  = sum_j 2^(e_ij - a_i + shift) (z_j - z_i)          output MOMENTS
+//   L_i  = sum_j 2^(e_ij - a_i) (e_ij - log2 w_j)            output LAPLACE
+//
+//   Y, X         (m, d), (n, d)         float2   queries and data in two floats, in order
+//   blocks, boxes                                of centred_data.cu, `count` blocks
+//   tiles, centres, references                   of centred_queries.cu, `all` tiles
+//   R, S         (spans, rows)          float    a_i and S_i over a span of blocks; rows: whole groups of 32 WARPS queries
+//   T            (spans, rows, 16 STEPS) float   T_i; LAPLACE: (spans, rows) L_i; SUM: null
+//   limit, of_pair                      float    log2 of what may be left out of a sum for each block, and for each pair
+//   budget                              float    error of an exponent that is allowed in any case, in bits
+//   own_out                                      leave out the pair of a row with itself; the queries are the data
+//
+// A warp owns 32 queries and writes them anew about the centre of every block that it meets: v = z_i - c in two terms of
+// float16, so that products of v and u = z_j - c are good where block and query are near, however far the data reach:
+//
+//   e_ij = v . u - |v|^2 / 2 + norm_j
+//
+// The reference a_i begins as an exponent of the query's own sum, which is then at least 2^a_i, and rises where a term is
+// too large for it. A block is left out where its mass times the largest term that its box allows is at most
+// 2^(limit + a_i): all that is left out together is below the tolerance of the sum, by construction.
+//
+// The error of a product is about 2^-24 (|v|^2 + |u|^2); it may be `budget`, or 4 eps times the reference where that is more. Where a
+// block may matter to a query and the error may be larger, the products say which of its pairs can matter, and these few
+// are taken by differences of coordinates.
+//
+// Grid: x over groups of WARPS warps, y over spans of blocks. The blocks that any warp needs pass through shared memory, two at
+// a time. Sums are added up in the same order on every run. Barriers: two a block, all threads pass all of them.
+//
+// Macros: KERNEL; OUTPUT; STEPS of 16 dimensions; POWER_TERMS of float16 that a power has in moments; WARPS, at most 16,
+// of a block; MULTIPROCESSOR_BLOCKS that run on a multiprocessor at a time; OCTETS of rows that are
+// under way at a time, an even number.
+#include "ptx.cuh"
+#include "log_sum_exp.cuh"
+#include "centred.cuh"
+
+enum Output { SUM, MOMENTS, LAPLACE };
+constexpr Output output = OUTPUT;
+constexpr bool moments = output == MOMENTS, laplace = output == LAPLACE;
+constexpr int steps = STEPS, depth = 16 * steps;
+
+constexpr int warps = WARPS, threads = 32 * warps;
+constexpr int octets = OCTETS, chunk_rows = 8 * octets, chunks = block_rows / chunk_rows;
+constexpr int pitch = depth + 8;  // of queries in shared memory: no two lanes of a load meet in a bank
+constexpr float shift = moments ? 8 : 0;
+constexpr float most_of_chunk = moments ? 32768.0f : 1e30f;  // float16 powers stay below 65504
+constexpr float farthest2 = 4e8f;                            // squared distance that float16 operands reach
+constexpr int bytes = block_bytes(steps, moments);
+
+struct Span {
+    int found;
+    int of_warp[warps];
+};
+
+__device__ inline float root(float x) { return x * rsqrtf(fmaxf(x, 1e-30f)); }
+
+// Error of an exponent by products, in bits, at these squared distances to the centre of the block; the last is that of
+// the tile's own points to their centre, about which they are kept in one float.
+__device__ inline float error_of(float far2, float radius2, float tile2) {
+    return 0x1.4p-25f * (far2 + radius2 + root(0.5f * (far2 + radius2) * tile2));
+}
+
+// By differences: coordinates of query i and row j.
+__device__ inline float difference(float2 y, float2 x) { return (y.x - x.x) + (y.y - x.y); }
+
+// Squared distance of two points, by differences.
+__device__ inline float distance2_of(const float2* __restrict__ Y, const float2* __restrict__ X, int query, int datum,
+                                     int d) {
+    const float2 *const y = Y + (long long)query * d, *const x = X + (long long)datum * d;
+    float distance2 = 0;
+#pragma unroll 1
+    for (int k = 0; k < d; k++) {
+        const float gap = difference(y[k], x[k]);
+        distance2 = fmaf(gap, gap, distance2);
+    }
+    return distance2;
+}
+
+// Add the moments of the pairs that lanes have a `power` of, one after the other, a lane a dimension. A lane's pair is of
+// row `row` and column `column` from its first ones.
+__device__ inline void add_by_differences(float power, const float2* __restrict__ Y, const float2* __restrict__ X, float* T,
+                                          int first_row, int first_column, int row, int column, int m, int d) {
+    unsigned left = __ballot_sync(~0u, power > 0);
+#pragma unroll 1
+    while (left) {
+        const int source = __ffs(left) - 1;
+        left &= left - 1;
+        const float factor = __shfl_sync(~0u, power, source);
+        const int of_tile = row + source / 4, query = min(first_row + of_tile, m - 1);
+        const int datum = first_column + column + 2 * (source % 4);
+#pragma unroll 1
+        for (int k = threadIdx.x % 32; k < d; k += 32)
+            T[of_tile * depth + k] -= factor * difference(Y[(long long)query * d + k], X[(long long)datum * d + k]);
+    }
+}
+
+// Over the four lanes that share a query.
+__device__ inline float quad_sum(float value) { return sum_over_lanes<4>(value); }
+
+extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
+    KERNEL(const float2* __restrict__ Y, const float2* __restrict__ X, const unsigned char* __restrict__ blocks,
+           const float* __restrict__ boxes, const float* __restrict__ tiles, const float* __restrict__ centres,
+           const float* __restrict__ references, float* __restrict__ R, float* __restrict__ S, float* __restrict__ T,
+           int m, int n, int count, int span, int d, int own_out, float limit, float of_pair,
+           float budget) {
+    extern __shared__ uint4 dynamic_shared[];
+    __shared__ Span found;
+    __shared__ float box[warps][tile_lines], middle[warps][depth];
+    __shared__ float reference_of[warps][tile_rows], sum_of[warps][tile_rows], second_of[warps][tile_rows];  // of LAPLACE
+    unsigned char* const ring = reinterpret_cast<unsigned char*>(dynamic_shared);
+    float* const points = reinterpret_cast<float*>(ring + 2 * bytes);
+    unsigned short* const list = reinterpret_cast<unsigned short*>(points + threads * pitch);
+    unsigned short* const masks = list + span;
+
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int all = (m + tile_rows - 1) / tile_rows, tile = blockIdx.x * warps + warp, first_row = tile * tile_rows;
+    const long long rows = (long long)gridDim.x * threads;
+    const int first = blockIdx.y * span, last = min(count, first + span);
+    const bool some = tile < all;
+
+    if (lane < tile_lines) box[warp][lane] = some ? tiles[(long long)lane * all + tile] : 0;
+    for (int k = lane; k < depth; k += 32) middle[warp][k] = some ? centres[(long long)tile * depth + k] : 0;
+    __syncwarp();
+    float* const own_points = points + warp * 32 * pitch;
+#pragma unroll 8
+    for (int i = lane; i < 32 * depth; i += 32) {
+        const int row = i / depth, k = i % depth;
+        float2 z = make_float2(0, 0);
+        if (k < d) z = Y[(long long)min(first_row + row, m - 1) * d + k];
+        own_points[row * pitch + k] = k < d ? (z.x - middle[warp][k]) + z.y : 0;
+    }
+    if (threadIdx.x == 0) found.found = 0;
+    __syncthreads();
+
+    // The blocks that a warp may need, in their order.
+    for (int base = first; base < last; base += threads) {
+        const int b = base + threadIdx.x;
+        unsigned mask = 0;
+        if (b < last) {
+            float low[box_axes], high[box_axes];
+#pragma unroll
+            for (int a = 0; a < box_axes; a++) {
+                low[a] = boxes[(long long)a * count + b];
+                high[a] = boxes[(long long)(box_axes + a) * count + b];
+            }
+            const float log_mass = boxes[(long long)(2 * box_axes) * count + b];
+#pragma unroll
+            for (int w = 0; w < warps; w++) {
+                float distance2 = 0;
+#pragma unroll
+                for (int a = 0; a < box_axes; a++) {
+                    const float gap = fmaxf(0.0f, fmaxf(low[a] - box[w][box_axes + a], box[w][a] - high[a]));
+                    distance2 += gap * gap;
+                }
+                const float largest = -0.4999f * distance2;
+                const float weighty = output == SUM ? 0 : log2f(1 + 0.5f * d - largest);  // of the factors of the terms
+                const bool wanted = !(log_mass + largest + weighty <= box[w][2 * box_axes] + limit) && log_mass > hardly;
+                if (wanted && blockIdx.x * warps + w < all) mask |= 1u << w;
+            }
+        }
+        const unsigned voted = __ballot_sync(~0u, mask != 0);
+        if (lane == 0) found.of_warp[warp] = __popc(voted);
+        __syncthreads();
+        int place = found.found;
+        for (int w = 0; w < warp; w++) place += found.of_warp[w];
+        if (mask) {
+            place += __popc(voted & ((1u << lane) - 1));
+            list[place] = (unsigned short)(b - first);
+            masks[place] = (unsigned short)mask;
+        }
+        __syncthreads();
+        if (threadIdx.x == 0)
+            for (int w = 0; w < warps; w++) found.found += found.of_warp[w];
+        __syncthreads();
+    }
+    const int entries = found.found;
+
+    const float tile_square = box[warp][2 * box_axes + 1];
+    float* const references_of_tile = reference_of[warp];
+    references_of_tile[lane] = some ? references[first_row + lane] : 0;
+    sum_of[warp][lane] = second_of[warp][lane] = 0;
+    __syncwarp();
+    const long long place_of_tile = blockIdx.y * rows + first_row;
+    float* const far_moments = moments ? T + place_of_tile * depth : nullptr;  // those by differences
+    float moment[2][2 * steps][4];
+    if constexpr (moments) {
+#pragma unroll
+        for (int q = 0; q < 2; q++)
+#pragma unroll
+            for (int k = 0; k < 2 * steps; k++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) moment[q][k][i] = 0;
+        if (some)
+            for (int i = lane; i < 32 * depth; i += 32) far_moments[i] = 0;
+        __syncwarp();
+    }
+
+    const auto fetch = [&](int entry) {
+        if (entry < entries) {
+            const unsigned char* const from = blocks + (long long)(first + list[entry]) * bytes;
+            unsigned char* const to = ring + entry % 2 * bytes;
+            for (int i = 16 * threadIdx.x; i < bytes; i += 16 * threads) copy_async_16(to + i, from + i);
+        }
+        copy_async_commit();
+    };
+    fetch(0);
+    for (int entry = 0; entry < entries; entry++) {
+        fetch(entry + 1);
+        copy_async_wait<1>();
+        __syncthreads();
+        if (masks[entry] >> warp & 1) {
+            const unsigned char* const block = ring + entry % 2 * bytes;
+            const uint4* const right = reinterpret_cast<const uint4*>(block);
+            const uint4* const across = reinterpret_cast<const uint4*>(block + right_bytes(steps));
+            const float* const norms = reinterpret_cast<const float*>(block + norms_at(steps, moments));
+            const float* const weights = reinterpret_cast<const float*>(block + weights_at(steps, moments));
+            const float* const centre = reinterpret_cast<const float*>(block + centre_at(steps, moments));
+            const float radius2 = reinterpret_cast<const float*>(block + radius_at(steps, moments))[0];
+            const float log_mass = reinterpret_cast<const float*>(block + radius_at(steps, moments))[1];
+            const int first_column = (first + list[entry]) * block_rows;
+
+            // The queries about the centre of the block.
+            unsigned hi[steps][2][4], lo[steps][2][4];
+            float base[2][2] = {};
+#pragma unroll
+            for (int s = 0; s < steps; s++) {
+                float apart[4];
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const int k = 16 * s + 2 * t + i / 2 * 8 + i % 2;
+                    apart[i] = middle[warp][k] - centre[k];
+                }
+#pragma unroll
+                for (int q = 0; q < 2; q++)
+#pragma unroll
+                    for (int r = 0; r < 2; r++) {
+                        const float* const point = own_points + (16 * q + 8 * r + g) * pitch + 16 * s + 2 * t;
+                        const float2 low = *reinterpret_cast<const float2*>(point), high = *reinterpret_cast<const float2*>(point + 8);
+                        const float v[4] = {low.x + apart[0], low.y + apart[1], high.x + apart[2], high.y + apart[3]};
+                        float first_terms[4], second_terms[4];
+                        hi[s][q][r] = pack_f16(v[0], v[1]);
+                        hi[s][q][2 + r] = pack_f16(v[2], v[3]);
+                        unpack_f16(hi[s][q][r], first_terms[0], first_terms[1]);
+                        unpack_f16(hi[s][q][2 + r], first_terms[2], first_terms[3]);
+                        lo[s][q][r] = pack_f16(v[0] - first_terms[0], v[1] - first_terms[1]);
+                        lo[s][q][2 + r] = pack_f16(v[2] - first_terms[2], v[3] - first_terms[3]);
+                        unpack_f16(lo[s][q][r], second_terms[0], second_terms[1]);
+                        unpack_f16(lo[s][q][2 + r], second_terms[2], second_terms[3]);
+#pragma unroll
+                        for (int i = 0; i < 4; i++) {
+                            const float kept = first_terms[i] + second_terms[i];
+                            base[q][r] = fmaf(kept, kept, base[q][r]);
+                        }
+                    }
+            }
+            // Whether the block matters to any query, and whether products are good enough for those that it does.
+            bool matters = false, coarse = false, far_apart = false;  // the last: too far for moments about the centre
+            const float radius = root(radius2);
+#pragma unroll
+            for (int q = 0; q < 2; q++)
+#pragma unroll
+                for (int r = 0; r < 2; r++) {
+                    const float far2 = quad_sum(base[q][r]), far = root(far2), gap = fmaxf(0.0f, far * 0.9999f - radius * 1.0001f);
+                    const float largest = -0.4999f * gap * gap;
+                    const float weighty = output == SUM ? 0 : log2f(1 + 0.5f * d - largest);
+                    const float reference = references_of_tile[16 * q + 8 * r + g];
+                    const bool near = !(log_mass + largest + weighty <= reference + limit);
+                    const float allowed = fmaxf(budget, 4.8e-7f * fabsf(reference));
+                    // Of the products, and of the tile's own coordinates where its points lie far apart.
+                    const float error = error_of(far2, radius2, tile_square);
+                    base[q][r] = shift - 0.5f * far2 - reference;
+                    matters |= near;
+                    coarse |= near && !(error <= allowed);
+                    if constexpr (moments) far_apart |= near && !(far + radius <= 100 * root(1 + fabsf(reference)));
+                    if (!(far2 <= farthest2)) {  // no operands: never, or always by differences
+#pragma unroll
+                        for (int s = 0; s < steps; s++) hi[s][q][r] = hi[s][q][2 + r] = lo[s][q][r] = lo[s][q][2 + r] = 0;
+                        base[q][r] = near ? 1e32f : never;
+                    }
+                }
+            matters = __any_sync(~0u, matters);
+            coarse = __any_sync(~0u, coarse);
+            if constexpr (moments) far_apart = coarse && __any_sync(~0u, far_apart);
+            const bool diagonal = own_out && first_row < first_column + block_rows && first_column < first_row + tile_rows;
+            const int below = diagonal ? first_row - first_column + g - 2 * t : 0;  // of the diagonal
+
+            float of_block[2][2] = {}, factored[2][2] = {};
+            if (matters) {
+#pragma unroll 1
+                for (int chunk = 0; chunk < chunks; chunk++) {
+                    bool raised = false, raising = false, nothing = false;
+                    float e[2][octets][4];
+#pragma unroll 1
+                    for (;;) {
+                        // Exponents of 32 queries and 8 OCTETS rows.
+                        uint4 b[octets][steps];
+#pragma unroll
+                        for (int o = 0; o < octets; o++) {
+                            const float2 norm = *reinterpret_cast<const float2*>(norms + chunk_rows * chunk + 8 * o + 2 * t);
+#pragma unroll
+                            for (int q = 0; q < 2; q++)
+#pragma unroll
+                                for (int i = 0; i < 4; i++) e[q][o][i] = (i % 2 ? norm.y : norm.x) + base[q][i / 2];
+#pragma unroll
+                            for (int s = 0; s < steps; s++) b[o][s] = right[((octets * chunk + o) * steps + s) * 32 + lane];
+                        }
+                        // The large products first: then the sum is as small as the exponent, and the others lose nothing.
+#pragma unroll
+                        for (int s = 0; s < steps; s++)
+#pragma unroll
+                            for (int o = 0; o < octets; o++)
+#pragma unroll
+                                for (int q = 0; q < 2; q++) mma_f16_m16n8k16(e[q][o], hi[s][q], b[o][s].x, b[o][s].y);
+#pragma unroll
+                        for (int s = 0; s < steps; s++)
+#pragma unroll
+                            for (int o = 0; o < octets; o++)
+#pragma unroll
+                                for (int q = 0; q < 2; q++) {
+                                    mma_f16_m16n8k16(e[q][o], hi[s][q], b[o][s].z, b[o][s].w);
+                                    mma_f16_m16n8k16(e[q][o], lo[s][q], b[o][s].x, b[o][s].y);
+                                }
+                        if (coarse) {
+                            bool any = false;
+#pragma unroll
+                            for (int q = 0; q < 2; q++)
+#pragma unroll
+                                for (int r = 0; r < 2; r++) {
+                                    const int of_tile = 16 * q + 8 * r + g;
+                                    const float about = shift - references_of_tile[of_tile], far2 = fmaxf(0.0f, 2 * (about - base[q][r]));
+                                    const float least = of_pair + shift - 4 * error_of(far2, radius2, tile_square) - 0.01f;
+#pragma unroll
+                                    for (int o = 0; o < octets; o++)
+#pragma unroll
+                                        for (int c = 0; c < 2; c++) {
+                                            float& exponent = e[q][o][2 * r + c];
+                                            const int column = chunk_rows * chunk + 8 * o + 2 * t + c;
+                                            const float weight = weights[column];
+                                            const bool can_matter = !(exponent < least) && weight > hardly;
+                                            any |= can_matter;
+                                            exponent = never;
+                                            if (can_matter)
+                                                exponent = weight + about -
+                                                           0.5f * distance2_of(Y, X, min(first_row + of_tile, m - 1),
+                                                                               first_column + column, d);
+                                        }
+                                }
+                            nothing = !__any_sync(~0u, any);
+                            if (nothing) break;
+                        }
+                        if (diagonal) {
+#pragma unroll
+                            for (int q = 0; q < 2; q++)
+#pragma unroll
+                                for (int o = 0; o < octets; o++)
+#pragma unroll
+                                    for (int i = 0; i < 4; i++)
+                                        if (below + 16 * q + i / 2 * 8 == chunk_rows * chunk + 8 * o + i % 2) e[q][o][i] = never;
+                        }
+                        if (raising) {
+                            raising = false;
+#pragma unroll
+                            for (int q = 0; q < 2; q++)
+#pragma unroll
+                                for (int r = 0; r < 2; r++) {
+                                    float most = never;
+#pragma unroll
+                                    for (int o = 0; o < octets; o++)
+                                        most = fmaxf(most, fmaxf(e[q][o][2 * r], e[q][o][2 * r + 1]));
+                                    const float by = fmaxf(0.0f, largest_over_lanes<4>(most) - shift), factor = exp2_approx(-by);
+                                    const int of_tile = 16 * q + 8 * r + g;
+                                    const float reference = references_of_tile[of_tile];
+                                    if constexpr (laplace) factored[q][r] = factor * fmaf(-by, of_block[q][r], factored[q][r]);
+                                    base[q][r] -= by;
+                                    of_block[q][r] *= factor;
+                                    __syncwarp();
+                                    if (t == 0) {
+                                        references_of_tile[of_tile] = reference + by;
+                                        sum_of[warp][of_tile] *= factor;
+                                        if constexpr (laplace) second_of[warp][of_tile] *= factor;
+                                    }
+                                    if constexpr (moments) {
+#pragma unroll
+                                        for (int k = 0; k < 2 * steps; k++) {
+                                            moment[q][k][2 * r] *= factor;
+                                            moment[q][k][2 * r + 1] *= factor;
+                                        }
+                                        for (int k = t; k < depth; k += 4)
+                                            far_moments[(16 * q + 8 * r + g) * depth + k] *= factor;
+                                    }
+                                }
+                            __syncwarp();
+                            continue;
+                        }
+                        float of_chunk[2][2] = {}, factored_of_chunk[2][2] = {};
+                        bool large = false;
+#pragma unroll
+                        for (int q = 0; q < 2; q++) {
+#pragma unroll
+                            for (int o = 0; o < octets; o++) {
+                                float2 weight = make_float2(0, 0);
+                                if constexpr (laplace)
+                                    weight = *reinterpret_cast<const float2*>(weights + chunk_rows * chunk + 8 * o + 2 * t);
+#pragma unroll
+                                for (int i = 0; i < 4; i++) {
+                                    const float exponent = e[q][o][i];
+                                    e[q][o][i] = exp2_approx(exponent);
+                                    of_chunk[q][i / 2] += e[q][o][i];
+                                    if constexpr (laplace)
+                                        factored_of_chunk[q][i / 2] = fmaf(e[q][o][i], exponent - (i % 2 ? weight.y : weight.x),
+                                                                           factored_of_chunk[q][i / 2]);
+                                }
+                            }
+#pragma unroll
+                            for (int r = 0; r < 2; r++) large |= !(of_chunk[q][r] < most_of_chunk);
+                        }
+                        if (!raised && __any_sync(~0u, large)) {  // a term is too large for the reference
+                            raised = raising = true;
+                            continue;
+                        }
+#pragma unroll
+                        for (int q = 0; q < 2; q++)
+#pragma unroll
+                            for (int r = 0; r < 2; r++) {
+                                of_block[q][r] += of_chunk[q][r];
+                                if constexpr (laplace) factored[q][r] += factored_of_chunk[q][r];
+                            }
+                        break;
+                    }
+                    if (nothing) continue;
+#pragma unroll
+                    for (int q = 0; q < 2; q++) {
+                        if constexpr (moments) {
+                            if (!far_apart)
+#pragma unroll
+                                for (int half = 0; half < octets; half += 2) {  // 16 rows
+                                    unsigned first_term[4], second_term[4];
+#pragma unroll
+                                    for (int i = 0; i < 4; i++) {
+                                        const float* const pair = &e[q][half + i / 2][i % 2 * 2];
+                                        first_term[i] = pack_f16(pair[0], pair[1]);
+                                        if constexpr (POWER_TERMS == 2) {
+                                            float one, other;
+                                            unpack_f16(first_term[i], one, other);
+                                            second_term[i] = pack_f16(pair[0] - one, pair[1] - other);
+                                        }
+                                    }
+#pragma unroll
+                                    for (int k = 0; k < 2 * steps; k++) {
+                                        const uint4 z = across[((octets * chunk + half) / 2 * 2 * steps + k) * 32 + lane];
+                                        mma_f16_m16n8k16(moment[q][k], first_term, z.z, z.w);
+                                        if constexpr (POWER_TERMS == 2) mma_f16_m16n8k16(moment[q][k], second_term, z.x, z.y);
+                                        mma_f16_m16n8k16(moment[q][k], first_term, z.x, z.y);
+                                    }
+                                }
+                        }
+                    }
+                    if constexpr (moments) {
+                        if (far_apart) {
+#pragma unroll
+                            for (int q = 0; q < 2; q++)
+#pragma unroll
+                                for (int o = 0; o < octets; o++)
+#pragma unroll
+                                    for (int i = 0; i < 4; i++)
+                                        add_by_differences(e[q][o][i], Y, X, far_moments, first_row, first_column,
+                                                           16 * q + i / 2 * 8, chunk_rows * chunk + 8 * o + i % 2, m, d);
+                            __syncwarp();
+                        }
+                    }
+                }
+            }
+#pragma unroll
+            for (int q = 0; q < 2; q++)
+#pragma unroll
+                for (int r = 0; r < 2; r++) {
+                    const int of_tile = 16 * q + 8 * r + g;
+                    of_block[q][r] = quad_sum(of_block[q][r]);
+                    if constexpr (laplace) factored[q][r] = quad_sum(factored[q][r]);
+                    if (t == 0) {
+                        sum_of[warp][of_tile] += of_block[q][r];
+                        if constexpr (laplace)
+                            second_of[warp][of_tile] += factored[q][r] + references_of_tile[of_tile] * of_block[q][r];
+                    }
+                }
+            if constexpr (moments) {
+                if (!far_apart && matters) {  // from the centre of the block to the query
+#pragma unroll
+                    for (int k = 0; k < 2 * steps; k++) {
+                        const int dim = 8 * k + 2 * t;
+                        const float along = middle[warp][dim] - centre[dim], other = middle[warp][dim + 1] - centre[dim + 1];
+#pragma unroll
+                        for (int q = 0; q < 2; q++)
+#pragma unroll
+                            for (int r = 0; r < 2; r++) {
+                                const float2 point = *reinterpret_cast<const float2*>(own_points + (16 * q + 8 * r + g) * pitch + dim);
+                                moment[q][k][2 * r] = fmaf(-of_block[q][r], point.x + along, moment[q][k][2 * r]);
+                                moment[q][k][2 * r + 1] = fmaf(-of_block[q][r], point.y + other, moment[q][k][2 * r + 1]);
+                            }
+                    }
+                }
+            }
+        }
+        __syncthreads();
+    }
+    copy_async_wait<0>();
+    if (!some) return;
+    R[place_of_tile + lane] = references_of_tile[lane];
+    S[place_of_tile + lane] = sum_of[warp][lane];
+    if constexpr (laplace) T[place_of_tile + lane] = second_of[warp][lane];
+    if constexpr (moments) {
+#pragma unroll
+    for (int q = 0; q < 2; q++)
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            const int row = 16 * q + 8 * r + g;
+#pragma unroll
+            for (int k = 0; k < 2 * steps; k++) {
+                float* const to = far_moments + row * depth + 8 * k + 2 * t;
+                to[0] += moment[q][k][2 * r];
+                to[1] += moment[q][k][2 * r + 1];
+            }
+        }
+    }
+}
