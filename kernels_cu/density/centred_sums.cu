@@ -40,15 +40,23 @@
 enum Output { SUM, MOMENTS, LAPLACE };
 constexpr Output output = OUTPUT;
 constexpr bool moments = output == MOMENTS, laplace = output == LAPLACE;
+// With one term the sums are of the same rounded powers as the moments, by a product with ones.
+constexpr bool rounded = moments && POWER_TERMS == 1;
+constexpr unsigned ones = 0x3c003c00;  // 1, 1
 constexpr int steps = STEPS, depth = 16 * steps;
 
 constexpr int warps = WARPS, threads = 32 * warps;
 constexpr int octets = OCTETS, chunk_rows = 8 * octets, chunks = block_rows / chunk_rows;
 constexpr int pitch = depth + 8;  // of queries in shared memory: no two lanes of a load meet in a bank
 constexpr float shift = moments ? 8 : 0;
+constexpr int blocks_of_sums = 4;
 constexpr float most_of_chunk = moments ? 32768.0f : 1e30f;  // float16 powers stay below 65504
 constexpr float farthest2 = 4e8f;                            // squared distance that float16 operands reach
 constexpr int bytes = block_bytes(steps, moments);
+
+// What is good enough for the pairs of a block that may matter: products; differences of coordinates about the centre;
+// differences of the points themselves, with moments about the centre or without.
+enum Block { FINE, COARSE, WIDE, VERY_WIDE };
 
 struct Span {
     int found;
@@ -57,17 +65,21 @@ struct Span {
 
 __device__ inline float root(float x) { return x * rsqrtf(fmaxf(x, 1e-30f)); }
 
-// Error of an exponent by products, in bits, at these squared distances to the centre of the block; the last is that of
-// the tile's own points to their centre, about which they are kept in one float.
-__device__ inline float error_of(float far2, float radius2, float tile2) {
-    return 0x1.4p-25f * (far2 + radius2 + root(0.5f * (far2 + radius2) * tile2));
+// Errors of an exponent, in bits: by products; by differences of coordinates about the centre, of pairs whose exponent is
+// about `reference`; and those of a tile's own coordinates, which are kept in one float about its middle.
+__device__ inline float error_of_products(float far2, float radius2) { return 0x1p-25f * (far2 + radius2); }
+__device__ inline float error_about_centre(float far2, float radius2, float reference) {
+    return 0x1p-25f * root(2 * (fabsf(reference) + 30) * (far2 + radius2));
+}
+__device__ inline float error_of_tile(float tile2, float reference) {
+    return 0x1p-24f * root(2 * (fabsf(reference) + 30) * tile2);
 }
 
 // By differences: coordinates of query i and row j.
 __device__ inline float difference(float2 y, float2 x) { return (y.x - x.x) + (y.y - x.y); }
 
 // Squared distance of two points, by differences.
-__device__ inline float distance2_of(const float2* __restrict__ Y, const float2* __restrict__ X, int query, int datum,
+__device__ __noinline__ float distance2_of(const float2* __restrict__ Y, const float2* __restrict__ X, int query, int datum,
                                      int d) {
     const float2 *const y = Y + (long long)query * d, *const x = X + (long long)datum * d;
     float distance2 = 0;
@@ -94,6 +106,47 @@ __device__ inline void add_by_differences(float power, const float2* __restrict_
 #pragma unroll 1
         for (int k = threadIdx.x % 32; k < d; k += 32)
             T[of_tile * depth + k] -= factor * difference(Y[(long long)query * d + k], X[(long long)datum * d + k]);
+    }
+}
+
+// Squared distances of a chunk, by differences of coordinates about the centre of the block. A lane has the pairs that it
+// has of the products.
+__device__ inline void squared_distances(float (&distance2)[2][octets][4], const float* points, const float* middle,
+                                         const float* centre, const uint4* right) {
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+#pragma unroll
+    for (int q = 0; q < 2; q++)
+#pragma unroll
+        for (int o = 0; o < octets; o++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) distance2[q][o][i] = 0;
+#pragma unroll 1
+    for (int k = 0; k < depth; k++) {
+        const int of_lane = k / 2 % 4, word = k / 8 % 2, s = k / 16;
+        const float apart = middle[k] - centre[k];
+        float u[octets][2];
+#pragma unroll
+        for (int o = 0; o < octets; o++)
+#pragma unroll
+            for (int c = 0; c < 2; c++) {
+                const unsigned* const terms =
+                    reinterpret_cast<const unsigned*>(right + (o * steps + s) * 32 + (2 * t + c) * 4 + of_lane) + word;
+                float first, second, unused;
+                unpack_f16(terms[0] >> k % 2 * 16, first, unused);
+                unpack_f16(terms[2] >> k % 2 * 16, second, unused);
+                u[o][c] = first + second;
+            }
+#pragma unroll
+        for (int q = 0; q < 2; q++)
+#pragma unroll
+            for (int r = 0; r < 2; r++) {
+                const float v = points[(16 * q + 8 * r + g) * pitch + k] + apart;
+#pragma unroll
+                for (int o = 0; o < octets; o++)
+#pragma unroll
+                    for (int c = 0; c < 2; c++)
+                        distance2[q][o][2 * r + c] = fmaf(v - u[o][c], v - u[o][c], distance2[q][o][2 * r + c]);
+            }
     }
 }
 
@@ -184,7 +237,8 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     sum_of[warp][lane] = second_of[warp][lane] = 0;
     __syncwarp();
     const long long place_of_tile = blockIdx.y * rows + first_row;
-    float* const far_moments = moments ? T + place_of_tile * depth : nullptr;  // those by differences
+    // Worked out where it is needed: no register is kept for it.
+    const auto moments_of_tile = [&] { return T + (blockIdx.y * rows + computed_here(first_row)) * depth; };
     float moment[2][2 * steps][4];
     if constexpr (moments) {
 #pragma unroll
@@ -194,10 +248,28 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
 #pragma unroll
                 for (int i = 0; i < 4; i++) moment[q][k][i] = 0;
         if (some)
-            for (int i = lane; i < 32 * depth; i += 32) far_moments[i] = 0;
+            for (int i = lane; i < 32 * depth; i += 32) moments_of_tile()[i] = 0;
         __syncwarp();
     }
 
+    // Tensor cores truncate their sums: those of a few blocks at a time are added to the others in memory.
+    int unwritten = 0;
+    const auto write_moments = [&] {
+        float* const to_moments = moments_of_tile();
+#pragma unroll
+        for (int q = 0; q < 2; q++)
+#pragma unroll
+            for (int k = 0; k < 2 * steps; k++)
+#pragma unroll
+                for (int r = 0; r < 2; r++) {
+                    float2& to = *reinterpret_cast<float2*>(to_moments + (16 * q + 8 * r + g) * depth + 8 * k + 2 * t);
+                    const float2 before = to;
+                    to = make_float2(before.x + moment[q][k][2 * r], before.y + moment[q][k][2 * r + 1]);
+                    moment[q][k][2 * r] = moment[q][k][2 * r + 1] = 0;
+                }
+        __syncwarp();
+        unwritten = 0;
+    };
     const auto fetch = [&](int entry) {
         if (entry < entries) {
             const unsigned char* const from = blocks + (long long)(first + list[entry]) * bytes;
@@ -207,7 +279,10 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
         copy_async_commit();
     };
     fetch(0);
-    for (int entry = 0; entry < entries; entry++) {
+    for (int entry = 0;; entry++) {
+        if constexpr (moments)
+            if (some && (entry == entries || unwritten == blocks_of_sums)) write_moments();
+        if (entry == entries) break;
         fetch(entry + 1);
         copy_async_wait<1>();
         __syncthreads();
@@ -257,7 +332,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                     }
             }
             // Whether the block matters to any query, and whether products are good enough for those that it does.
-            bool matters = false, coarse = false, far_apart = false;  // the last: too far for moments about the centre
+            bool matters = false, coarse = false, wide = false, very_wide = false;
             const float radius = root(radius2);
 #pragma unroll
             for (int q = 0; q < 2; q++)
@@ -270,24 +345,28 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                     const bool near = !(log_mass + largest + weighty <= reference + limit);
                     const float allowed = fmaxf(budget, 4.8e-7f * fabsf(reference));
                     // Of the products, and of the tile's own coordinates where its points lie far apart.
-                    const float error = error_of(far2, radius2, tile_square);
+                    const float of_tile = error_of_tile(tile_square, reference);
                     base[q][r] = shift - 0.5f * far2 - reference;
                     matters |= near;
-                    coarse |= near && !(error <= allowed);
-                    if constexpr (moments) far_apart |= near && !(far + radius <= 100 * root(1 + fabsf(reference)));
+                    coarse |= near && !(error_of_products(far2, radius2) + of_tile <= allowed);
+                    wide |= near && !(error_about_centre(far2, radius2, reference) + of_tile <= allowed);
+                    very_wide |= near && !(far + radius <= 200 * root(1 + fabsf(reference)));
                     if (!(far2 <= farthest2)) {  // no operands: never, or always by differences
+                        coarse |= near;
 #pragma unroll
                         for (int s = 0; s < steps; s++) hi[s][q][r] = hi[s][q][2 + r] = lo[s][q][r] = lo[s][q][2 + r] = 0;
                         base[q][r] = near ? 1e32f : never;
                     }
                 }
             matters = __any_sync(~0u, matters);
-            coarse = __any_sync(~0u, coarse);
-            if constexpr (moments) far_apart = coarse && __any_sync(~0u, far_apart);
+            const Block kind = !__any_sync(~0u, coarse || wide)         ? FINE
+                               : !__any_sync(~0u, wide)                 ? COARSE
+                               : !moments || !__any_sync(~0u, very_wide) ? WIDE
+                                                                        : VERY_WIDE;
             const bool diagonal = own_out && first_row < first_column + block_rows && first_column < first_row + tile_rows;
             const int below = diagonal ? first_row - first_column + g - 2 * t : 0;  // of the diagonal
 
-            float of_block[2][2] = {}, factored[2][2] = {};
+            float of_block[2][2] = {}, factored[2][2] = {}, rounded_sum[2][4] = {};
             if (matters) {
 #pragma unroll 1
                 for (int chunk = 0; chunk < chunks; chunk++) {
@@ -323,7 +402,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                     mma_f16_m16n8k16(e[q][o], hi[s][q], b[o][s].z, b[o][s].w);
                                     mma_f16_m16n8k16(e[q][o], lo[s][q], b[o][s].x, b[o][s].y);
                                 }
-                        if (coarse) {
+                        if (kind != FINE) {
                             bool any = false;
 #pragma unroll
                             for (int q = 0; q < 2; q++)
@@ -331,7 +410,9 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                 for (int r = 0; r < 2; r++) {
                                     const int of_tile = 16 * q + 8 * r + g;
                                     const float about = shift - references_of_tile[of_tile], far2 = fmaxf(0.0f, 2 * (about - base[q][r]));
-                                    const float least = of_pair + shift - 4 * error_of(far2, radius2, tile_square) - 0.01f;
+                                    const float uncertain =
+                                        4 * (error_of_products(far2, radius2) + error_of_tile(tile_square, about - shift));
+                                    const float least = of_pair + shift - uncertain - 0.01f;
 #pragma unroll
                                     for (int o = 0; o < octets; o++)
 #pragma unroll
@@ -342,7 +423,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                             const bool can_matter = !(exponent < least) && weight > hardly;
                                             any |= can_matter;
                                             exponent = never;
-                                            if (can_matter)
+                                            if (kind >= WIDE && can_matter)
                                                 exponent = weight + about -
                                                            0.5f * distance2_of(Y, X, min(first_row + of_tile, m - 1),
                                                                                first_column + column, d);
@@ -350,6 +431,23 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                 }
                             nothing = !__any_sync(~0u, any);
                             if (nothing) break;
+                            if (kind == COARSE) {
+                                squared_distances(e, own_points, middle[warp], centre, right + octets * chunk * steps * 32);
+#pragma unroll
+                                for (int q = 0; q < 2; q++)
+#pragma unroll
+                                    for (int r = 0; r < 2; r++) {
+                                        const float about = shift - references_of_tile[16 * q + 8 * r + g];
+#pragma unroll
+                                        for (int o = 0; o < octets; o++)
+#pragma unroll
+                                            for (int c = 0; c < 2; c++) {
+                                                const float weight = weights[chunk_rows * chunk + 8 * o + 2 * t + c];
+                                                float& exponent = e[q][o][2 * r + c];
+                                                exponent = weight > hardly && base[q][r] > hardly ? weight + about - 0.5f * exponent : never;
+                                            }
+                                    }
+                            }
                         }
                         if (diagonal) {
 #pragma unroll
@@ -376,6 +474,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                     if constexpr (laplace) factored[q][r] = factor * fmaf(-by, of_block[q][r], factored[q][r]);
                                     base[q][r] -= by;
                                     of_block[q][r] *= factor;
+                                    if constexpr (rounded) rounded_sum[q][2 * r] *= factor;
                                     __syncwarp();
                                     if (t == 0) {
                                         references_of_tile[of_tile] = reference + by;
@@ -389,7 +488,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                             moment[q][k][2 * r + 1] *= factor;
                                         }
                                         for (int k = t; k < depth; k += 4)
-                                            far_moments[(16 * q + 8 * r + g) * depth + k] *= factor;
+                                            moments_of_tile()[(16 * q + 8 * r + g) * depth + k] *= factor;
                                     }
                                 }
                             __syncwarp();
@@ -425,7 +524,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                         for (int q = 0; q < 2; q++)
 #pragma unroll
                             for (int r = 0; r < 2; r++) {
-                                of_block[q][r] += of_chunk[q][r];
+                                if (!rounded || kind == VERY_WIDE) of_block[q][r] += of_chunk[q][r];
                                 if constexpr (laplace) factored[q][r] += factored_of_chunk[q][r];
                             }
                         break;
@@ -434,7 +533,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
 #pragma unroll
                     for (int q = 0; q < 2; q++) {
                         if constexpr (moments) {
-                            if (!far_apart)
+                            if (kind != VERY_WIDE)
 #pragma unroll
                                 for (int half = 0; half < octets; half += 2) {  // 16 rows
                                     unsigned first_term[4], second_term[4];
@@ -442,31 +541,32 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                     for (int i = 0; i < 4; i++) {
                                         const float* const pair = &e[q][half + i / 2][i % 2 * 2];
                                         first_term[i] = pack_f16(pair[0], pair[1]);
-                                        if constexpr (POWER_TERMS == 2) {
+                                        if constexpr (!rounded) {
                                             float one, other;
                                             unpack_f16(first_term[i], one, other);
                                             second_term[i] = pack_f16(pair[0] - one, pair[1] - other);
                                         }
                                     }
+                                    if constexpr (rounded) mma_f16_m16n8k16(rounded_sum[q], first_term, ones, ones);
 #pragma unroll
                                     for (int k = 0; k < 2 * steps; k++) {
                                         const uint4 z = across[((octets * chunk + half) / 2 * 2 * steps + k) * 32 + lane];
                                         mma_f16_m16n8k16(moment[q][k], first_term, z.z, z.w);
-                                        if constexpr (POWER_TERMS == 2) mma_f16_m16n8k16(moment[q][k], second_term, z.x, z.y);
+                                        if constexpr (!rounded) mma_f16_m16n8k16(moment[q][k], second_term, z.x, z.y);
                                         mma_f16_m16n8k16(moment[q][k], first_term, z.x, z.y);
                                     }
                                 }
                         }
                     }
                     if constexpr (moments) {
-                        if (far_apart) {
+                        if (kind == VERY_WIDE) {
 #pragma unroll
                             for (int q = 0; q < 2; q++)
 #pragma unroll
                                 for (int o = 0; o < octets; o++)
 #pragma unroll
                                     for (int i = 0; i < 4; i++)
-                                        add_by_differences(e[q][o][i], Y, X, far_moments, first_row, first_column,
+                                        add_by_differences(e[q][o][i], Y, X, moments_of_tile(), first_row, first_column,
                                                            16 * q + i / 2 * 8, chunk_rows * chunk + 8 * o + i % 2, m, d);
                             __syncwarp();
                         }
@@ -478,7 +578,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
 #pragma unroll
                 for (int r = 0; r < 2; r++) {
                     const int of_tile = 16 * q + 8 * r + g;
-                    of_block[q][r] = quad_sum(of_block[q][r]);
+                    of_block[q][r] = quad_sum(of_block[q][r]) + rounded_sum[q][2 * r];
                     if constexpr (laplace) factored[q][r] = quad_sum(factored[q][r]);
                     if (t == 0) {
                         sum_of[warp][of_tile] += of_block[q][r];
@@ -487,7 +587,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                     }
                 }
             if constexpr (moments) {
-                if (!far_apart && matters) {  // from the centre of the block to the query
+                if (kind != VERY_WIDE && matters) {  // from the centre of the block to the query
 #pragma unroll
                     for (int k = 0; k < 2 * steps; k++) {
                         const int dim = 8 * k + 2 * t;
@@ -501,6 +601,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                 moment[q][k][2 * r + 1] = fmaf(-of_block[q][r], point.y + other, moment[q][k][2 * r + 1]);
                             }
                     }
+                    unwritten++;
                 }
             }
         }
@@ -511,18 +612,4 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     R[place_of_tile + lane] = references_of_tile[lane];
     S[place_of_tile + lane] = sum_of[warp][lane];
     if constexpr (laplace) T[place_of_tile + lane] = second_of[warp][lane];
-    if constexpr (moments) {
-#pragma unroll
-    for (int q = 0; q < 2; q++)
-#pragma unroll
-        for (int r = 0; r < 2; r++) {
-            const int row = 16 * q + 8 * r + g;
-#pragma unroll
-            for (int k = 0; k < 2 * steps; k++) {
-                float* const to = far_moments + row * depth + 8 * k + 2 * t;
-                to[0] += moment[q][k][2 * r];
-                to[1] += moment[q][k][2 * r + 1];
-            }
-        }
-    }
 }

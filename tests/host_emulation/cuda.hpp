@@ -17,6 +17,7 @@
 #define __global__
 #define __device__
 #define __host__
+#define __noinline__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
