@@ -96,7 +96,8 @@ extern "C" __global__ void __launch_bounds__(block_rows)
 
     uint4* const right = reinterpret_cast<uint4*>(block);
     unsigned short* const across = reinterpret_cast<unsigned short*>(block + right_bytes(steps));
-    float square = 0, norm = 0;
+    float square = 0;
+    double norm = 0;
     for (int s = 0; s < steps; s++)
         for (int t = 0; t < 4; t++) {
             unsigned hi[2], lo[2];
@@ -121,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(block_rows)
                 unpack_f16(lo[half], second[0], second[1]);
 #pragma unroll
                 for (int e = 0; e < 2; e++) {
-                    const float kept = first[e] + second[e];
+                    const double kept = double(first[e]) + second[e];
                     norm += kept * kept;
                     if (moments) {
                         const int octet = 2 * s + half, of_lane = (2 * t + e) * 4 + j % 8 / 2, word = j % 16 / 8;
@@ -133,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(block_rows)
             }
             right[(j / 8 * steps + s) * 32 + j % 8 * 4 + t] = make_uint4(hi[0], hi[1], lo[0], lo[1]);
         }
-    reinterpret_cast<float*>(block + norms_at(steps, moments))[j] = weight > hardly ? weight - 0.5f * norm : never;
+    reinterpret_cast<float*>(block + norms_at(steps, moments))[j] = weight > hardly ? float(weight - 0.5 * norm) : never;
     reinterpret_cast<float*>(block + weights_at(steps, moments))[j] = weight;
     const float radius2 = largest_of_block(square, parts);
     if (j < 4) reinterpret_cast<float*>(block + radius_at(steps, moments))[j] = j == 0 ? radius2 : log_mass;

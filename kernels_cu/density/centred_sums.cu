@@ -50,6 +50,7 @@ constexpr int octets = OCTETS, chunk_rows = 8 * octets, chunks = block_rows / ch
 constexpr int pitch = depth + 8;  // of queries in shared memory: no two lanes of a load meet in a bank
 constexpr float shift = moments ? 8 : 0;
 constexpr int blocks_of_sums = 4;
+constexpr int most_pairs = 4;  // of a lane, that take less time one by one than all pairs of a chunk do
 constexpr float most_of_chunk = moments ? 32768.0f : 1e30f;  // float16 powers stay below 65504
 constexpr float farthest2 = 4e8f;                            // squared distance that float16 operands reach
 constexpr int bytes = block_bytes(steps, moments);
@@ -57,6 +58,13 @@ constexpr int bytes = block_bytes(steps, moments);
 // What is good enough for the pairs of a block that may matter: products; differences of coordinates about the centre;
 // differences of the points themselves, with moments about the centre or without.
 enum Block { FINE, COARSE, WIDE, VERY_WIDE };
+
+// From sm_100 on the compiler needs more registers.
+#if __CUDA_ARCH__ >= 1000
+constexpr int blocks_at_once = 1;
+#else
+constexpr int blocks_at_once = MULTIPROCESSOR_BLOCKS;
+#endif
 
 struct Span {
     int found;
@@ -83,7 +91,7 @@ __device__ __noinline__ float distance2_of(const float2* __restrict__ Y, const f
                                      int d) {
     const float2 *const y = Y + (long long)query * d, *const x = X + (long long)datum * d;
     float distance2 = 0;
-#pragma unroll 1
+#pragma unroll 4
     for (int k = 0; k < d; k++) {
         const float gap = difference(y[k], x[k]);
         distance2 = fmaf(gap, gap, distance2);
@@ -153,7 +161,7 @@ __device__ inline void squared_distances(float (&distance2)[2][octets][4], const
 // Over the four lanes that share a query.
 __device__ inline float quad_sum(float value) { return sum_over_lanes<4>(value); }
 
-extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
+extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
     KERNEL(const float2* __restrict__ Y, const float2* __restrict__ X, const unsigned char* __restrict__ blocks,
            const float* __restrict__ boxes, const float* __restrict__ tiles, const float* __restrict__ centres,
            const float* __restrict__ references, float* __restrict__ R, float* __restrict__ S, float* __restrict__ T,
@@ -352,7 +360,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                     wide |= near && !(error_about_centre(far2, radius2, reference) + of_tile <= allowed);
                     very_wide |= near && !(far + radius <= 200 * root(1 + fabsf(reference)));
                     if (!(far2 <= farthest2)) {  // no operands: never, or always by differences
-                        coarse |= near;
+                        wide |= near;
 #pragma unroll
                         for (int s = 0; s < steps; s++) hi[s][q][r] = hi[s][q][2 + r] = lo[s][q][r] = lo[s][q][2 + r] = 0;
                         base[q][r] = near ? 1e32f : never;
@@ -403,51 +411,54 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                     mma_f16_m16n8k16(e[q][o], lo[s][q], b[o][s].x, b[o][s].y);
                                 }
                         if (kind != FINE) {
-                            bool any = false;
+                            // The pairs that can matter, a bit each.
+                            unsigned can_matter = 0;
 #pragma unroll
                             for (int q = 0; q < 2; q++)
 #pragma unroll
-                                for (int r = 0; r < 2; r++) {
-                                    const int of_tile = 16 * q + 8 * r + g;
-                                    const float about = shift - references_of_tile[of_tile], far2 = fmaxf(0.0f, 2 * (about - base[q][r]));
+                                for (int i = 0; i < 4; i++) {
+                                    const float about = shift - references_of_tile[16 * q + i / 2 * 8 + g];
+                                    const float far2 = fmaxf(0.0f, 2 * (about - base[q][i / 2]));
                                     const float uncertain =
                                         4 * (error_of_products(far2, radius2) + error_of_tile(tile_square, about - shift));
-                                    const float least = of_pair + shift - uncertain - 0.01f;
 #pragma unroll
-                                    for (int o = 0; o < octets; o++)
-#pragma unroll
-                                        for (int c = 0; c < 2; c++) {
-                                            float& exponent = e[q][o][2 * r + c];
-                                            const int column = chunk_rows * chunk + 8 * o + 2 * t + c;
-                                            const float weight = weights[column];
-                                            const bool can_matter = !(exponent < least) && weight > hardly;
-                                            any |= can_matter;
-                                            exponent = never;
-                                            if (kind >= WIDE && can_matter)
-                                                exponent = weight + about -
-                                                           0.5f * distance2_of(Y, X, min(first_row + of_tile, m - 1),
-                                                                               first_column + column, d);
-                                        }
-                                }
-                            nothing = !__any_sync(~0u, any);
-                            if (nothing) break;
-                            if (kind == COARSE) {
-                                squared_distances(e, own_points, middle[warp], centre, right + octets * chunk * steps * 32);
-#pragma unroll
-                                for (int q = 0; q < 2; q++)
-#pragma unroll
-                                    for (int r = 0; r < 2; r++) {
-                                        const float about = shift - references_of_tile[16 * q + 8 * r + g];
-#pragma unroll
-                                        for (int o = 0; o < octets; o++)
-#pragma unroll
-                                            for (int c = 0; c < 2; c++) {
-                                                const float weight = weights[chunk_rows * chunk + 8 * o + 2 * t + c];
-                                                float& exponent = e[q][o][2 * r + c];
-                                                exponent = weight > hardly && base[q][r] > hardly ? weight + about - 0.5f * exponent : never;
-                                            }
+                                    for (int o = 0; o < octets; o++) {
+                                        const float weight = weights[chunk_rows * chunk + 8 * o + 2 * t + i % 2];
+                                        const bool far = e[q][o][i] < of_pair + shift - uncertain - 0.01f;
+                                        if (!far && weight > hardly) can_matter |= 1u << ((q * octets + o) * 4 + i);
                                     }
+                                }
+                            nothing = !__any_sync(~0u, can_matter);
+                            if (nothing) break;
+                            if (kind == COARSE && __any_sync(~0u, __popc(can_matter) > most_pairs)) {
+                                squared_distances(e, own_points, middle[warp], centre, right + octets * chunk * steps * 32);
+                            } else {
+#pragma unroll
+                                for (int at = 0; at < 8 * octets; at++) e[at / (4 * octets)][at / 4 % octets][at % 4] = 0;
+#pragma unroll 1
+                                for (unsigned left = can_matter; __any_sync(~0u, left); left &= left - 1) {
+                                    const int chosen = __ffs(left) - 1, q = chosen / (4 * octets), o = chosen / 4 % octets, i = chosen % 4;
+                                    float distance2 = 0;
+                                    if (left)
+                                        distance2 = distance2_of(Y, X, min(first_row + 16 * q + i / 2 * 8 + g, m - 1),
+                                                                 first_column + chunk_rows * chunk + 8 * o + 2 * t + i % 2, d);
+#pragma unroll
+                                    for (int at = 0; at < 8 * octets; at++)
+                                        if (at == chosen) e[at / (4 * octets)][at / 4 % octets][at % 4] = distance2;
+                                }
                             }
+#pragma unroll
+                            for (int q = 0; q < 2; q++)
+#pragma unroll
+                                for (int i = 0; i < 4; i++) {
+                                    const float about = shift - references_of_tile[16 * q + i / 2 * 8 + g];
+#pragma unroll
+                                    for (int o = 0; o < octets; o++) {
+                                        const float weight = weights[chunk_rows * chunk + 8 * o + 2 * t + i % 2];
+                                        const bool there = can_matter >> ((q * octets + o) * 4 + i) & 1;
+                                        e[q][o][i] = there ? weight + about - 0.5f * e[q][o][i] : never;
+                                    }
+                                }
                         }
                         if (diagonal) {
 #pragma unroll

@@ -253,7 +253,7 @@ def _run(
 def _warps(output: Output, steps: int, power_terms: int) -> tuple[int, int]:
     """Warps of a thread block that sums, and how many such a multiprocessor runs: by the registers that a thread takes."""
     if output == "moments":
-        return (12, 1) if steps == 1 else (12, 1) if steps == 2 else (8, 1)
+        return (12, 1) if power_terms * steps <= 2 else (8, 1)
     return (8, 2) if steps <= (2 if output == "sum" else 1) else (12, 1)
 
 
