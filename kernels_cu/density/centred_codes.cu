@@ -5,11 +5,14 @@
 //   codes           (n,)    unsigned   `mark` is added: codes of queries are above those of data
 //
 // A coordinate p along an axis becomes p / (1 + |p|) of its typical size, so that no point far out widens the cells of
-// the others. One thread a point; no barriers. Macro: STORAGE.
+// the others. Points at more than three times the typical distance come behind all others: blocks and tiles of the others
+// are not widened by coordinates that the axes do not show. One thread a point; no barriers. Macro: STORAGE.
 #include "centred.cuh"
 
 constexpr int threads = 128;
 constexpr int most_code_axes = 5, bits_of_code = 30;
+constexpr unsigned far_mark = 1u << bits_of_code;
+constexpr float far = 3;  // typical distances
 
 extern "C" __global__ void __launch_bounds__(threads)
     centred_codes(const STORAGE* __restrict__ X, const double* __restrict__ origin, const float* __restrict__ axes,
@@ -17,9 +20,10 @@ extern "C" __global__ void __launch_bounds__(threads)
                   double scale) {
     const long long i = (long long)blockIdx.x * threads + threadIdx.x;
     if (i >= n) return;
-    float places[most_code_axes] = {};
+    float places[most_code_axes] = {}, square = 0;
     for (int k = 0; k < d; k++) {
         const float z = float(held_within((double(X[i * d + k]) - origin[k]) * scale, largest_coordinate));
+        square += z * z;
 #pragma unroll
         for (int a = 0; a < most_code_axes; a++) places[a] += axes[a * d + k] * z;
     }
@@ -35,5 +39,6 @@ extern "C" __global__ void __launch_bounds__(threads)
 #pragma unroll
         for (int a = 0; a < most_code_axes; a++)
             if (a < code_axes) code = code << 1 | (cells[a] >> bit & 1);
-    codes[i] = code + mark;
+    const float limit = far * scales[box_axes];
+    codes[i] = code + (square > limit * limit ? far_mark : 0) + mark;
 }

@@ -3,7 +3,7 @@
 //   X       (n, d)  STORAGE
 //   origin  (d,)    double  about the geometric median
 //   axes    (6, d)  float   orthonormal rows, then zeros: unit vectors up to 6 dimensions, beyond principal axes
-//   scales  (6,)    float   typical distance to the origin along an axis, in the units of z
+//   scales  (7,)    float   typical distance to the origin along each axis, and in all dimensions, in the units of z
 //
 // A few rows far out must change neither: the origin is the median of a sample by Weiszfeld's iteration, the axes are those
 // of the covariance of its directions (spatial signs), and a scale is the square of a mean of roots. None of this changes
@@ -167,6 +167,8 @@ extern "C" __global__ void __launch_bounds__(threads)
     }
     __syncthreads();
 
+    const float mean_root = total_of(sqrtf(distance), work.parts) / samples;
+    if (own == 0) scales[box_axes] = mean_root * mean_root;
 #pragma unroll 1
     for (int a = 0; a < box_axes; a++) {
         float along = 0;

@@ -73,9 +73,12 @@ struct Span {
 
 __device__ inline float root(float x) { return x * rsqrtf(fmaxf(x, 1e-30f)); }
 
+// Of a product, relative to the squares that add up to it: tensor cores truncate at every step.
+constexpr float error_of_square = 0x1p-26f * (3 + steps);
+
 // Errors of an exponent, in bits: by products; by differences of coordinates about the centre, of pairs whose exponent is
 // about `reference`; and those of a tile's own coordinates, which are kept in one float about its middle.
-__device__ inline float error_of_products(float far2, float radius2) { return 0x1p-25f * (far2 + radius2); }
+__device__ inline float error_of_products(float far2, float radius2) { return error_of_square * (far2 + radius2); }
 __device__ inline float error_about_centre(float far2, float radius2, float reference) {
     return 0x1p-25f * root(2 * (fabsf(reference) + 30) * (far2 + radius2));
 }

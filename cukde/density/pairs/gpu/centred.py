@@ -1,9 +1,9 @@
-"""Sums over all pairs that can matter, of any data of 2 to 64 dimensions: launchers of ``kernels_cu/density/centred*.cu``.
+"""Sums over all pairs that can matter, of any data of 2 to 64 dimensions: launchers of ``centred*.cu``.
 
 Data lie in blocks of neighbours, each with a centre of its own, and queries are written anew about the centre of every
-block that they meet: products on the tensor cores are good wherever block and query are near, however far the data reach.
-Blocks that add nothing to a query are left out by a bound. Everything is decided on the device: launches follow from the
-shapes alone, and nothing waits.
+block that they meet: products on the tensor cores are good wherever block and query are near, however far the data
+reach. Blocks that add nothing to a query are left out by a bound. Everything is decided on the device: launches follow
+from the shapes alone, and nothing waits.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ _SHIFT = {"moments": 8.0}  # bits that powers in float16 are scaled up by
 
 _MARK = 2**31  # of the codes of queries
 
+_STATIC_BYTES = 10 * 1024  # of shared memory, that kernels of sums have at most
 
-def serves(output: Output, precision: str, d: int, capability: tuple[int, int]) -> bool:
-    """Whether there are kernels for a pass."""
-    return (
-        output in ("sum", "moments", "laplace")
-        and precision in _BUDGET
-        and 2 <= d <= MOST_DIMENSIONS
-        and capability >= (8, 0)
-    )
+
+def serves(output: Output, precision: str, d: int) -> bool:
+    """Whether there are kernels for a pass on the current device."""
+    if output not in ("sum", "moments", "laplace") or precision not in _BUDGET or not 2 <= d <= MOST_DIMENSIONS:
+        return False
+    needed = _sums_kernel(output, -(-d // 16), 2 if output == "moments" else 1, _MOST_SPAN).shared_bytes
+    return device.capability() >= (8, 0) and needed <= device.shared_bytes_of_block() - _STATIC_BYTES
 
 
 def sums(
@@ -181,7 +181,7 @@ class _Shape(NamedTuple):
 def _layout(shape: _Shape) -> Layout:
     """Memory of a pass: frame, points and blocks of data, of queries, sums."""
     n, m, d, moments = shape.n, shape.m, shape.d, shape.output == "moments"
-    frame: list[Spec | None] = [((d,), DOUBLE), ((6, d), FLOAT), ((6,), FLOAT)]
+    frame: list[Spec | None] = [((d,), DOUBLE), ((6, d), FLOAT), ((7,), FLOAT)]
     data: list[Spec | None] = [
         ((n, d, 2), FLOAT),
         ((shape.blocks, _block_bytes(shape.steps, moments)), np.dtype(np.uint8)),
@@ -213,7 +213,7 @@ def _run(
     shape = _Shape(n, m, d, output, power_terms, Y is None, device.multiprocessors())
     steps, moments, scale, storage = shape.steps, output == "moments", scale_of(h), X.dtype
     frame, data, queries, of_sums, _ = _layout(shape).allocate()
-    origin, axes, scales = frame
+    origin, axes, _ = frame
     samples = min(n, 512 if d <= 32 else 256)
     kernel = _frame_kernel(storage, d)
     kernel.launch((1,), (_FRAME_THREADS,), X, *frame, n, d, samples, scale)
@@ -251,7 +251,7 @@ def _run(
 
 
 def _warps(output: Output, steps: int, power_terms: int) -> tuple[int, int]:
-    """Warps of a thread block that sums, and how many such a multiprocessor runs: by the registers that a thread takes."""
+    """Warps of a thread block that sums, and how many such a multiprocessor runs: by the registers of a thread."""
     if output == "moments":
         return (12, 1) if power_terms * steps <= 2 else (8, 1)
     return (8, 2) if steps <= (2 if output == "sum" else 1) else (12, 1)

@@ -13,7 +13,7 @@ from cukde.density.sums import Output
 # Scaled squared radii whose choices are compared, 1% apart.
 _LARGEST_SQUARED_RADIUS, _STEPS = 1e6, 1400
 
-Engine = Literal["difference", "tf32", "f16", "f16_symmetric", "wide", "f64", "wide_f64"]
+Engine = Literal["difference", "tf32", "f16", "f16_symmetric", "centred", "wide", "f64", "wide_f64"]
 
 # The tensor cores' operands for precision "tf32": "f16", or "tf32" to measure the one against the other.
 ENGINE_OF_TF32: Engine = "f16"

@@ -13,6 +13,7 @@ from cukde.core.gpu.launch import FLOAT
 from cukde.density import results
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import (
+    centred,
     difference,
     engine as pairs_engine,
     f16,
@@ -75,8 +76,10 @@ def partial_sums(
     -----
     Precision "float32" and "tf32" run on the tensor cores, in two float16 terms of each point or in one, where d is at
     least 2 and the scaled squared radius at most 700. (In two terms of 2 to 64 dimensions the limit is the larger of
-    3500/d and 1100/sqrt(d), beyond 16 dimensions 850/sqrt(d), where that is less.) Otherwise they run by differences,
-    as "ieee" does, where float64 arrays keep 48 bits of each coordinate.
+    3500/d and 1100/sqrt(d), beyond 16 dimensions 850/sqrt(d), where that is less.) Beyond these limits, passes of 2 to
+    64 dimensions take blocks of neighbours with centres of their own (:mod:`cukde.density.pairs.gpu.centred`), but for
+    sums of values, for so few pairs that differences take less time, and while a stream is captured. Otherwise they run
+    by differences, as "ieee" does, where float64 arrays keep 48 bits of each coordinate.
 
     "float64" runs on the tensor cores, too, and where d is larger by a library's products on any device, up to a scaled
     squared radius of 620 (350 for "values"); otherwise by differences.
@@ -183,7 +186,7 @@ def density(
     arguments = pose(X, Y, h, options)
     start = _Start() if points is None else points
     near = arguments.near("sum", look=start.look) if choose is None else choose(arguments, "sum", ratio=False)
-    out = arguments.finished("kde", start.operands, epilogue) if near.posed is None else None
+    out = arguments.finished("kde", start.operands, epilogue) if near.takes_all else None
     return to_density(arguments.sums("sum", None, near=near), *epilogue, cp) if out is None else out
 
 
@@ -206,7 +209,7 @@ def laplace_density(
     else:
         arguments = pose(X, Y, h, options)
         near = (choose or Arguments.near)(arguments, "laplace", ratio=False)
-        out = arguments.finished("positive" if positive else "laplace", None, epilogue) if near.posed is None else None
+        out = arguments.finished("positive" if positive else "laplace", None, epilogue) if near.takes_all else None
         if out is not None:
             return out
         sums = arguments.sums("laplace", None, near=near)
@@ -276,8 +279,16 @@ class Arguments(NamedTuple):
 
     def engine(self, output: Output, k: int, *, exact: bool = False) -> pairs_engine.Engine:
         """Which engine takes the pass; ``k`` columns of moments or values, ``exact`` totals of moments."""
-        squared_radius = self.options.squared_radius
-        return pairs_engine.engine(*self._shape(output, k), squared_radius=squared_radius, **self._terms(exact))
+        squared_radius, (n, d), precision = self.options.squared_radius, self.X.shape, self.options.precision
+        chosen = pairs_engine.engine(*self._shape(output, k), squared_radius=squared_radius, **self._terms(exact))
+        if (
+            chosen == "difference"
+            and centred.serves(output, precision, d)
+            and skipping_choice.centred_is_faster(n, self.m, d, precision)
+            and not device.capturing()
+        ):
+            return "centred"
+        return chosen
 
     def apart(self, output: Output, k: int, *, exact: bool) -> Possible | None:
         """Say which engine of products could take the pass but for some rows; None where it is not worth a look."""
@@ -339,7 +350,7 @@ class Arguments(NamedTuple):
             return _ALL_PAIRS
         k = moment_columns(output, self.X.shape[1], None)
         engine = self.engine(output, k, exact=not ratio)
-        apart = self.apart(output, k, exact=not ratio) if engine == "difference" else None
+        apart = self.apart(output, k, exact=not ratio) if engine in ("difference", "centred") else None
         arguments = self.X, self.Y, self.h, output, self.options, engine
         return skipping_choice.chosen(*arguments, ratio=ratio, apart=apart, following=following, look=look)
 
@@ -376,6 +387,8 @@ class Arguments(NamedTuple):
             return self.in_f16(output, values, None, None, ratio=ratio)
         if engine == "f16_symmetric" and output == "values":
             return _symmetric_values(self, values)
+        if engine == "centred":
+            return centred.sums(self.X, self.Y, self.h, output, options, ratio=ratio)
         if engine == "f16_symmetric":
             memory = _MemoryOfScore.allocate(self.X.shape, None, self.form(output).split, known)
             return _SymmetricScore.launch(self, exact_sums=not ratio, memory=memory).finish()
@@ -415,7 +428,10 @@ class Arguments(NamedTuple):
     def finished(self, form: pairs_finish.DensityForm, points: Any, epilogue: Epilogue) -> Any | None:
         """Run the pass where it ends in the density itself, and return that; otherwise None, and nothing is run."""
         output = pairs_finish.OUTPUT_OF[form]
-        if not self.m or self.engine(output, 0) != "f16":
+        engine = self.engine(output, 0) if self.m else None
+        if engine == "centred":
+            return centred.density(self.X, self.Y, self.h, form, self.options, epilogue)
+        if engine != "f16":
             return None
         out = cp.empty(self.m, epilogue.dtype)
         self.in_f16(output, None, points, f16.Density(out, epilogue.log_constant, epilogue.log, form))

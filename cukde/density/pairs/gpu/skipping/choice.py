@@ -62,6 +62,11 @@ class Chosen(NamedTuple):
     look: Look | None = None
     apart: Apart | None = None  # rows that a pass over all pairs takes apart
 
+    @property
+    def takes_all(self) -> bool:
+        """Whether one pass takes all pairs."""
+        return self.posed is None and self.apart is None
+
 
 def may_leave_out(n: int, m: int, d: int, engine: str, output: Output, options: Options) -> bool:
     """Whether a pass is worth a look that may choose to leave out pairs."""
@@ -76,6 +81,12 @@ def too_few(n: int, m: int, d: int) -> bool:
 def fast_are_few(n: int, m: int, engine: str, precision: str, d: int) -> bool:
     """Whether all pairs take so little time by an engine on the tensor cores that nothing is worth a look."""
     return _all_ms(n, m, engine, precision, d) < _LEAST_OF_FAST_MS
+
+
+def centred_is_faster(n: int, m: int, d: int, precision: str) -> bool:
+    """Whether the centred pass takes all pairs in less time than differences do."""
+    centred = skipping_cost.CENTRED_MS + _all_ms(n, m, "centred", precision, d)
+    return centred < _all_ms(n, m, "difference", precision, d)
 
 
 def differences_take_long(n: int, m: int, d: int, precision: str) -> bool:
