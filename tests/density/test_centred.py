@@ -61,7 +61,7 @@ def bandwidth(X: np.ndarray, factor: float) -> float:
     return factor * spread * (4 / (d + 2)) ** (1 / (d + 4)) * n ** (-1 / (d + 4))
 
 
-ROUNDED = 2.4e-4
+ROUNDED = 2.0**-11
 """Relative error of a sum of powers of one term, and of the mean shift relative to the distances of what counts."""
 
 
