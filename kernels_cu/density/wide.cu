@@ -1,17 +1,18 @@
 // Sums over all pairs of queries and data of many dimensions on the tensor cores, from points in one or two float16
 // terms (wide_operands.cu):
 //
-//   TERMS 2: z_i . z_j = hi_i . hi_j + lo_i . hi_j + hi_i . lo_j + lo_i . lo_j, the last not for mean shifts
-//   TERMS 1: z_i . z_j = hi_i . hi_j
-//   e_ij = z_i . z_j + norm_i + norm_j
+//   TERMS 2: v_i . v_j = hi_i . hi_j + lo_i . hi_j + hi_i . lo_j + lo_i . lo_j, the last not for mean shifts
+//   TERMS 1: v_i . v_j = hi_i . hi_j
+//   e_ij = q_i q_j v_i . v_j + norm_i + norm_j
 //
-//   Y_hi, Y_lo   (rows, depth)  float16  queries; with TERMS 1 there is no lo
+//   Y_hi, Y_lo   (rows, depth)  float16  queries, z_i = q_i v_i; with TERMS 1 there is no lo
 //   Y_norms      (rows,)        float    -|z_i|^2/2
 //   Y_rests      (rows,)        float    the rounding of that norm; not there with TERMS 1
-//   X_hi, ...    (rows, ...)             data, likewise; with log2 w_j in the norms, except for LAPLACE; -1e30 past them
-//   X_weights    (rows,)        float    log2 w_j for LAPLACE, or null: all weights 1
-//   radius2      (1,)           float    scaled squared radius, the largest |z|^2, or null; beyond `limit` the kernel
-//                                        does nothing
+//   Y_quanta     (rows,)        float    q_i
+//   X_hi, ...    (rows, ...)             data, likewise; with log2 w_j in the norms, except for LAPLACE; Exponent::none
+//                                        past them
+//   X_weights    (rows,)        float    log2 w_j, or null: all weights 1
+//   Y, X         (m, d), (n, d)          the given points, float or with `in_double` double; `scale` makes z of them
 //
 // rows are multiples of 128, depth is a multiple of STEP_DEPTH. A launch takes the m queries from `top` on (rows of the
 // results are those of the queries) and data rows [left, right) in parts of `part_rows`; `part_rows` and `left` are
@@ -32,11 +33,14 @@
 //                                      COLUMN_TOTALS also += sum_i 2^(e_ij + shift) for rows j, over the queries i of a
 //                                      block, a row for each
 //   skip_own                    leave out j = i: self-interaction (Y = X), the caller adds these terms
+//   far_totals   (m,)           double  += in units of wide_fixed.cuh: sums of 2^(e_ij - a_i) of pairs that are left out
+//   far_moments  (m, d)         double     of all others, and of 2^(e_ij - a_i) (z_j - z_i), for MOMENTS; else null
 //
 // Tensor cores truncate every term of a sum to the last bit of the largest one, and products of 11-bit numbers soon need
-// more bits than that. So hi are multiples of 2^-7 and norms of 2^-14: while |z|^2 < 1024 all sums of hi . hi are exact.
-// The small terms, products with lo and rests, have their own accumulators. The error of an exponent therefore depends
-// little on the scaled squared radius and on the dimension.
+// more bits than that. So each row has a quantum of its own, hi are whole numbers and norms, too: all sums of hi . hi are
+// exact, and so are those of norms up to 2^23. The small terms, products with lo and rests, have their own accumulators.
+// The error of an exponent therefore depends little on the scaled squared radius and on the dimension. Points near each
+// other and far from the centre are taken again by differences (wide_differences.cuh).
 //
 // 4 x WARPS_DOWN warps own a tile of 64 WARPS_DOWN queries x 128 data rows, 64 x 32 for each warp, and go through all
 // tiles of their part. STEP_DEPTH dimensions of both sides at a time pass through shared memory, with STAGES such steps
@@ -51,6 +55,7 @@
 // STEP_DEPTH 32 or 64; STAGES; BLOCKS that a multiprocessor runs at a time.
 #include "ptx.cuh"
 #include "log_sum_exp.cuh"
+#include "wide_differences.cuh"
 
 enum Output { SUM, MOMENTS, LAPLACE, VALUES };
 constexpr Output output = OUTPUT;
@@ -70,9 +75,8 @@ constexpr int tile_data = 8 * column_tiles * warps_across;
 constexpr int pitch = 2 * STEP_DEPTH;  // bytes of a row in shared memory
 constexpr int pieces = pitch / 16;
 
-// Below every exponent within the limit of radius2; above that of a row that does not count.
-constexpr float first_reference = -4096;
-constexpr float no_exponent = -1e30f;
+constexpr float first_reference = Exponent<float>::least;
+constexpr float no_exponent = -1e30f;  // of a pair that is left out: 2^e is zero
 
 // Pieces of 16 bytes are permuted in their row so that the eight rows of a matrix lie in different banks: eight
 // neighbouring queries, and pairs of data rows 8 apart.
@@ -86,9 +90,13 @@ struct Stage {
     alignas(128) unsigned char data[terms][tile_data][pitch];
 };
 
+// Of a row.
+enum Side { NORM, QUANTUM, REST, SIDES = terms + 1 };
+
 struct Shared {
     Stage under_way[STAGES];
-    float norms[2][terms][tile_data];  // and rests, of the data rows of a tile and the next
+    float of_data[STAGES][SIDES][tile_data];  // of tiles under way: a tile has a step or more
+    float of_queries[SIDES][tile_queries];
 };
 
 // Sums at the end, in the memory of the stages.
@@ -126,23 +134,16 @@ struct Sums {
     float large[row_tiles][column_tiles][4];
     float small[terms == 2 ? row_tiles : 1][column_tiles][4];
 
-    // Begin with norms and rests, of rows g and g + 8 of each row tile and of the tile of data.
-    __device__ void begin(const float (&norms)[row_tiles][2], const float (&rests)[row_tiles][2],
-                          const float (&of_data)[terms][tile_data], int own_column) {
+    __device__ void begin() {
 #pragma unroll
-        for (int j = 0; j < column_tiles; j++)
+        for (int i = 0; i < row_tiles; i++)
 #pragma unroll
-            for (int e = 0; e < 2; e++) {
-                const float norm = of_data[0][own_column + 2 * j + e];
-                const float rest = terms == 2 ? of_data[terms - 1][own_column + 2 * j + e] : 0.0f;
+            for (int j = 0; j < column_tiles; j++)
 #pragma unroll
-                for (int i = 0; i < row_tiles; i++)
-#pragma unroll
-                    for (int r = 0; r < 2; r++) {
-                        large[i][j][2 * r + e] = norms[i][r] + norm;
-                        if constexpr (terms == 2) small[i][j][2 * r + e] = rests[i][r] + rest;
-                    }
-            }
+                for (int c = 0; c < 4; c++) {
+                    large[i][j][c] = 0;
+                    if constexpr (terms == 2) small[i][j][c] = 0;
+                }
     }
 
     // Add the products of a pair of row tiles with all columns.
@@ -155,15 +156,28 @@ struct Sums {
         add_to(large, pair, y.of[0], x.of[0]);
     }
 
-    __device__ void add_small() {
-        if constexpr (terms == 2) {
+    // Make exponents of products, from the lane's first row and first column on.
+    __device__ void finish(const float (&of_queries)[SIDES][tile_queries], const float (&of_data)[SIDES][tile_data],
+                           int row, int column) {
 #pragma unroll
-            for (int i = 0; i < row_tiles; i++)
+        for (int j = 0; j < column_tiles; j++)
 #pragma unroll
-                for (int j = 0; j < column_tiles; j++)
+            for (int e = 0; e < 2; e++) {
+                const int x = column + 2 * j + e;
+                const float norm = of_data[NORM][x], quantum = of_data[QUANTUM][x];
+                const float rest = terms == 2 ? of_data[SIDES - 1][x] : 0.0f;
 #pragma unroll
-                    for (int c = 0; c < 4; c++) large[i][j][c] += small[i][j][c];
-        }
+                for (int i = 0; i < row_tiles; i++)
+#pragma unroll
+                    for (int r = 0; r < 2; r++) {
+                        const int y = row + 16 * i + 8 * r;
+                        const float unit = of_queries[QUANTUM][y] * quantum;
+                        float& to = large[i][j][2 * r + e];
+                        to = fmaf(to, unit, of_queries[NORM][y] + norm);
+                        if constexpr (terms == 2)
+                            to += fmaf(small[i][j][2 * r + e], unit, of_queries[SIDES - 1][y] + rest);
+                    }
+            }
     }
 
     // Set 2^e of a point with itself to zero, `below` rows below the lane's first exponent.
@@ -213,6 +227,120 @@ __device__ inline void add_step(Sums& sums, const unsigned char* queries, const 
     }
 }
 
+// Whether a row or a column of the warp's pairs is far from the centre; from the lane's first of each on.
+__device__ inline bool any_far(const float (&of_queries)[tile_queries], const float (&of_data)[tile_data], int row,
+                               int column) {
+    float largest = 0;
+#pragma unroll
+    for (int i = 0; i < 2 * row_tiles; i++) largest = fmaxf(largest, of_queries[row + 8 * i]);
+#pragma unroll
+    for (int j = 0; j < 2 * column_tiles; j++) largest = fmaxf(largest, of_data[column + j]);
+    return __any_sync(~0u, largest >= far_quantum);
+}
+
+// What pairs that are taken by differences need of the launch, and where those of MOMENTS go.
+struct Far {
+    Given given;
+    const float *references, *weights;  // of all rows, or null
+    double *totals, *moments;
+    float shift;
+
+    __device__ float base(long long query) const {
+        return staged ? shift - (references ? references[query] : 0.0f) : 0.0f;
+    }
+
+    __device__ void add(long long to, long long query, long long datum, float power, float reference, float sign) const {
+        const double scale = sign / unit_of_moments(reference);
+        if (threadIdx.x % 32 == 0) add_whole(totals + to, power / unit_of_totals);
+        for (int k = threadIdx.x % 32; k < given.d; k += 32)
+            add_whole(moments + to * given.d + k, power * given.difference(query, datum, k) * scale);
+    }
+
+    // What the exponent of a pair becomes, by all lanes together.
+    __device__ float taken(long long query, long long datum) const {
+        float exponent = given.exponent(query, datum);
+        if (output != LAPLACE && weights) exponent += weights[datum];
+        if constexpr (output == MOMENTS) {
+            const float reference = references ? references[query] : 0.0f;
+            const float power = exp2_approx(exponent - reference);
+            add(query, query, datum, power, reference, 1);
+            if constexpr (COLUMN_TOTALS) add(datum, query, datum, power, 0, -1);
+            return no_exponent;
+        }
+        return exponent + base(query);
+    }
+};
+
+// Take again what products are not good enough for. `row` and `column` are the warp's first, `of_queries` and `of_data`
+// quanta from the lane's first on; `reference` and `weights` are the lane's, of outputs without powers in memory.
+__device__ inline void take_by_differences(Sums& sums, const Far& far, const float* of_queries, const float* of_data,
+                                           const float (&reference)[row_tiles][2],
+                                           const float (&weights)[column_tiles][2], long long row, long long column) {
+    const int lane = threadIdx.x % 32;
+    unsigned wanted[2] = {};  // bit 16 i + 4 j + c, i < 2, for either half of the row tiles
+    float quantum_of_data[column_tiles][2], largest_quantum = 0;
+#pragma unroll
+    for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            quantum_of_data[j][e] = of_data[2 * j + e];
+            largest_quantum = fmaxf(largest_quantum, quantum_of_data[j][e]);
+        }
+#pragma unroll
+    for (int i = 0; i < row_tiles; i++)
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            const float quantum = of_queries[16 * i + 8 * r];
+            float base = 0, matters = far.shift;
+            if constexpr (staged) {
+                base = far.base(row + 16 * i + 8 * r + lane / 4);
+            } else {
+                // The largest exponent is one of the lane's, as products have it, or larger.
+                const float q = fmaxf(quantum, largest_quantum);
+                float largest = Exponent<float>::none;
+#pragma unroll
+                for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+                    for (int e = 0; e < 2; e++) largest = fmaxf(largest, sums.large[i][j][2 * r + e] + weights[j][e]);
+                matters = fmaxf(reference[i][r], largest - 8 * q * q);
+            }
+            matters -= bits_that_matter;
+            // With weights the exponent is that of a nearer pair.
+            if (output != LAPLACE && far.weights) base -= 128;
+#pragma unroll
+            for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    const float exponent = sums.large[i][j][2 * r + e];
+                    const float least = least_by_differences(fmaxf(quantum, quantum_of_data[j][e])) + base;
+                    const bool far_and_near = exponent >= least && exponent + weights[j][e] >= matters;
+                    wanted[i / 2] |= unsigned(far_and_near) << (i % 2 * 16 + 4 * j + 2 * r + e);
+                }
+        }
+#pragma unroll 1
+    for (int half = 0; half < 2; half++) {
+        const unsigned own = half ? wanted[1] : wanted[0];
+        unsigned left = own;
+#pragma unroll
+        for (int step = 16; step > 0; step /= 2) left |= __shfl_xor_sync(~0u, left, step);
+#pragma unroll 1
+        for (; left; left &= left - 1) {
+            const int bit = __ffs(left) - 1, i = 2 * half + bit / 16, j = bit / 4 % 4, c = bit % 4;
+            unsigned lanes = __ballot_sync(~0u, own >> bit & 1);
+            float taken = 0;
+#pragma unroll 1
+            for (; lanes; lanes &= lanes - 1) {
+                const int l = __ffs(lanes) - 1;
+                const float of_pair = far.taken(row + 16 * i + c / 2 * 8 + l / 4, column + l % 4 * 8 + 2 * j + c % 2);
+                if (lane == l) taken = of_pair;
+            }
+#pragma unroll
+            for (int k = 0; k < 16 * row_tiles; k++)
+                if (k == 32 * half + bit && (own >> bit & 1)) sums.large[k / 16][k / 4 % 4][k % 4] = taken;
+        }
+    }
+}
+
 // The sum of column g of a lane's eight over the eight lanes that share them, in three halving steps.
 __device__ inline float column_total(const float (&of_column)[column_tiles][2]) {
     const int g = threadIdx.x % 32 / 4;
@@ -246,34 +374,42 @@ __device__ inline void split_powers(float first, float second, unsigned& hi, uns
 
 extern "C" __global__ void __launch_bounds__(threads, BLOCKS)
 KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict__ Y_lo,
-       const float* __restrict__ Y_norms, const float* __restrict__ Y_rests, const unsigned short* __restrict__ X_hi,
-       const unsigned short* __restrict__ X_lo, const float* __restrict__ X_norms, const float* __restrict__ X_rests,
-       const float* __restrict__ X_weights, const float* __restrict__ radius2, float* __restrict__ references,
-       float* __restrict__ totals, float* __restrict__ moments, unsigned short* __restrict__ P_hi,
-       unsigned short* __restrict__ P_lo, long long top, long long m, long long left, long long right,
-       long long part_rows, long long pitch_of_totals, long long P_pitch, int depth, int skip_own, float limit,
-       float shift) {
+       const float* __restrict__ Y_norms, const float* __restrict__ Y_rests, const float* __restrict__ Y_quanta,
+       const unsigned short* __restrict__ X_hi, const unsigned short* __restrict__ X_lo,
+       const float* __restrict__ X_norms, const float* __restrict__ X_rests, const float* __restrict__ X_quanta,
+       const float* __restrict__ X_weights, const void* __restrict__ Y, const void* __restrict__ X,
+       float* __restrict__ references, float* __restrict__ totals, float* __restrict__ moments,
+       unsigned short* __restrict__ P_hi, unsigned short* __restrict__ P_lo, double* __restrict__ far_totals,
+       double* __restrict__ far_moments, long long top, long long m, long long left, long long right,
+       long long part_rows, long long pitch_of_totals, long long P_pitch, int depth, int d, int in_double,
+       int skip_own, float scale, float shift) {
     extern __shared__ uint4 dynamic_shared[];
     static_assert(sizeof(Merge) <= sizeof(Shared::under_way));
     auto& shared = *reinterpret_cast<Shared*>(dynamic_shared);
-    if (radius2 && !(*radius2 <= limit)) return;
+    const Far far = {{Y, X, in_double, d, scale}, references, X_weights, far_totals, far_moments, shift};
 
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int warp_row = warp / warps_across * 16 * row_tiles, warp_column = warp % warps_across * 8 * column_tiles;
     const int own_column = warp_column + 8 * t;  // the lane's first of eight
     const long long first_query = top + (long long)blockIdx.x * tile_queries, bottom = top + m;
 
+    // Relative to their references, where there are some.
+    for (int row = threadIdx.x; row < tile_queries; row += threads) {
+        const long long query = first_query + row;
+        float norm = Y_norms[query];
+        if constexpr (staged) norm += shift - (references && query < bottom ? references[query] : 0.0f);
+        shared.of_queries[NORM][row] = norm;
+        shared.of_queries[QUANTUM][row] = Y_quanta[query];
+        if constexpr (terms == 2) shared.of_queries[SIDES - 1][row] = Y_rests[query];
+    }
+
     // Of rows g and g + 8 of each row tile.
-    float norm[row_tiles][2], rest[row_tiles][2], reference[row_tiles][2], total[row_tiles][2];
+    float reference[row_tiles][2], total[row_tiles][2];
     float corrected[row_tiles][2] = {};  // the total with the factors of LAPLACE
 #pragma unroll
     for (int i = 0; i < row_tiles; i++)
 #pragma unroll
         for (int r = 0; r < 2; r++) {
-            const long long query = first_query + warp_row + 16 * i + 8 * r + g;
-            norm[i][r] = Y_norms[query];
-            rest[i][r] = terms == 2 ? Y_rests[query] : 0.0f;
-            if constexpr (staged) norm[i][r] += shift - (references && query < bottom ? references[query] : 0.0f);
             reference[i][r] = first_reference;
             total[i][r] = 0;
         }
@@ -307,8 +443,10 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
             }
             if (next_of_tile == 0 && threadIdx.x < tile_data / 4) {
                 const long long from = begin + (long long)next_tile * tile_data + 4 * threadIdx.x;
-                copy_async_16(&shared.norms[next_tile % 2][0][4 * threadIdx.x], X_norms + from);
-                if constexpr (terms == 2) copy_async_16(&shared.norms[next_tile % 2][1][4 * threadIdx.x], X_rests + from);
+                auto& to = shared.of_data[next_tile % STAGES];
+                copy_async_16(&to[NORM][4 * threadIdx.x], X_norms + from);
+                copy_async_16(&to[QUANTUM][4 * threadIdx.x], X_quanta + from);
+                if constexpr (terms == 2) copy_async_16(&to[SIDES - 1][4 * threadIdx.x], X_rests + from);
             }
         }
         copy_async_commit();
@@ -336,23 +474,31 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
     for (int step = 0; step < steps; step++) {
         copy_async_wait<STAGES - 2>();
         __syncthreads();
-        if (of_tile == 0) sums.begin(norm, rest, shared.norms[tile % 2], own_column);
+        if (of_tile == 0) sums.begin();
         const Stage& stage = shared.under_way[step % STAGES];
         add_step(sums, stage.queries[0][0] + of_queries, stage.data[0][0] + of_data, fetch);
         if (++of_tile < steps_of_tile) continue;
 
-        sums.add_small();
         const long long first_column = begin + (long long)tile * tile_data;
+        const auto& of_data = shared.of_data[tile % STAGES];
+        sums.finish(shared.of_queries, of_data, warp_row + g, own_column);
+        const bool may_be_far = any_far(shared.of_queries[QUANTUM], of_data[QUANTUM], warp_row + g, own_column);
         of_tile = 0;
         tile++;
+        float weights[column_tiles][2] = {};
+        if (output == LAPLACE && X_weights) {
+#pragma unroll
+            for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+                for (int c = 0; c < 2; c++) weights[j][c] = X_weights[first_column + own_column + 2 * j + c];
+        }
+        // Distance of the lane's first row below the diagonal, in the few tiles on the diagonal.
+        const long long below = first_query + warp_row + g - (first_column + own_column);
+        if (staged && skip_own && below > -tile_queries && below < tile_data) sums.clear_own(int(below));
+        if (may_be_far)
+            take_by_differences(sums, far, shared.of_queries[QUANTUM] + warp_row + g, of_data[QUANTUM] + own_column,
+                                reference, weights, first_query + warp_row, first_column + warp_column);
         if constexpr (!staged) {
-            float weights[column_tiles][2] = {};
-            if (output == LAPLACE && X_weights) {
-#pragma unroll
-                for (int j = 0; j < column_tiles; j++)
-#pragma unroll
-                    for (int c = 0; c < 2; c++) weights[j][c] = X_weights[first_column + own_column + 2 * j + c];
-            }
 #pragma unroll
             for (int i = 0; i < row_tiles; i++)
 #pragma unroll
@@ -378,9 +524,6 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
                         }
                 }
         } else {
-            // Distance of the lane's first row below the diagonal, in the few tiles on the diagonal.
-            const long long below = first_query + warp_row + g - (first_column + own_column);
-            if (skip_own && below > -tile_queries && below < tile_data) sums.clear_own(int(below));
             float of_column[column_tiles][2] = {};
 #pragma unroll
             for (int i = 0; i < row_tiles; i++)

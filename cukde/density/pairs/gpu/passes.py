@@ -382,7 +382,7 @@ class Arguments(NamedTuple):
         operands, centre = (self.X, self.Y, self.h, output, values, options.log_weights), options.centre
         if engine == "wide":
             terms = 1 if options.precision == "tf32" else 2
-            return wide.run(*operands, terms=terms, centre=centre, radius_known=known, ratio=ratio, store=options.kept)
+            return wide.run(*operands, terms=terms, centre=centre, ratio=ratio, store=options.kept)
         if engine == "f64":
             return f64.run(*operands, centre=centre, radius_known=known, store=options.kept)
         if engine == "wide_f64":

@@ -20,21 +20,16 @@ from cukde.core.gpu import compile as core_compile, device, gemm
 from cukde.core.gpu.launch import C_TYPE, Specialisation
 from cukde.density.kept import Kept, kept
 from cukde.density.pairs.gpu import (
-    difference,
     finish as pairs_finish,
     splits,
     tiles as pairs_tiles,
     values as pairs_values,
 )
-from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
+from cukde.density.pairs.gpu.operands import scale_of
 from cukde.density.pairs.gpu.specialisation import OPERATION
 from cukde.density.sums import Output, PartialSums, moment_columns
 
 FEWEST_DIMENSIONS = 65
-
-# Largest squared distance to the centre, in bandwidths: with log2 e times that below 1024 leading products add up
-# exactly. One term keeps 11 bits, the percent that "tf32" is meant for.
-SQUARED_RADIUS = 700.0
 
 # Data rows of a tile; rows of operands come in whole tiles.
 _TILE = 128
@@ -55,9 +50,9 @@ class Layout:
         return splits.Shape(4 * self.warps_down, 1, _TILE, self.blocks)
 
     def shared_bytes(self, terms: int) -> int:
-        """Dynamic shared memory of a block: steps of both sides, and norms and rests of two tiles."""
+        """Dynamic shared memory of a block: steps of both sides, and what exponents take of each row but its products."""
         rows = self.stages * (_TILE + self.shape.queries)
-        return terms * (rows * 2 * self.step_depth + 2 * 4 * _TILE)
+        return terms * rows * 2 * self.step_depth + (terms + 1) * 4 * (self.stages * _TILE + self.shape.queries)
 
 
 # Memory for the powers that are staged at a time, and their queries.
@@ -74,12 +69,14 @@ _FINISH_ROWS = 4  # of a block of wide_finish.cu
 class Operand(NamedTuple):
     """Points z = (point - centre) sqrt(log2 e) / h in float16 terms, rows and columns padded with zeros."""
 
-    hi: Any  # (padded rows, depth) uint16, the bits of float16
+    hi: Any  # (padded rows, depth) uint16, the bits of float16, in units of the rows' quanta
     lo: Any | None  # likewise, where two terms are kept
-    rounded: Any | None  # likewise, where two terms are kept, but one suffices for a product
+    factor: Any | None  # likewise of z itself, for products with powers
+    factor_rest: Any | None  # what that leaves of z
     norms: Any  # (padded rows,) float32: -|z|^2/2 of the points as kept, + log2 w
     rests: Any | None  # (padded rows,) float32: what norms that add up exactly leave, where two terms are kept
-    weights: Any | None  # (padded rows,) float32: log2 w, where they are kept apart
+    quanta: Any  # (padded rows,) float32
+    weights: Any | None  # (padded rows,) float32: log2 w, where there are weights
 
 
 class Task(NamedTuple):
@@ -144,29 +141,25 @@ def prepare(
     depth: int,
     *,
     terms: int,
+    factor_terms: int = 0,
     log_weights: Any | None = None,
     weights_apart: bool = False,
-    rounded: bool = False,
-    squared_radius: Any | None = None,
 ) -> Operand:
-    """Operand of points, shape (n, d), float32 or float64, in so many terms, and also ``rounded`` to one.
+    """Operand of points, shape (n, d), float32 or float64, in so many terms, and in others for products with powers.
 
     Those of one pass have the same ``depth``, in whole steps of its kernels.
     All else is as for :func:`cukde.density.pairs.gpu.operands.prepare`.
     """
     n, d = points.shape
     rows = -(-n // _TILE) * _TILE
+    bits, numbers = ((rows, depth), np.uint16), ((rows,), np.float32)
     operand = Operand(
-        cp.empty((rows, depth), np.uint16),
-        cp.empty((rows, depth), np.uint16) if terms == 2 else None,
-        cp.empty((rows, depth), np.uint16) if terms == 2 and rounded else None,
-        cp.empty(rows, np.float32),
-        cp.empty(rows, np.float32) if terms == 2 else None,
-        cp.empty(rows, np.float32) if weights_apart and log_weights is not None else None,
+        *(cp.empty(*bits) if wanted else None for wanted in (True, terms == 2, factor_terms > 0, factor_terms == 2)),
+        *(cp.empty(*numbers) if wanted else None for wanted in (True, terms == 2, True, log_weights is not None)),
     )
-    arrays = points, centre, log_weights, *operand, squared_radius
     grid, block = (rows // _PREPARE_ROWS,), (32 * _PREPARE_ROWS,)
-    _prepare_kernel(points.dtype).launch(grid, block, *arrays, n, d, depth, scale_of(h))
+    scalars = n, d, depth, weights_apart, scale_of(h)
+    _prepare_kernel(points.dtype).launch(grid, block, points, centre, log_weights, *operand, *scalars)
     return operand
 
 
@@ -180,7 +173,6 @@ def run(
     *,
     terms: int,
     centre: Any,
-    radius_known: bool,
     ratio: bool,
     tiling: Layout | None = None,
     store: Kept | None = None,
@@ -193,60 +185,49 @@ def run(
         Of one dtype; ``Y`` None are the data themselves.
     terms : {1, 2}
         Float16 terms of a point.
-    radius_known : bool
-        The scaled squared radius is within the limit. Otherwise it is found on the device, and where it is beyond,
-        the difference kernel does the work.
     ratio : bool
         See :func:`cukde.density.pairs.gpu.passes.partial_sums`.
     tiling : Layout, optional
         Of the kernels; by default that of the device's table.
     store : Kept, optional
-        Keeps the operand of the data, where the radius is known.
+        Keeps the operand of the data.
     """
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
     k = moment_columns(output, d, values)
-    squared_radius = None if radius_known else cp.zeros(1, np.float32)
-    limit = SQUARED_RADIUS * LOG2_E
     alike = Y is None and log_weights is None
     task = pose(output, terms, of_themselves=alike and ratio)
     tiling = tiling or layout(task)
     # Whole steps of both passes, whose lengths are powers of 2.
     step = max(tiling.step_depth, layout(task.of_references).step_depth)
     depth = -(-d // step) * step
-    apart, rounded = output == "laplace", output == "moments" and task.power_terms == 1
+    apart, factor_terms = output == "laplace", task.power_terms if output == "moments" else 0
     data = kept(
-        store if radius_known else None,
+        store,
         "operand",
         (X, centre, log_weights),
-        ("wide", h, depth, terms, apart, rounded),
+        ("wide", h, depth, terms, apart, factor_terms),
         lambda: prepare(
             X,
             centre,
             h,
             depth,
             terms=terms,
+            factor_terms=factor_terms,
             log_weights=log_weights,
             weights_apart=apart,
-            rounded=rounded,
-            squared_radius=squared_radius,
         ),
     )
-    queries = (
-        data if alike else prepare(X if Y is None else Y, centre, h, depth, terms=terms, squared_radius=squared_radius)
-    )
+    queries = data if alike else prepare(X if Y is None else Y, centre, h, depth, terms=terms)
     out = pairs_finish.empty(m, k)
-    if squared_radius is not None:
-        guard = difference.Guard(squared_radius, limit)
-        difference.launch("float32", X, Y, h, output, values, log_weights, out=out, guard=guard, one_split=True)
-    gpu_pass = _Pass(task, tiling, data, queries, n, m, squared_radius, limit)
+    gpu_pass = _Pass(task, tiling, data, queries, X, X if Y is None else Y, scale_of(h))
     if output in ("sum", "laplace"):
         shift = (1 + d / 2) / math.log(2) if output == "laplace" else 0.0
         gpu_pass.finish(output, *gpu_pass.summed(task, tiling, shift), out)
     elif output == "values":
         gpu_pass.of_values(pairs_values.prepare(values), out, symmetric=alike)
     else:
-        gpu_pass.moments(out, h, symmetric=alike)
+        gpu_pass.moments(out, symmetric=alike)
     return out
 
 
@@ -257,10 +238,19 @@ class _Pass(NamedTuple):
     tiling: Layout
     data: Operand
     queries: Operand
-    n: int
-    m: int
-    squared_radius: Any | None
-    limit: float
+    X: Any  # as given, and the queries
+    Y: Any
+    scale: float
+
+    @property
+    def n(self) -> int:
+        """Data."""
+        return int(self.X.shape[0])
+
+    @property
+    def m(self) -> int:
+        """Queries."""
+        return int(self.Y.shape[0])
 
     def summed(self, task: Task, tiling: Layout, shift: float) -> tuple[Any, Any, Any | None]:
         """References, totals and of "laplace" moments, (parts, m) float32, of output "sum" or "laplace"."""
@@ -278,19 +268,20 @@ class _Pass(NamedTuple):
         task = self.task.of_references
         return cp.rint(self.summed(task, layout(task), 0.0)[0].max(axis=0))
 
-    def moments(self, out: PartialSums, h: float, *, symmetric: bool) -> None:
+    def moments(self, out: PartialSums, *, symmetric: bool) -> None:
         """Output "moments"."""
-        if self.task.power_terms == 1:
-            factors = [(0, self.data.hi if self.data.rounded is None else self.data.rounded)]
-        else:
-            factors = [(0, self.data.hi), (1, self.data.hi), (0, self.data.lo)]
+        factors = [(0, self.data.factor)]
+        if self.task.power_terms == 2:
+            factors += [(1, self.data.factor), (0, self.data.factor_rest)]
+        for of_far_pairs in out[1:]:
+            of_far_pairs.fill(0)
         references = None if symmetric else self.references()
         products = cp.zeros((1, *self.queries.hi.shape), np.float32)
         totals = self._staged(
-            references, products, [(p, B[None]) for p, B in factors], "f16", shift=_SHIFT, symmetric=symmetric
+            references, products, [(p, B[None]) for p, B in factors], "f16", out, shift=_SHIFT, symmetric=symmetric
         )
         self.finish(
-            "moments", references, totals, products, out, self_interaction=symmetric, shift=_SHIFT, unit=1 / scale_of(h)
+            "moments", references, totals, products, out, self_interaction=symmetric, shift=_SHIFT, unit=1 / self.scale
         )
 
     def of_values(self, values: pairs_values.Values, out: PartialSums, *, symmetric: bool) -> None:
@@ -298,7 +289,7 @@ class _Pass(NamedTuple):
         references = None if symmetric else self.references()
         products = cp.zeros((len(values.hi), len(self.queries.hi), values.hi.shape[2]), np.float32)
         factors = [(0, values.hi), (1, values.hi), (0, values.lo), (1, values.lo)]
-        totals = self._staged(references, products, factors, "bf16", shift=0.0, symmetric=symmetric)
+        totals = self._staged(references, products, factors, "bf16", None, shift=0.0, symmetric=symmetric)
         self.finish("values", references, totals, products, out)
 
     def _staged(
@@ -307,13 +298,14 @@ class _Pass(NamedTuple):
         products: Any,
         factors: list[tuple[int, Any]],
         numbers: gemm.Format,
+        far: PartialSums | None,
         *,
         shift: float,
         symmetric: bool,
     ) -> Any:
         """Add powers times ``factors`` to ``products``, block by block; return the totals, (parts, rows).
 
-        Factors are pairs: which term of the powers, and an array of shape (blocks, rows, width). Where ``symmetric``,
+        Sums of moments over pairs that products are not good enough for are added to ``far``. Factors are pairs: which term of the powers, and an array of shape (blocks, rows, width). Where ``symmetric``,
         queries are the data, and but for squares on the diagonal a block serves both of its sides.
         """
         task = self.task
@@ -337,6 +329,7 @@ class _Pass(NamedTuple):
                 references,
                 totals,
                 powers,
+                far=far,
                 skip_own=symmetric and task.output == "moments",
                 shift=shift,
             )
@@ -358,6 +351,7 @@ class _Pass(NamedTuple):
         *,
         shift: float,
         moments: Any | None = None,
+        far: PartialSums | None = None,
         skip_own: bool = False,
     ) -> None:
         """Take the pairs of a block."""
@@ -367,10 +361,11 @@ class _Pass(NamedTuple):
         _kernel(task, tiling).launch(
             grid,
             (tiling.shape.threads,),
-            *(y.hi, y.lo, y.norms, y.rests, x.hi, x.lo, x.norms, x.rests, x.weights),
-            *(self.squared_radius, references, totals, moments, *of_powers),
+            *(y.hi, y.lo, y.norms, y.rests, y.quanta, x.hi, x.lo, x.norms, x.rests, x.quanta, x.weights, self.Y, self.X),
+            *(references, totals, moments, *of_powers, *((None, None) if far is None else far[1:])),
             *(block.top, min(block.height, self.m - block.top), block.left, block.left + block.width, part_rows),
-            *(totals.shape[1], 0 if powers is None else powers.shape[2], y.hi.shape[1], skip_own, self.limit, shift),
+            *(totals.shape[1], 0 if powers is None else powers.shape[2], y.hi.shape[1], self.X.shape[1]),
+            *(self.X.dtype == np.float64, skip_own, self.scale, shift),
         )
 
     def finish(
@@ -392,8 +387,8 @@ class _Pass(NamedTuple):
         _finish_kernel(output).launch(
             (-(-self.m // _FINISH_ROWS),),
             (32 * _FINISH_ROWS,),
-            *(references, totals, products, self.queries.hi, self.queries.lo, self.squared_radius, *out),
-            *(self.m, pitch, rows, k, width, parts, self_interaction, self.limit, shift, unit),
+            *(references, totals, products, self.queries.hi, self.queries.lo, self.queries.quanta, *out),
+            *(self.m, pitch, rows, k, width, parts, self_interaction, shift, unit),
         )
 
 
@@ -432,16 +427,16 @@ def _kernel(task: Task, tiling: Layout) -> Specialisation:
         STAGES=tiling.stages,
         BLOCKS=tiling.blocks,
     )
-    return Specialisation("density/wide", name, defines, "15P 7q 2i 2f", tiling.shared_bytes(task.terms))
+    return Specialisation("density/wide", name, defines, "20P 7q 4i 2f", tiling.shared_bytes(task.terms))
 
 
 @functools.cache
 def _prepare_kernel(dtype: np.dtype) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[dtype])
-    return Specialisation("density/wide_operands", "prepare_wide", defines, "10P q 2i d")
+    return Specialisation("density/wide_operands", "prepare_wide", defines, "11P q 3i d")
 
 
 @functools.cache
 def _finish_kernel(output: Output) -> Specialisation:
     defines = core_compile.macros(OUTPUT=output.upper())
-    return Specialisation("density/wide_finish", "finish_wide", defines, "9P 3q 4i 2f d")
+    return Specialisation("density/wide_finish", "finish_wide", defines, "9P 3q 4i f d")
