@@ -243,10 +243,11 @@ struct Far {
     Given given;
     const float *references, *weights;  // of all rows, or null
     double *totals, *moments;
+    long long queries;
     float shift;
 
     __device__ float base(long long query) const {
-        return staged ? shift - (references ? references[query] : 0.0f) : 0.0f;
+        return staged ? shift - (references && query < queries ? references[query] : 0.0f) : 0.0f;
     }
 
     __device__ void add(long long to, long long query, long long datum, float power, float reference, float sign) const {
@@ -296,13 +297,12 @@ __device__ inline void take_by_differences(Sums& sums, const Far& far, const flo
                 base = far.base(row + 16 * i + 8 * r + lane / 4);
             } else {
                 // The largest exponent is one of the lane's, as products have it, or larger.
-                const float q = fmaxf(quantum, largest_quantum);
                 float largest = Exponent<float>::none;
 #pragma unroll
                 for (int j = 0; j < column_tiles; j++)
 #pragma unroll
                     for (int e = 0; e < 2; e++) largest = fmaxf(largest, sums.large[i][j][2 * r + e] + weights[j][e]);
-                matters = fmaxf(reference[i][r], largest - 8 * q * q);
+                matters = fmaxf(reference[i][r], largest - error_of_products(fmaxf(quantum, largest_quantum)));
             }
             matters -= bits_that_matter;
             // With weights the exponent is that of a nearer pair.
@@ -312,8 +312,10 @@ __device__ inline void take_by_differences(Sums& sums, const Far& far, const flo
 #pragma unroll
                 for (int e = 0; e < 2; e++) {
                     const float exponent = sums.large[i][j][2 * r + e];
-                    const float least = least_by_differences(fmaxf(quantum, quantum_of_data[j][e])) + base;
-                    const bool far_and_near = exponent >= least && exponent + weights[j][e] >= matters;
+                    const float larger_quantum = fmaxf(quantum, quantum_of_data[j][e]);
+                    const bool far_and_near =
+                        exponent >= least_by_differences(larger_quantum) + base &&
+                        exponent + weights[j][e] + error_of_products(larger_quantum) >= matters;
                     wanted[i / 2] |= unsigned(far_and_near) << (i % 2 * 16 + 4 * j + 2 * r + e);
                 }
         }
@@ -386,12 +388,12 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
     extern __shared__ uint4 dynamic_shared[];
     static_assert(sizeof(Merge) <= sizeof(Shared::under_way));
     auto& shared = *reinterpret_cast<Shared*>(dynamic_shared);
-    const Far far = {{Y, X, in_double, d, scale}, references, X_weights, far_totals, far_moments, shift};
 
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int warp_row = warp / warps_across * 16 * row_tiles, warp_column = warp % warps_across * 8 * column_tiles;
     const int own_column = warp_column + 8 * t;  // the lane's first of eight
     const long long first_query = top + (long long)blockIdx.x * tile_queries, bottom = top + m;
+    const Far far = {{Y, X, in_double, d, scale}, references, X_weights, far_totals, far_moments, bottom, shift};
 
     // Relative to their references, where there are some.
     for (int row = threadIdx.x; row < tile_queries; row += threads) {
