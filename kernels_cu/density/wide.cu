@@ -12,6 +12,8 @@
 //   X_hi, ...    (rows, ...)             data, likewise; with log2 w_j in the norms, except for LAPLACE; Exponent::none
 //                                        past them
 //   X_weights    (rows,)        float    log2 w_j, or null: all weights 1
+//   Y_third, X_third                     4096 times what the terms leave of v, float16, and
+//   Y_corrections, X_corrections         what that adds to norms; null where no quantum is above 1/128
 //   Y, X         (m, d), (n, d)          the given points, float or with `in_double` double; `scale` makes z of them
 //
 // rows are multiples of 128, depth is a multiple of STEP_DEPTH. A launch takes the m queries from `top` on (rows of the
@@ -40,7 +42,7 @@
 // more bits than that. So each row has a quantum of its own, hi are whole numbers and norms, too: all sums of hi . hi are
 // exact, and so are those of norms up to 2^23. The small terms, products with lo and rests, have their own accumulators.
 // The error of an exponent therefore depends little on the scaled squared radius and on the dimension. Points near each
-// other and far from the centre are taken again by differences (wide_differences.cuh).
+// other and far from the centre are taken again (wide_differences.cuh).
 //
 // 4 x WARPS_DOWN warps own a tile of 64 WARPS_DOWN queries x 128 data rows, 64 x 32 for each warp, and go through all
 // tiles of their part. STEP_DEPTH dimensions of both sides at a time pass through shared memory, with STAGES such steps
@@ -238,47 +240,126 @@ __device__ inline bool any_far(const float (&of_queries)[tile_queries], const fl
     return __any_sync(~0u, largest >= far_quantum);
 }
 
-// What pairs that are taken by differences need of the launch, and where those of MOMENTS go.
+// A side of what is corrected by third terms.
+struct Thirds {
+    const unsigned short *hi, *third;  // (rows, depth)
+    const float* corrections;
+
+    // Four dimensions of each of four lanes.
+    __device__ void load(uint2& of_hi, uint2& of_third, long long place) const {
+        of_hi = *reinterpret_cast<const uint2*>(hi + place);
+        of_third = *reinterpret_cast<const uint2*>(third + place);
+    }
+};
+
+// Correct all exponents of a warp by products with third terms; arguments as below. Both sides take their dimensions in
+// one order, which does not matter: lane t of four has dimensions 4t to 4t + 3 of 16.
+__device__ inline void correct(Sums& sums, const Thirds& y, const Thirds& x, int depth, const float* of_queries,
+                               const float* of_data, long long row, long long column) {
+    constexpr int parts = row_tiles * column_tiles / 4, parts_across = column_tiles / 2;
+#pragma unroll 1
+    for (int part = 0; part < parts; part++) {  // of 2 x 2 tiles, and in a loop that stays one: registers are few
+        const int i0 = part / parts_across * 2, j0 = part % parts_across * 2;
+        const int lane = computed_here(threadIdx.x % 32), g = lane / 4, t = lane % 4;
+        const long long y_place = (row + 16 * i0 + g) * depth + 4 * t;
+        const long long x_place = (column + 2 * j0 + g / 2 * 8 + g % 2) * depth + 4 * t;
+        float sum[2][2][4] = {};
+#pragma unroll 1
+        for (int k = 0; k < depth; k += 16) {
+            uint2 x_hi[2], x_third[2];
+#pragma unroll
+            for (int j = 0; j < 2; j++) x.load(x_hi[j], x_third[j], x_place + 2 * j * depth + k);
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                uint2 y_hi[2], y_third[2];
+#pragma unroll
+                for (int r = 0; r < 2; r++) y.load(y_hi[r], y_third[r], y_place + (16 * i + 8 * r) * depth + k);
+                const unsigned hi[4] = {y_hi[0].x, y_hi[1].x, y_hi[0].y, y_hi[1].y};
+                const unsigned third[4] = {y_third[0].x, y_third[1].x, y_third[0].y, y_third[1].y};
+#pragma unroll
+                for (int j = 0; j < 2; j++) {
+                    mma_f16_m16n8k16(sum[i][j], hi, x_third[j].x, x_third[j].y);
+                    mma_f16_m16n8k16(sum[i][j], third, x_hi[j].x, x_hi[j].y);
+                }
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < 2; j++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                const int c = 2 * (j0 + j) + e;
+                const float unit = of_data[c] / third_scale, correction = x.corrections[column + 8 * t + c];
+#pragma unroll
+                for (int i = 0; i < 2; i++)
+#pragma unroll
+                    for (int r = 0; r < 2; r++) {
+                        const int below = 16 * (i0 + i) + 8 * r;
+                        float& to = sum[i][j][2 * r + e];
+                        to = fmaf(to, unit * of_queries[below], correction + y.corrections[row + g + below]);
+                    }
+            }
+#pragma unroll
+        for (int i = 0; i < row_tiles; i++)
+#pragma unroll
+            for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+                for (int c = 0; c < 4; c++)
+                    if (part == i / 2 * parts_across + j / 2) sums.large[i][j][c] += sum[i % 2][j % 2][c];
+    }
+}
+
+// What pairs that are taken again need of the launch, and where those of MOMENTS go.
 struct Far {
     Given given;
+    Thirds y, x;
+    int depth;
     const float *references, *weights;  // of all rows, or null
     double *totals, *moments;
     long long queries;
     float shift;
 
     __device__ float base(long long query) const {
-        return staged ? shift - (references && query < queries ? references[query] : 0.0f) : 0.0f;
+        return staged ? shift - (has_references() && query < queries ? references[query] : 0.0f) : 0.0f;
     }
 
-    __device__ void add(long long to, long long query, long long datum, float power, float reference, float sign) const {
-        const double scale = sign / unit_of_moments(reference);
-        if (threadIdx.x % 32 == 0) add_whole(totals + to, power / unit_of_totals);
-        for (int k = threadIdx.x % 32; k < given.d; k += 32)
-            add_whole(moments + to * given.d + k, power * given.difference(query, datum, k) * scale);
+    // Data at themselves have none.
+    __device__ bool has_references() const { return !COLUMN_TOTALS && references; }
+
+    // Add a pair to the sums of its query, and where a launch serves both of its sides to those of its datum.
+    __device__ void add(long long query, long long datum, float power, float reference) const {
+#pragma unroll 1
+        for (int side = 0; side <= COLUMN_TOTALS; side++) {
+            const long long to = side ? datum : query;
+            const double scale = (side ? -1 : 1) * two_to_the(-exponent_of_moments(reference));
+            if (threadIdx.x % 32 == 0) add_whole(totals + to, power / unit_of_totals);
+#pragma unroll 1
+            for (int k = threadIdx.x % 32; k < given.d; k += 32)
+                add_whole(moments + to * given.d + k, power * given.difference(query, datum, k) * scale);
+        }
     }
 
-    // What the exponent of a pair becomes, by all lanes together.
-    __device__ float taken(long long query, long long datum) const {
+    // What the exponent of a pair becomes, by all lanes together; `apart`, the moments of it do not come of products.
+    __device__ float taken(long long query, long long datum, bool apart) const {
         float exponent = given.exponent(query, datum);
         if (output != LAPLACE && weights) exponent += weights[datum];
-        if constexpr (output == MOMENTS) {
-            const float reference = references ? references[query] : 0.0f;
+        if (output == MOMENTS && apart) {
+            const float reference = has_references() ? references[query] : 0.0f;
             const float power = exp2_approx(exponent - reference);
-            add(query, query, datum, power, reference, 1);
-            if constexpr (COLUMN_TOTALS) add(datum, query, datum, power, 0, -1);
+            add(query, datum, power, reference);
             return no_exponent;
         }
         return exponent + base(query);
     }
 };
 
-// Take again what products are not good enough for. `row` and `column` are the warp's first, `of_queries` and `of_data`
+// Take again what products of two terms are not good enough for. `row` and `column` are the warp's first, `of_queries` and `of_data`
 // quanta from the lane's first on; `reference` and `weights` are the lane's, of outputs without powers in memory.
-__device__ inline void take_by_differences(Sums& sums, const Far& far, const float* of_queries, const float* of_data,
-                                           const float (&reference)[row_tiles][2],
-                                           const float (&weights)[column_tiles][2], long long row, long long column) {
+__device__ inline void take_again(Sums& sums, const Far& far, const float* of_queries, const float* of_data,
+                                  const float (&reference)[row_tiles][2], const float (&weights)[column_tiles][2],
+                                  long long row, long long column) {
     const int lane = threadIdx.x % 32;
-    unsigned wanted[2] = {};  // bit 16 i + 4 j + c, i < 2, for either half of the row tiles
+    unsigned wanted[2] = {};  // by differences: bit 16 i + 4 j + c, i < 2, for either half of the row tiles
+    bool corrects = false;
     float quantum_of_data[column_tiles][2], largest_quantum = 0;
 #pragma unroll
     for (int j = 0; j < column_tiles; j++)
@@ -313,12 +394,15 @@ __device__ inline void take_by_differences(Sums& sums, const Far& far, const flo
                 for (int e = 0; e < 2; e++) {
                     const float exponent = sums.large[i][j][2 * r + e];
                     const float larger_quantum = fmaxf(quantum, quantum_of_data[j][e]);
-                    const bool far_and_near =
-                        exponent >= least_by_differences(larger_quantum) + base &&
-                        exponent + weights[j][e] + error_of_products(larger_quantum) >= matters;
-                    wanted[i / 2] |= unsigned(far_and_near) << (i % 2 * 16 + 4 * j + 2 * r + e);
+                    const bool again = exponent >= least_again(larger_quantum) + base &&
+                                       exponent + weights[j][e] + error_of_products(larger_quantum) >= matters;
+                    corrects |= again;
+                    wanted[i / 2] |= unsigned(again && larger_quantum > most_of_third_terms)
+                                     << (i % 2 * 16 + 4 * j + 2 * r + e);
                 }
         }
+    if (!__any_sync(~0u, corrects)) return;
+    correct(sums, far.y, far.x, far.depth, of_queries, of_data, row, column);
 #pragma unroll 1
     for (int half = 0; half < 2; half++) {
         const unsigned own = half ? wanted[1] : wanted[0];
@@ -333,7 +417,9 @@ __device__ inline void take_by_differences(Sums& sums, const Far& far, const flo
 #pragma unroll 1
             for (; lanes; lanes &= lanes - 1) {
                 const int l = __ffs(lanes) - 1;
-                const float of_pair = far.taken(row + 16 * i + c / 2 * 8 + l / 4, column + l % 4 * 8 + 2 * j + c % 2);
+                const int y = 16 * i + c / 2 * 8 + l / 4, x = l % 4 * 8 + 2 * j + c % 2;
+                const float quantum = fmaxf(of_queries[y - lane / 4], of_data[x - lane % 4 * 8]);
+                const float of_pair = far.taken(row + y, column + x, quantum >= least_of_moments);
                 if (lane == l) taken = of_pair;
             }
 #pragma unroll
@@ -361,24 +447,29 @@ __device__ inline float column_total(const float (&of_column)[column_tiles][2]) 
     return held[0];
 }
 
-// Two neighbouring powers in one term or two.
-__device__ inline void split_powers(float first, float second, unsigned& hi, unsigned& lo) {
+// Two neighbouring powers in one term or two. Those in one become what is kept of them: moments are about a query by what
+// the total says of all.
+__device__ inline void split_powers(float& first, float& second, unsigned& hi, unsigned& lo) {
     float rounded[2];
     hi = output == MOMENTS ? pack_f16(first, second) : pack_bf16(first, second);
-    if constexpr (POWER_TERMS == 2) {
+    if constexpr (POWER_TERMS == 1) {
+        unpack_f16(hi, first, second);
+    } else {
         if constexpr (output == MOMENTS) unpack_f16(hi, rounded[0], rounded[1]);
         else unpack_bf16(hi, rounded[0], rounded[1]);
-        first -= rounded[0];
-        second -= rounded[1];
-        lo = output == MOMENTS ? pack_f16(first, second) : pack_bf16(first, second);
+        rounded[0] = first - rounded[0];
+        rounded[1] = second - rounded[1];
+        lo = output == MOMENTS ? pack_f16(rounded[0], rounded[1]) : pack_bf16(rounded[0], rounded[1]);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(threads, BLOCKS)
 KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict__ Y_lo,
-       const float* __restrict__ Y_norms, const float* __restrict__ Y_rests, const float* __restrict__ Y_quanta,
+       const unsigned short* __restrict__ Y_third, const float* __restrict__ Y_norms, const float* __restrict__ Y_rests,
+       const float* __restrict__ Y_quanta, const float* __restrict__ Y_corrections,
        const unsigned short* __restrict__ X_hi, const unsigned short* __restrict__ X_lo,
-       const float* __restrict__ X_norms, const float* __restrict__ X_rests, const float* __restrict__ X_quanta,
+       const unsigned short* __restrict__ X_third, const float* __restrict__ X_norms, const float* __restrict__ X_rests,
+       const float* __restrict__ X_quanta, const float* __restrict__ X_corrections,
        const float* __restrict__ X_weights, const void* __restrict__ Y, const void* __restrict__ X,
        float* __restrict__ references, float* __restrict__ totals, float* __restrict__ moments,
        unsigned short* __restrict__ P_hi, unsigned short* __restrict__ P_lo, double* __restrict__ far_totals,
@@ -393,13 +484,14 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
     const int warp_row = warp / warps_across * 16 * row_tiles, warp_column = warp % warps_across * 8 * column_tiles;
     const int own_column = warp_column + 8 * t;  // the lane's first of eight
     const long long first_query = top + (long long)blockIdx.x * tile_queries, bottom = top + m;
-    const Far far = {{Y, X, in_double, d, scale}, references, X_weights, far_totals, far_moments, bottom, shift};
+    const Far far = {{Y, X, in_double, d, scale}, {Y_hi, Y_third, Y_corrections}, {X_hi, X_third, X_corrections}, depth,
+                     references, X_weights, far_totals, far_moments, bottom, shift};
 
     // Relative to their references, where there are some.
     for (int row = threadIdx.x; row < tile_queries; row += threads) {
         const long long query = first_query + row;
         float norm = Y_norms[query];
-        if constexpr (staged) norm += shift - (references && query < bottom ? references[query] : 0.0f);
+        if constexpr (staged) norm += far.base(query);
         shared.of_queries[NORM][row] = norm;
         shared.of_queries[QUANTUM][row] = Y_quanta[query];
         if constexpr (terms == 2) shared.of_queries[SIDES - 1][row] = Y_rests[query];
@@ -498,8 +590,8 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
         const long long below = first_query + warp_row + g - (first_column + own_column);
         if (staged && skip_own && below > -tile_queries && below < tile_data) sums.clear_own(int(below));
         if (may_be_far)
-            take_by_differences(sums, far, shared.of_queries[QUANTUM] + warp_row + g, of_data[QUANTUM] + own_column,
-                                reference, weights, first_query + warp_row, first_column + warp_column);
+            take_again(sums, far, shared.of_queries[QUANTUM] + warp_row + g, of_data[QUANTUM] + own_column,
+                       reference, weights, first_query + warp_row, first_column + warp_column);
         if constexpr (!staged) {
 #pragma unroll
             for (int i = 0; i < row_tiles; i++)
@@ -537,12 +629,13 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
                     for (int j = 0; j < column_tiles; j++) {
                         float power[2];
 #pragma unroll
+                        for (int c = 0; c < 2; c++) power[c] = exp2_approx(sums.large[i][j][2 * r + c]);
+                        split_powers(power[0], power[1], hi[j], lo[j]);
+#pragma unroll
                         for (int c = 0; c < 2; c++) {
-                            power[c] = exp2_approx(sums.large[i][j][2 * r + c]);
                             total[i][r] += power[c];
                             of_column[j][c] += power[c];
                         }
-                        split_powers(power[0], power[1], hi[j], lo[j]);
                     }
                     const long long place = (row - top) * P_pitch + first_column - left + own_column;
                     *reinterpret_cast<uint4*>(P_hi + place) = make_uint4(hi[0], hi[1], hi[2], hi[3]);

@@ -69,7 +69,7 @@ finish_wide(const float* __restrict__ references, const float* __restrict__ tota
             reference[i] = references ? references[i] * ln_2 : 0.0;
             total[i] = sum + own + (output == MOMENTS ? whole(total + i) * unit_of_totals : 0.0);
         }
-        const double far_unit = output == MOMENTS ? unit_of_moments(references ? references[i] : 0.0f) : 0.0;
+        const double far_unit = output == MOMENTS ? two_to_the(exponent_of_moments(references ? references[i] : 0.0f)) : 0.0;
         for (int column = lane; column < k; column += 32) {
             double moment;
             if constexpr (output == MOMENTS) {

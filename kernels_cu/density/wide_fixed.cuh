@@ -3,12 +3,14 @@
 
 constexpr int bits_of_unit = 31;
 
-// The unit of moments: of terms 2^(e - a) (z_j - z_i) with exponents down to 32 bits below the largest one, a. That says
-// how far apart points are, and what is less than 2^-31 of it does not count.
-__device__ inline double unit_of_moments(float reference) {
+// Exponent of the unit of moments: of terms 2^(e - a) (z_j - z_i) with exponents down to 32 bits below the largest one, a.
+// That says how far apart points are, and what is less than 2^-31 of it does not count.
+__device__ inline int exponent_of_moments(float reference) {
     const float reach = sqrtf(2 * (fabsf(reference) + 64));
-    return exp2(double(int(__float_as_uint(reach) >> 23) - 126 - bits_of_unit));
+    return int(__float_as_uint(reach) >> 23) - 126 - bits_of_unit;
 }
+
+__device__ inline double two_to_the(int exponent) { return __hiloint2double((exponent + 1023) << 20, 0); }
 
 constexpr double unit_of_totals = 1.0 / (1ll << bits_of_unit);
 

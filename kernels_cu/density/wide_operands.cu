@@ -9,11 +9,13 @@
 //   centre       (d,)           double
 //   log_weights  (n,)           double   natural logarithms, or null: all weights 1
 //   hi, lo       (rows, depth)  float16  dimensions in their order; lo may be null
+//   third        (rows, depth)  float16  4096 times what hi and lo leave of z / q, or null
 //   factor       (rows, depth)  float16  z to nearest, for products with 2^e, or null: at most 65504 in size
 //   factor_rest  (rows, depth)  float16  what that leaves of z, or null
 //   norms        (rows,)        float
 //   rests        (rows,)        float    what whole norms leave, or null where lo is
 //   quanta       (rows,)        float
+//   corrections  (rows,)        float    what `third` adds to the norms, or null
 //   weights      (rows,)        float    log2 w, or null: all weights 1
 //   apart                       leave the weights out of the norms
 //
@@ -30,6 +32,7 @@
 constexpr int threads = 128;
 constexpr double farthest = 0x1p62;
 constexpr int least_exponent = -20;  // of a quantum: rows at the centre have none of their own
+constexpr double third_scale = 4096;
 constexpr double largest_factor = 65504;
 
 __device__ inline double within(double z) {  // a NaN stays one
@@ -38,10 +41,10 @@ __device__ inline double within(double z) {  // a NaN stays one
 
 extern "C" __global__ void __launch_bounds__(threads)
 prepare_wide(const STORAGE* __restrict__ X, const double* __restrict__ centre, const double* __restrict__ log_weights,
-             unsigned short* __restrict__ hi, unsigned short* __restrict__ lo, unsigned short* __restrict__ factor,
-             unsigned short* __restrict__ factor_rest, float* __restrict__ norms, float* __restrict__ rests,
-             float* __restrict__ quanta, float* __restrict__ weights, long long n, int d, int depth, int apart,
-             double scale) {
+             unsigned short* __restrict__ hi, unsigned short* __restrict__ lo, unsigned short* __restrict__ third,
+             unsigned short* __restrict__ factor, unsigned short* __restrict__ factor_rest, float* __restrict__ norms,
+             float* __restrict__ rests, float* __restrict__ quanta, float* __restrict__ corrections,
+             float* __restrict__ weights, long long n, int d, int depth, int apart, double scale) {
     const int lane = threadIdx.x % 32;
     const long long row = (long long)blockIdx.x * (threads / 32) + threadIdx.x / 32;
     const bool exists = row < n;
@@ -56,7 +59,7 @@ prepare_wide(const STORAGE* __restrict__ X, const double* __restrict__ centre, c
     if (exponent < least_exponent) exponent = least_exponent;
     const double quantum = exp2(double(exponent)), inverse = exp2(-double(exponent));
 
-    double square_of_kept = 0;
+    double square_of_kept = 0, correction = 0;
     for (int pair = lane; pair < depth / 2; pair += 32) {
         double z[2];
 #pragma unroll
@@ -80,6 +83,14 @@ prepare_wide(const STORAGE* __restrict__ X, const double* __restrict__ centre, c
             const double kept = double(high[e]) + low[e];
             square_of_kept += kept * kept;
         }
+        if (third) {
+            float left[2];
+            const unsigned of_third =
+                pack_f16(float((a - high[0] - low[0]) * third_scale), float((b - high[1] - low[1]) * third_scale));
+            unpack_f16(of_third, left[0], left[1]);
+            *reinterpret_cast<unsigned*>(third + place) = of_third;
+            correction += double(high[0]) * left[0] + double(high[1]) * left[1];
+        }
         if (factor) {
             const double y[2] = {within(z[0]), within(z[1])};
             const unsigned of_factor = pack_f16(float(y[0]), float(y[1]));
@@ -91,6 +102,7 @@ prepare_wide(const STORAGE* __restrict__ X, const double* __restrict__ centre, c
         }
     }
     square_of_kept = sum_over_lanes<32>(square_of_kept) * quantum * quantum;
+    correction = sum_over_lanes<32>(correction) * quantum * quantum / third_scale;
     if (lane > 0) return;
     constexpr float none = Exponent<float>::none;
     double weight = exists ? 0.0 : none;
@@ -100,5 +112,6 @@ prepare_wide(const STORAGE* __restrict__ X, const double* __restrict__ centre, c
     norms[row] = kept;
     if (rests) rests[row] = norm - kept;
     quanta[row] = quantum;
+    if (corrections) corrections[row] = -correction;
     if (weights) weights[row] = weight;
 }

@@ -382,7 +382,10 @@ class Arguments(NamedTuple):
         operands, centre = (self.X, self.Y, self.h, output, values, options.log_weights), options.centre
         if engine == "wide":
             terms = 1 if options.precision == "tf32" else 2
-            return wide.run(*operands, terms=terms, centre=centre, ratio=ratio, store=options.kept)
+            squared_radius = options.squared_radius
+            return wide.run(
+                *operands, terms=terms, centre=centre, squared_radius=squared_radius, ratio=ratio, store=options.kept
+            )
         if engine == "f64":
             return f64.run(*operands, centre=centre, radius_known=known, store=options.kept)
         if engine == "wide_f64":

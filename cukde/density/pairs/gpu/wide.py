@@ -31,6 +31,10 @@ from cukde.density.sums import Output, PartialSums, moment_columns
 
 FEWEST_DIMENSIONS = 65
 
+# Squared distance to the centre, in bandwidths, up to which two terms of points and one of factors are always enough:
+# within a length of 32 in bits, the `far_quantum` of wide_differences.cuh.
+NEAR = 700.0
+
 # Data rows of a tile; rows of operands come in whole tiles.
 _TILE = 128
 
@@ -71,11 +75,13 @@ class Operand(NamedTuple):
 
     hi: Any  # (padded rows, depth) uint16, the bits of float16, in units of the rows' quanta
     lo: Any | None  # likewise, where two terms are kept
+    third: Any | None  # what they leave, where points may be far from the centre
     factor: Any | None  # likewise of z itself, for products with powers
     factor_rest: Any | None  # what that leaves of z
     norms: Any  # (padded rows,) float32: -|z|^2/2 of the points as kept, + log2 w
     rests: Any | None  # (padded rows,) float32: what norms that add up exactly leave, where two terms are kept
     quanta: Any  # (padded rows,) float32
+    corrections: Any | None  # (padded rows,) float32: what third terms add to the norms
     weights: Any | None  # (padded rows,) float32: log2 w, where there are weights
 
 
@@ -141,11 +147,14 @@ def prepare(
     depth: int,
     *,
     terms: int,
+    near: bool,
     factor_terms: int = 0,
     log_weights: Any | None = None,
     weights_apart: bool = False,
 ) -> Operand:
     """Operand of points, shape (n, d), float32 or float64, in so many terms, and in others for products with powers.
+
+    ``near`` says that none is far from the centre.
 
     Those of one pass have the same ``depth``, in whole steps of its kernels.
     All else is as for :func:`cukde.density.pairs.gpu.operands.prepare`.
@@ -154,8 +163,10 @@ def prepare(
     rows = -(-n // _TILE) * _TILE
     bits, numbers = ((rows, depth), np.uint16), ((rows,), np.float32)
     operand = Operand(
-        *(cp.empty(*bits) if wanted else None for wanted in (True, terms == 2, factor_terms > 0, factor_terms == 2)),
-        *(cp.empty(*numbers) if wanted else None for wanted in (True, terms == 2, True, log_weights is not None)),
+        *(cp.empty(*bits) if wanted else None for wanted in (True, terms == 2, not near)),
+        *(cp.empty(*bits) if wanted else None for wanted in (factor_terms > 0, factor_terms == 2)),
+        *(cp.empty(*numbers) if wanted else None for wanted in (True, terms == 2, True, not near)),
+        None if log_weights is None else cp.empty(*numbers),
     )
     grid, block = (rows // _PREPARE_ROWS,), (32 * _PREPARE_ROWS,)
     scalars = n, d, depth, weights_apart, scale_of(h)
@@ -173,6 +184,7 @@ def run(
     *,
     terms: int,
     centre: Any,
+    squared_radius: float | None,
     ratio: bool,
     tiling: Layout | None = None,
     store: Kept | None = None,
@@ -185,6 +197,8 @@ def run(
         Of one dtype; ``Y`` None are the data themselves.
     terms : {1, 2}
         Float16 terms of a point.
+    squared_radius : float, optional
+        The scaled squared radius. Small ones save work, and none is too large.
     ratio : bool
         See :func:`cukde.density.pairs.gpu.passes.partial_sums`.
     tiling : Layout, optional
@@ -201,24 +215,27 @@ def run(
     # Whole steps of both passes, whose lengths are powers of 2.
     step = max(tiling.step_depth, layout(task.of_references).step_depth)
     depth = -(-d // step) * step
-    apart, factor_terms = output == "laplace", task.power_terms if output == "moments" else 0
+    near = squared_radius is not None and squared_radius <= NEAR
+    factor_terms = 0 if output != "moments" else task.power_terms if near else 2
+    apart = output == "laplace"
     data = kept(
         store,
         "operand",
         (X, centre, log_weights),
-        ("wide", h, depth, terms, apart, factor_terms),
+        ("wide", h, depth, terms, near, apart, factor_terms),
         lambda: prepare(
             X,
             centre,
             h,
             depth,
             terms=terms,
+            near=near,
             factor_terms=factor_terms,
             log_weights=log_weights,
             weights_apart=apart,
         ),
     )
-    queries = data if alike else prepare(X if Y is None else Y, centre, h, depth, terms=terms)
+    queries = data if alike else prepare(X if Y is None else Y, centre, h, depth, terms=terms, near=near)
     out = pairs_finish.empty(m, k)
     gpu_pass = _Pass(task, tiling, data, queries, X, X if Y is None else Y, scale_of(h))
     if output in ("sum", "laplace"):
@@ -270,9 +287,9 @@ class _Pass(NamedTuple):
 
     def moments(self, out: PartialSums, *, symmetric: bool) -> None:
         """Output "moments"."""
-        factors = [(0, self.data.factor)]
-        if self.task.power_terms == 2:
-            factors += [(1, self.data.factor), (0, self.data.factor_rest)]
+        factors = [(p, self.data.factor) for p in range(self.task.power_terms)]
+        if self.data.factor_rest is not None:
+            factors.append((0, self.data.factor_rest))
         for of_far_pairs in out[1:]:
             of_far_pairs.fill(0)
         references = None if symmetric else self.references()
@@ -361,7 +378,8 @@ class _Pass(NamedTuple):
         _kernel(task, tiling).launch(
             grid,
             (tiling.shape.threads,),
-            *(y.hi, y.lo, y.norms, y.rests, y.quanta, x.hi, x.lo, x.norms, x.rests, x.quanta, x.weights, self.Y, self.X),
+            *(y.hi, y.lo, y.third, y.norms, y.rests, y.quanta, y.corrections),
+            *(x.hi, x.lo, x.third, x.norms, x.rests, x.quanta, x.corrections, x.weights, self.Y, self.X),
             *(references, totals, moments, *of_powers, *((None, None) if far is None else far[1:])),
             *(block.top, min(block.height, self.m - block.top), block.left, block.left + block.width, part_rows),
             *(totals.shape[1], 0 if powers is None else powers.shape[2], y.hi.shape[1], self.X.shape[1]),
@@ -427,13 +445,13 @@ def _kernel(task: Task, tiling: Layout) -> Specialisation:
         STAGES=tiling.stages,
         BLOCKS=tiling.blocks,
     )
-    return Specialisation("density/wide", name, defines, "20P 7q 4i 2f", tiling.shared_bytes(task.terms))
+    return Specialisation("density/wide", name, defines, "24P 7q 4i 2f", tiling.shared_bytes(task.terms))
 
 
 @functools.cache
 def _prepare_kernel(dtype: np.dtype) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[dtype])
-    return Specialisation("density/wide_operands", "prepare_wide", defines, "11P q 3i d")
+    return Specialisation("density/wide_operands", "prepare_wide", defines, "13P q 3i d")
 
 
 @functools.cache
