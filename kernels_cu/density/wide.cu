@@ -51,7 +51,7 @@
 //
 // Grid: x over tiles of queries, y over parts of the data. No two blocks of a launch add to the same memory, so every
 // run gives the same bits.
-// Barriers: one a step, one a tile with COLUMN_TOTALS, two at the end; all threads of a block pass all of them.
+// Barriers: one a step, one a tile with COLUMN_TOTALS, one at the end; all threads of a block pass all of them.
 //
 // Macros: KERNEL the name; OUTPUT one of the four; TERMS; POWER_TERMS 1 or 2; COLUMN_TOTALS 0 or 1; WARPS_DOWN;
 // STEP_DEPTH 32 or 64; STAGES; BLOCKS that a multiprocessor runs at a time.
@@ -92,20 +92,23 @@ struct Stage {
     alignas(128) unsigned char data[terms][tile_data][pitch];
 };
 
-// Of a row.
-enum Side { NORM, QUANTUM, REST, SIDES = terms + 1 };
+// What exponents take of a side beside its products, from a lane's first row on.
+struct Side {
+    const float *norms, *rests, *quanta;
+
+    __device__ Side from(long long row) const { return {norms + row, terms == 2 ? rests + row : nullptr, quanta + row}; }
+};
+
+// Sums of the queries over a warp's share of the data so far. They would take a fifth of the registers.
+struct Share {
+    float reference[staged ? 1 : tile_queries];
+    float total[tile_queries];
+    float corrected[output == LAPLACE ? tile_queries : 1];  // the total with the factors of LAPLACE
+};
 
 struct Shared {
     Stage under_way[STAGES];
-    float of_data[STAGES][SIDES][tile_data];  // of tiles under way: a tile has a step or more
-    float of_queries[SIDES][tile_queries];
-};
-
-// Sums at the end, in the memory of the stages.
-struct Merge {
-    float reference[warps_across][tile_queries];
-    float total[warps_across][tile_queries];
-    float corrected[output == LAPLACE ? warps_across : 1][tile_queries];
+    Share shares[warps_across];
 };
 
 // Fragments of 16 dimensions: of two row tiles of queries, and of all the warp's columns.
@@ -158,26 +161,33 @@ struct Sums {
         add_to(large, pair, y.of[0], x.of[0]);
     }
 
-    // Make exponents of products, from the lane's first row and first column on.
-    __device__ void finish(const float (&of_queries)[SIDES][tile_queries], const float (&of_data)[SIDES][tile_data],
-                           int row, int column) {
+    // Make exponents of products; those of a row are `base(row)` more.
+    template <class Base>
+    __device__ void finish(const Side& y, const Side& x, const Base& base) {
+        float norms[column_tiles][2], rests[column_tiles][2], quanta[column_tiles][2];
 #pragma unroll
         for (int j = 0; j < column_tiles; j++)
 #pragma unroll
             for (int e = 0; e < 2; e++) {
-                const int x = column + 2 * j + e;
-                const float norm = of_data[NORM][x], quantum = of_data[QUANTUM][x];
-                const float rest = terms == 2 ? of_data[SIDES - 1][x] : 0.0f;
+                norms[j][e] = x.norms[2 * j + e];
+                rests[j][e] = terms == 2 ? x.rests[2 * j + e] : 0.0f;
+                quanta[j][e] = x.quanta[2 * j + e];
+            }
 #pragma unroll
-                for (int i = 0; i < row_tiles; i++)
+        for (int i = 0; i < row_tiles; i++)
 #pragma unroll
-                    for (int r = 0; r < 2; r++) {
-                        const int y = row + 16 * i + 8 * r;
-                        const float unit = of_queries[QUANTUM][y] * quantum;
+            for (int r = 0; r < 2; r++) {
+                const int row = 16 * i + 8 * r;
+                const float norm = y.norms[row] + base(row), quantum = y.quanta[row];
+                const float rest = terms == 2 ? y.rests[row] : 0.0f;
+#pragma unroll
+                for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+                    for (int e = 0; e < 2; e++) {
+                        const float unit = quantum * quanta[j][e];
                         float& to = large[i][j][2 * r + e];
-                        to = fmaf(to, unit, of_queries[NORM][y] + norm);
-                        if constexpr (terms == 2)
-                            to += fmaf(small[i][j][2 * r + e], unit, of_queries[SIDES - 1][y] + rest);
+                        to = fmaf(to, unit, norm + norms[j][e]);
+                        if constexpr (terms == 2) to += fmaf(small[i][j][2 * r + e], unit, rest + rests[j][e]);
                     }
             }
     }
@@ -229,14 +239,13 @@ __device__ inline void add_step(Sums& sums, const unsigned char* queries, const 
     }
 }
 
-// Whether a row or a column of the warp's pairs is far from the centre; from the lane's first of each on.
-__device__ inline bool any_far(const float (&of_queries)[tile_queries], const float (&of_data)[tile_data], int row,
-                               int column) {
+// Whether a row or a column of the warp's pairs is far from the centre, by quanta from the lane's first of each on.
+__device__ inline bool any_far(const float* of_queries, const float* of_data) {
     float largest = 0;
 #pragma unroll
-    for (int i = 0; i < 2 * row_tiles; i++) largest = fmaxf(largest, of_queries[row + 8 * i]);
+    for (int i = 0; i < 2 * row_tiles; i++) largest = fmaxf(largest, of_queries[8 * i]);
 #pragma unroll
-    for (int j = 0; j < 2 * column_tiles; j++) largest = fmaxf(largest, of_data[column + j]);
+    for (int j = 0; j < 2 * column_tiles; j++) largest = fmaxf(largest, of_data[j]);
     return __any_sync(~0u, largest >= far_quantum);
 }
 
@@ -304,7 +313,7 @@ __device__ inline void correct(Sums& sums, const Thirds& y, const Thirds& x, int
             for (int j = 0; j < column_tiles; j++)
 #pragma unroll
                 for (int c = 0; c < 4; c++)
-                    if (part == i / 2 * parts_across + j / 2) sums.large[i][j][c] += sum[i % 2][j % 2][c];
+                    sums.large[i][j][c] += part == i / 2 * parts_across + j / 2 ? sum[i % 2][j % 2][c] : 0.0f;
     }
 }
 
@@ -353,10 +362,10 @@ struct Far {
 };
 
 // Take again what products of two terms are not good enough for. `row` and `column` are the warp's first, `of_queries` and `of_data`
-// quanta from the lane's first on; `reference` and `weights` are the lane's, of outputs without powers in memory.
+// quanta and `reference` references from the lane's first on; there are none of outputs with powers in memory.
 __device__ inline void take_again(Sums& sums, const Far& far, const float* of_queries, const float* of_data,
-                                  const float (&reference)[row_tiles][2], const float (&weights)[column_tiles][2],
-                                  long long row, long long column) {
+                                  const float* reference, const float (&weights)[column_tiles][2], long long row,
+                                  long long column) {
     const int lane = threadIdx.x % 32;
     unsigned wanted[2] = {};  // by differences: bit 16 i + 4 j + c, i < 2, for either half of the row tiles
     bool corrects = false;
@@ -383,7 +392,7 @@ __device__ inline void take_again(Sums& sums, const Far& far, const float* of_qu
                 for (int j = 0; j < column_tiles; j++)
 #pragma unroll
                     for (int e = 0; e < 2; e++) largest = fmaxf(largest, sums.large[i][j][2 * r + e] + weights[j][e]);
-                matters = fmaxf(reference[i][r], largest - error_of_products(fmaxf(quantum, largest_quantum)));
+                matters = fmaxf(reference[16 * i + 8 * r], largest - error_of_products(fmaxf(quantum, largest_quantum)));
             }
             matters -= bits_that_matter;
             // With weights the exponent is that of a nearer pair.
@@ -411,20 +420,28 @@ __device__ inline void take_again(Sums& sums, const Far& far, const float* of_qu
         for (int step = 16; step > 0; step /= 2) left |= __shfl_xor_sync(~0u, left, step);
 #pragma unroll 1
         for (; left; left &= left - 1) {
-            const int bit = __ffs(left) - 1, i = 2 * half + bit / 16, j = bit / 4 % 4, c = bit % 4;
+            const int bit = __ffs(left) - 1;
+            const int row_of_bit = 32 * half + bit / 16 * 16 + bit % 4 / 2 * 8, column_of_bit = bit / 4 % 4 * 2 + bit % 2;
             unsigned lanes = __ballot_sync(~0u, own >> bit & 1);
             float taken = 0;
 #pragma unroll 1
             for (; lanes; lanes &= lanes - 1) {
                 const int l = __ffs(lanes) - 1;
-                const int y = 16 * i + c / 2 * 8 + l / 4, x = l % 4 * 8 + 2 * j + c % 2;
+                const int y = row_of_bit + l / 4, x = column_of_bit + l % 4 * 8;
                 const float quantum = fmaxf(of_queries[y - lane / 4], of_data[x - lane % 4 * 8]);
                 const float of_pair = far.taken(row + y, column + x, quantum >= least_of_moments);
                 if (lane == l) taken = of_pair;
             }
+            const int at = own >> bit & 1 ? 32 * half + bit : -1;
 #pragma unroll
-            for (int k = 0; k < 16 * row_tiles; k++)
-                if (k == 32 * half + bit && (own >> bit & 1)) sums.large[k / 16][k / 4 % 4][k % 4] = taken;
+            for (int i = 0; i < row_tiles; i++)
+#pragma unroll
+                for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+                    for (int c = 0; c < 4; c++) {
+                        float& to = sums.large[i][j][c];
+                        to = at == 16 * i + 4 * j + c ? taken : to;
+                    }
         }
     }
 }
@@ -477,7 +494,6 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
        long long part_rows, long long pitch_of_totals, long long P_pitch, int depth, int d, int in_double,
        int skip_own, float scale, float shift) {
     extern __shared__ uint4 dynamic_shared[];
-    static_assert(sizeof(Merge) <= sizeof(Shared::under_way));
     auto& shared = *reinterpret_cast<Shared*>(dynamic_shared);
 
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
@@ -487,26 +503,15 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
     const Far far = {{Y, X, in_double, d, scale}, {Y_hi, Y_third, Y_corrections}, {X_hi, X_third, X_corrections}, depth,
                      references, X_weights, far_totals, far_moments, bottom, shift};
 
-    // Relative to their references, where there are some.
     for (int row = threadIdx.x; row < tile_queries; row += threads) {
-        const long long query = first_query + row;
-        float norm = Y_norms[query];
-        if constexpr (staged) norm += far.base(query);
-        shared.of_queries[NORM][row] = norm;
-        shared.of_queries[QUANTUM][row] = Y_quanta[query];
-        if constexpr (terms == 2) shared.of_queries[SIDES - 1][row] = Y_rests[query];
-    }
-
-    // Of rows g and g + 8 of each row tile.
-    float reference[row_tiles][2], total[row_tiles][2];
-    float corrected[row_tiles][2] = {};  // the total with the factors of LAPLACE
 #pragma unroll
-    for (int i = 0; i < row_tiles; i++)
-#pragma unroll
-        for (int r = 0; r < 2; r++) {
-            reference[i][r] = first_reference;
-            total[i][r] = 0;
+        for (int w = 0; w < warps_across; w++) {
+            if constexpr (!staged) shared.shares[w].reference[row] = first_reference;
+            shared.shares[w].total[row] = 0;
+            if constexpr (output == LAPLACE) shared.shares[w].corrected[row] = 0;
         }
+    }
+    Share& share = shared.shares[warp % warps_across];
 
     const long long begin = left + blockIdx.y * part_rows, end = begin + part_rows < right ? begin + part_rows : right;
     const int steps_of_tile = depth / STEP_DEPTH;
@@ -534,13 +539,6 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
                 copy_async_16(&stage.data[0][own_row + row][place], X_hi + x_at + row * depth);
                 if constexpr (terms == 2)
                     copy_async_16(&stage.data[terms - 1][own_row + row][place], X_lo + x_at + row * depth);
-            }
-            if (next_of_tile == 0 && threadIdx.x < tile_data / 4) {
-                const long long from = begin + (long long)next_tile * tile_data + 4 * threadIdx.x;
-                auto& to = shared.of_data[next_tile % STAGES];
-                copy_async_16(&to[NORM][4 * threadIdx.x], X_norms + from);
-                copy_async_16(&to[QUANTUM][4 * threadIdx.x], X_quanta + from);
-                if constexpr (terms == 2) copy_async_16(&to[SIDES - 1][4 * threadIdx.x], X_rests + from);
             }
         }
         copy_async_commit();
@@ -574,9 +572,9 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
         if (++of_tile < steps_of_tile) continue;
 
         const long long first_column = begin + (long long)tile * tile_data;
-        const auto& of_data = shared.of_data[tile % STAGES];
-        sums.finish(shared.of_queries, of_data, warp_row + g, own_column);
-        const bool may_be_far = any_far(shared.of_queries[QUANTUM], of_data[QUANTUM], warp_row + g, own_column);
+        const Side y = Side{Y_norms, Y_rests, Y_quanta}.from(first_query + warp_row + g);
+        const Side x = Side{X_norms, X_rests, X_quanta}.from(first_column + own_column);
+        sums.finish(y, x, [&](int row) { return far.base(first_query + warp_row + g + row); });
         of_tile = 0;
         tile++;
         float weights[column_tiles][2] = {};
@@ -589,33 +587,40 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
         // Distance of the lane's first row below the diagonal, in the few tiles on the diagonal.
         const long long below = first_query + warp_row + g - (first_column + own_column);
         if (staged && skip_own && below > -tile_queries && below < tile_data) sums.clear_own(int(below));
-        if (may_be_far)
-            take_again(sums, far, shared.of_queries[QUANTUM] + warp_row + g, of_data[QUANTUM] + own_column,
-                       reference, weights, first_query + warp_row, first_column + warp_column);
+        if (any_far(y.quanta, x.quanta))
+            take_again(sums, far, y.quanta, x.quanta, share.reference + (staged ? 0 : warp_row + g), weights,
+                       first_query + warp_row, first_column + warp_column);
         if constexpr (!staged) {
 #pragma unroll
             for (int i = 0; i < row_tiles; i++)
 #pragma unroll
                 for (int r = 0; r < 2; r++) {
-                    float largest = reference[i][r];
+                    const int row = warp_row + 16 * i + 8 * r + g;
+                    const float before = share.reference[row];
+                    float largest = before, total = 0, corrected = 0;
 #pragma unroll
                     for (int j = 0; j < column_tiles; j++)
 #pragma unroll
                         for (int c = 0; c < 2; c++) largest = fmaxf(largest, sums.large[i][j][2 * r + c] + weights[j][c]);
-                    const float factor = exp2_approx(reference[i][r] - largest);
-                    total[i][r] *= factor;
-                    if constexpr (output == LAPLACE) corrected[i][r] *= factor;
-                    reference[i][r] = largest;
+                    largest = largest_over_lanes<4>(largest);
 #pragma unroll
                     for (int j = 0; j < column_tiles; j++)
 #pragma unroll
                         for (int c = 0; c < 2; c++) {
                             const float exponent = sums.large[i][j][2 * r + c];
                             const float power = exp2_approx(exponent + weights[j][c] - largest);
-                            total[i][r] += power;
-                            if constexpr (output == LAPLACE)
-                                corrected[i][r] = fmaf(power, shift + exponent, corrected[i][r]);
+                            total += power;
+                            if constexpr (output == LAPLACE) corrected = fmaf(power, shift + exponent, corrected);
                         }
+                    total = sum_over_lanes<4>(total);
+                    if constexpr (output == LAPLACE) corrected = sum_over_lanes<4>(corrected);
+                    if (t == 0) {
+                        const float factor = exp2_approx(before - largest);
+                        share.reference[row] = largest;
+                        share.total[row] = fmaf(share.total[row], factor, total);
+                        if constexpr (output == LAPLACE)
+                            share.corrected[row] = fmaf(share.corrected[row], factor, corrected);
+                    }
                 }
         } else {
             float of_column[column_tiles][2] = {};
@@ -625,6 +630,7 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
                 for (int r = 0; r < 2; r++) {
                     const long long row = first_query + warp_row + 16 * i + 8 * r + g;
                     unsigned hi[column_tiles], lo[column_tiles];
+                    float total = 0;
 #pragma unroll
                     for (int j = 0; j < column_tiles; j++) {
                         float power[2];
@@ -633,10 +639,12 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
                         split_powers(power[0], power[1], hi[j], lo[j]);
 #pragma unroll
                         for (int c = 0; c < 2; c++) {
-                            total[i][r] += power[c];
+                            total += power[c];
                             of_column[j][c] += power[c];
                         }
                     }
+                    total = sum_over_lanes<4>(total);
+                    if (t == 0) share.total[warp_row + 16 * i + 8 * r + g] += total;
                     const long long place = (row - top) * P_pitch + first_column - left + own_column;
                     *reinterpret_cast<uint4*>(P_hi + place) = make_uint4(hi[0], hi[1], hi[2], hi[3]);
                     if constexpr (POWER_TERMS == 2)
@@ -657,37 +665,22 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
         }
     }
 
-    // The sums of the lanes and warps that share a query.
     copy_async_wait<0>();
     __syncthreads();
-    auto& merge = *reinterpret_cast<Merge*>(&shared);
-#pragma unroll
-    for (int i = 0; i < row_tiles; i++)
-#pragma unroll
-        for (int r = 0; r < 2; r++) {
-            const float largest = largest_over_lanes<4>(reference[i][r]);
-            const float factor = exp2_approx(reference[i][r] - largest);
-            const float sum = sum_over_lanes<4>(total[i][r] * factor);
-            float sum_corrected = 0;
-            if constexpr (output == LAPLACE) sum_corrected = sum_over_lanes<4>(corrected[i][r] * factor);
-            if (t == 0) {
-                const int row = warp_row + 16 * i + 8 * r + g;
-                merge.reference[warp % warps_across][row] = largest;
-                merge.total[warp % warps_across][row] = sum;
-                if constexpr (output == LAPLACE) merge.corrected[warp % warps_across][row] = sum_corrected;
-            }
-        }
-    __syncthreads();
-    const long long query = first_query + threadIdx.x;
-    if (threadIdx.x >= tile_queries || query >= bottom) return;
+    const int row = threadIdx.x;
+    const long long query = first_query + row;
+    if (row >= tile_queries || query >= bottom) return;
     float largest = first_reference, sum = 0, sum_corrected = 0;
+    if constexpr (!staged) {
 #pragma unroll
-    for (int w = 0; w < warps_across; w++) largest = fmaxf(largest, merge.reference[w][threadIdx.x]);
+        for (int w = 0; w < warps_across; w++) largest = fmaxf(largest, shared.shares[w].reference[row]);
+    }
 #pragma unroll
     for (int w = 0; w < warps_across; w++) {
-        const float factor = exp2_approx(merge.reference[w][threadIdx.x] - largest);
-        sum += merge.total[w][threadIdx.x] * factor;
-        if constexpr (output == LAPLACE) sum_corrected += merge.corrected[w][threadIdx.x] * factor;
+        const Share& one = shared.shares[w];
+        const float factor = staged ? 1.0f : exp2_approx(one.reference[staged ? 0 : row] - largest);
+        sum += one.total[row] * factor;
+        if constexpr (output == LAPLACE) sum_corrected += one.corrected[row] * factor;
     }
     const long long place = blockIdx.y * pitch_of_totals + query;
     if constexpr (staged) {

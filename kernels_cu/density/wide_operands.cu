@@ -20,17 +20,18 @@
 //   apart                       leave the weights out of the norms
 //
 // rows and depth are n and d rounded up. Rows past the data are zero, with a norm of Exponent::none, so that 2^norm is
-// zero. Rows of zero weight have that norm, or weight, too. A row further than 2^62 from the centre is put there, where
-// its norm is still in the range of float.
+// zero. Rows of zero weight have that norm, or weight, too. A row further than 2^62 from the centre is put half as far
+// or more, where its norm is still in the range of float.
 //
 // One warp for each row, 4 a block. No shared memory, no barriers.
 //
 // Macros: STORAGE float or double.
 #include "ptx.cuh"
 #include "log_sum_exp.cuh"
+#include "wide_fixed.cuh"
 
 constexpr int threads = 128;
-constexpr double farthest = 0x1p62;
+constexpr int longest = 62;
 constexpr int least_exponent = -20;  // of a quantum: rows at the centre have none of their own
 constexpr double third_scale = 4096;
 constexpr double largest_factor = 65504;
@@ -49,15 +50,18 @@ prepare_wide(const STORAGE* __restrict__ X, const double* __restrict__ centre, c
     const long long row = (long long)blockIdx.x * (threads / 32) + threadIdx.x / 32;
     const bool exists = row < n;
     double square = 0;
+#pragma unroll 1
     for (int k = lane; exists && k < d; k += 32) {
         const double z = (double(X[row * d + k]) - centre[k]) * scale;
         square += z * z;
     }
     square = sum_over_lanes<32>(square);
-    const double shrink = square > farthest * farthest ? farthest / sqrt(square) : 1.0;
-    int exponent = square > 0 ? ilogb(sqrt(square) * shrink) + 1 - 12 : least_exponent;
-    if (exponent < least_exponent) exponent = least_exponent;
-    const double quantum = exp2(double(exponent)), inverse = exp2(-double(exponent));
+    // |z| is below 2^length. That of NaN and infinity is as good as any.
+    const int length = ((__double2hiint(square) >> 20) - 1023 + 2) >> 1;
+    const double shrink = length > longest ? two_to_the(longest - length) : 1.0;
+    const int held = length < longest ? length : longest;
+    const int exponent = held - 12 > least_exponent ? held - 12 : least_exponent;
+    const double quantum = two_to_the(exponent), inverse = two_to_the(-exponent);
 
     double square_of_kept = 0, correction = 0;
     for (int pair = lane; pair < depth / 2; pair += 32) {

@@ -38,6 +38,8 @@ NEAR = 700.0
 # Data rows of a tile; rows of operands come in whole tiles.
 _TILE = 128
 
+_ALIGNMENT = 128  # of shared memory
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -53,10 +55,13 @@ class Layout:
         """As the cost rule sees it."""
         return splits.Shape(4 * self.warps_down, 1, _TILE, self.blocks)
 
-    def shared_bytes(self, terms: int) -> int:
-        """Dynamic shared memory of a block: steps of both sides, and what exponents take of each row but its products."""
-        rows = self.stages * (_TILE + self.shape.queries)
-        return terms * rows * 2 * self.step_depth + (terms + 1) * 4 * (self.stages * _TILE + self.shape.queries)
+    def shared_bytes(self, task: Task) -> int:
+        """Dynamic shared memory of a block: steps of both sides, and sums of queries."""
+        queries = self.shape.queries
+        steps = task.terms * self.stages * (_TILE + queries) * 2 * self.step_depth
+        # Of four warps beside each other the totals, references, and Laplace's sums; at least one number of each.
+        of_shares = 4 * (queries + (1 if task.staged else queries) + (queries if task.output == "laplace" else 1))
+        return -(-(steps + 4 * of_shares) // _ALIGNMENT) * _ALIGNMENT
 
 
 # Memory for the powers that are staged at a time, and their queries.
@@ -445,7 +450,7 @@ def _kernel(task: Task, tiling: Layout) -> Specialisation:
         STAGES=tiling.stages,
         BLOCKS=tiling.blocks,
     )
-    return Specialisation("density/wide", name, defines, "24P 7q 4i 2f", tiling.shared_bytes(task.terms))
+    return Specialisation("density/wide", name, defines, "24P 7q 4i 2f", tiling.shared_bytes(task))
 
 
 @functools.cache
