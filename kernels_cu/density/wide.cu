@@ -334,6 +334,14 @@ struct Far {
     // Data at themselves have none.
     __device__ bool has_references() const { return !COLUMN_TOTALS && references; }
 
+    // Of LAPLACE, whose exponents are without: log2 w of a lane's columns.
+    __device__ void load_weights(float (&to)[column_tiles][2], long long column) const {
+#pragma unroll
+        for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) to[j][e] = output == LAPLACE && weights ? weights[column + 2 * j + e] : 0.0f;
+    }
+
     // Add a pair to the sums of its query, and where a launch serves both of its sides to those of its datum.
     __device__ void add(long long query, long long datum, float power, float reference) const {
 #pragma unroll 1
@@ -364,12 +372,12 @@ struct Far {
 // Take again what products of two terms are not good enough for. `row` and `column` are the warp's first, `of_queries` and `of_data`
 // quanta and `reference` references from the lane's first on; there are none of outputs with powers in memory.
 __device__ inline void take_again(Sums& sums, const Far& far, const float* of_queries, const float* of_data,
-                                  const float* reference, const float (&weights)[column_tiles][2], long long row,
-                                  long long column) {
+                                  const float* reference, long long row, long long column) {
     const int lane = threadIdx.x % 32;
     unsigned wanted[2] = {};  // by differences: bit 16 i + 4 j + c, i < 2, for either half of the row tiles
     bool corrects = false;
-    float quantum_of_data[column_tiles][2], largest_quantum = 0;
+    float quantum_of_data[column_tiles][2], largest_quantum = 0, weights[column_tiles][2];
+    far.load_weights(weights, column + lane % 4 * 8);
 #pragma unroll
     for (int j = 0; j < column_tiles; j++)
 #pragma unroll
@@ -577,20 +585,15 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
         sums.finish(y, x, [&](int row) { return far.base(first_query + warp_row + g + row); });
         of_tile = 0;
         tile++;
-        float weights[column_tiles][2] = {};
-        if (output == LAPLACE && X_weights) {
-#pragma unroll
-            for (int j = 0; j < column_tiles; j++)
-#pragma unroll
-                for (int c = 0; c < 2; c++) weights[j][c] = X_weights[first_column + own_column + 2 * j + c];
-        }
         // Distance of the lane's first row below the diagonal, in the few tiles on the diagonal.
         const long long below = first_query + warp_row + g - (first_column + own_column);
         if (staged && skip_own && below > -tile_queries && below < tile_data) sums.clear_own(int(below));
         if (any_far(y.quanta, x.quanta))
-            take_again(sums, far, y.quanta, x.quanta, share.reference + (staged ? 0 : warp_row + g), weights,
+            take_again(sums, far, y.quanta, x.quanta, share.reference + (staged ? 0 : warp_row + g),
                        first_query + warp_row, first_column + warp_column);
         if constexpr (!staged) {
+            float weights[column_tiles][2];
+            far.load_weights(weights, first_column + own_column);
 #pragma unroll
             for (int i = 0; i < row_tiles; i++)
 #pragma unroll

@@ -40,7 +40,7 @@ __device__ inline double within(double z) {  // a NaN stays one
     return z > largest_factor ? largest_factor : z < -largest_factor ? -largest_factor : z;
 }
 
-extern "C" __global__ void __launch_bounds__(threads)
+extern "C" __global__ void __launch_bounds__(threads, 4)
 prepare_wide(const STORAGE* __restrict__ X, const double* __restrict__ centre, const double* __restrict__ log_weights,
              unsigned short* __restrict__ hi, unsigned short* __restrict__ lo, unsigned short* __restrict__ third,
              unsigned short* __restrict__ factor, unsigned short* __restrict__ factor_rest, float* __restrict__ norms,
@@ -64,6 +64,7 @@ prepare_wide(const STORAGE* __restrict__ X, const double* __restrict__ centre, c
     const double quantum = two_to_the(exponent), inverse = two_to_the(-exponent);
 
     double square_of_kept = 0, correction = 0;
+#pragma unroll 1
     for (int pair = lane; pair < depth / 2; pair += 32) {
         double z[2];
 #pragma unroll
@@ -106,7 +107,7 @@ prepare_wide(const STORAGE* __restrict__ X, const double* __restrict__ centre, c
         }
     }
     square_of_kept = sum_over_lanes<32>(square_of_kept) * quantum * quantum;
-    correction = sum_over_lanes<32>(correction) * quantum * quantum / third_scale;
+    correction = sum_over_lanes<32>(correction) * quantum * quantum * (1 / third_scale);
     if (lane > 0) return;
     constexpr float none = Exponent<float>::none;
     double weight = exists ? 0.0 : none;
