@@ -1,4 +1,4 @@
-"""The engine of many dimensions, emulated: data that reach far beyond the bandwidth, each by what is promised of it."""
+"""The engine of many dimensions: data that reach far beyond the bandwidth, each by what is promised of it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ import pytest
 from cukde.density.options import Options
 from cukde.density.sums import PartialSums
 from tests import reference
+from tests.conftest import Backend
 from tests.density.samples import OUTPUTS, Sample
 from tests.tolerances import MEAN_SHIFT, check, check_score, log_error
 
 
+TINY = np.finfo(np.float64).tiny  # sums far from all data leave the range of float64
+
+
 @pytest.fixture
-def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """The modules under test, on the emulated device; blocks of powers so small that there are several."""
+def gpu(device: Backend, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The modules under test; blocks of powers so small that there are several."""
     from cukde.density.pairs.gpu import passes as pairs_passes, wide
 
     monkeypatch.setattr(wide, "_STAGED_ROWS", 128)
     monkeypatch.setattr(wide, "_STAGED_BYTES", 2**17)
-    return SimpleNamespace(wide=wide, density=pairs_passes, monkeypatch=monkeypatch)
+    return SimpleNamespace(device=device, density=pairs_passes)
 
 
 def clusters(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
@@ -92,22 +96,24 @@ def sample(data: str, n: int, m: int, d: int, factor: float, *, itself: bool = F
         s.Y = s.X
         return s
     near = np.arange(m) % 3 == 0
-    s.Y[near] = s.X[rng.integers(n, size=near.sum())] + s.h * rng.standard_normal((near.sum(), d)).astype(dtype) / d**0.5
+    step = s.h / d**0.5 * rng.standard_normal((near.sum(), d))
+    s.Y[near] = (s.X[rng.integers(n, size=near.sum())] + step).astype(dtype)
     s.Y[1::17] *= 100
     return s
 
 
 def passed(gpu: SimpleNamespace, s: Sample, output: str, precision: str = "float32", **options: Any) -> PartialSums:
-    sums: PartialSums = gpu.density.partial_sums(
-        s.X,
-        None if s.Y is s.X else s.Y,
+    device = gpu.device
+    sums = gpu.density.partial_sums(
+        device.asarray(s.X),
+        None if s.Y is s.X else device.asarray(s.Y),
         s.h,
         output,
-        Options(precision, log_weights=s.log_weights),
-        values=s.V[:, :5] if output == "values" else None,
+        Options(precision, log_weights=device.asarray(s.log_weights)),
+        values=device.asarray(np.ascontiguousarray(s.V[:, :5])) if output == "values" else None,
         **options,
     )
-    return sums
+    return PartialSums(*(None if a is None else device.asnumpy(a) for a in sums))
 
 
 def verify(s: Sample, output: str, sums: PartialSums, precision: str = "float32") -> None:
@@ -127,10 +133,10 @@ def verify(s: Sample, output: str, sums: PartialSums, precision: str = "float32"
         check(np.abs(error), allowed * size, "Laplace sum")
     if output == "values":
         total, size = reference.kernel_sum(s.X, s.V[:, :5], s.Y, s.h)
-        check(np.abs(np.exp(sums.reference)[:, None] * sums.moments - total), allowed[:, None] * size, "values")
+        check(np.abs(np.exp(sums.reference)[:, None] * sums.moments - total), allowed[:, None] * size + TINY, "values")
 
 
-@pytest.mark.parametrize("factor", [0.1, 0.25, 1.0, 3.0])
+@pytest.mark.parametrize("factor", [0.1, 0.25, 3.0])
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("data", DATA)
 def test_queries(gpu: SimpleNamespace, data: str, output: str, factor: float) -> None:
@@ -138,7 +144,7 @@ def test_queries(gpu: SimpleNamespace, data: str, output: str, factor: float) ->
     verify(s, output, passed(gpu, s, output))
 
 
-@pytest.mark.parametrize("factor", [0.1, 0.25, 1.0, 3.0])
+@pytest.mark.parametrize("factor", [0.25, 3.0])
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("data", DATA)
 def test_data_at_themselves(gpu: SimpleNamespace, data: str, output: str, factor: float) -> None:
@@ -146,7 +152,7 @@ def test_data_at_themselves(gpu: SimpleNamespace, data: str, output: str, factor
     verify(s, output, passed(gpu, s, output))
 
 
-@pytest.mark.parametrize("factor", [0.1, 0.25, 1.0, 3.0])
+@pytest.mark.parametrize("factor", [0.25, 1.0])
 @pytest.mark.parametrize("data", DATA)
 def test_mean_shift_of_the_data(gpu: SimpleNamespace, data: str, factor: float) -> None:
     """Rounded like points of the size that products are good enough for, however far the data reach."""
@@ -155,3 +161,22 @@ def test_mean_shift_of_the_data(gpu: SimpleNamespace, data: str, factor: float) 
     error = np.linalg.norm(sums.moments / sums.total[:, None] / s.h - s.h * reference.score(s.X, s.X, s.h), axis=1)
     size = np.minimum(32.0, np.linalg.norm(s.X - s.X.mean(axis=0), axis=1) / s.h)
     check(error, np.maximum(1, size) * MEAN_SHIFT.value, "shift")
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("data", ["clusters", "curve", "pair_of_outliers", "apart"])
+@pytest.mark.parametrize("form", ["one term", "float64", "weights"])
+def test_other_forms(gpu: SimpleNamespace, form: str, data: str, output: str) -> None:
+    """Points in one term, which are promised less; given in float64; and weights of thirty decades, some zero."""
+    s = sample(data, 200, 40, 70, 0.25, dtype="float64" if form == "float64" else "float32")
+    if form == "weights" and output != "values":
+        s.w = np.where(np.arange(200) % 5 == 4, 0, 10.0 ** -np.random.default_rng(0).uniform(0, 30, 200))
+    precision = "tf32" if form == "one term" else "float32"
+    verify(s, output, passed(gpu, s, output, precision), precision)
+
+
+def test_the_same_bits_on_every_run(gpu: SimpleNamespace) -> None:
+    """Of pairs by differences, too."""
+    s = sample("apart", 300, 1, 70, 0.25, itself=True)
+    for first, second in zip(passed(gpu, s, "moments"), passed(gpu, s, "moments"), strict=True):
+        np.testing.assert_array_equal(first, second)

@@ -74,9 +74,9 @@ def partial_sums(
     Notes
     -----
     Precision "float32" and "tf32" run on the tensor cores, in two float16 terms of each point or in one: beyond 64
-    dimensions always, below where d is at least 2 and the scaled squared radius at most 700. (In two terms of 2 to 64 dimensions the limit is the larger of
-    3500/d and 1100/sqrt(d), beyond 16 dimensions 850/sqrt(d), where that is less.) Otherwise they run by differences,
-    as "ieee" does, where float64 arrays keep 48 bits of each coordinate.
+    dimensions always, below where d is at least 2 and the scaled squared radius at most 700. (In two terms of 2 to 64
+    dimensions the limit is the larger of 3500/d and 1100/sqrt(d), beyond 16 dimensions 850/sqrt(d), where that is
+    less.) Otherwise they run by differences, as "ieee" does, where float64 arrays keep 48 bits of each coordinate.
 
     "float64" runs on the tensor cores, too, and where d is larger by a library's products on any device, up to a scaled
     squared radius of 620 (350 for "values"); otherwise by differences.

@@ -168,10 +168,16 @@ def prepare(
     rows = -(-n // _TILE) * _TILE
     bits, numbers = ((rows, depth), np.uint16), ((rows,), np.float32)
     operand = Operand(
-        *(cp.empty(*bits) if wanted else None for wanted in (True, terms == 2, not near)),
-        *(cp.empty(*bits) if wanted else None for wanted in (factor_terms > 0, factor_terms == 2)),
-        *(cp.empty(*numbers) if wanted else None for wanted in (True, terms == 2, True, not near)),
-        None if log_weights is None else cp.empty(*numbers),
+        hi=cp.empty(*bits),
+        lo=cp.empty(*bits) if terms == 2 else None,
+        third=None if near else cp.empty(*bits),
+        factor=cp.empty(*bits) if factor_terms > 0 else None,
+        factor_rest=cp.empty(*bits) if factor_terms == 2 else None,
+        norms=cp.empty(*numbers),
+        rests=cp.empty(*numbers) if terms == 2 else None,
+        quanta=cp.empty(*numbers),
+        corrections=None if near else cp.empty(*numbers),
+        weights=None if log_weights is None else cp.empty(*numbers),
     )
     grid, block = (rows // _PREPARE_ROWS,), (32 * _PREPARE_ROWS,)
     scalars = n, d, depth, weights_apart, scale_of(h)
@@ -292,7 +298,7 @@ class _Pass(NamedTuple):
 
     def moments(self, out: PartialSums, *, symmetric: bool) -> None:
         """Output "moments"."""
-        factors = [(p, self.data.factor) for p in range(self.task.power_terms)]
+        factors: list[tuple[int, Any]] = [(p, self.data.factor) for p in range(self.task.power_terms)]
         if self.data.factor_rest is not None:
             factors.append((0, self.data.factor_rest))
         for of_far_pairs in out[1:]:
@@ -327,8 +333,9 @@ class _Pass(NamedTuple):
     ) -> Any:
         """Add powers times ``factors`` to ``products``, block by block; return the totals, (parts, rows).
 
-        Sums of moments over pairs that products are not good enough for are added to ``far``. Factors are pairs: which term of the powers, and an array of shape (blocks, rows, width). Where ``symmetric``,
-        queries are the data, and but for squares on the diagonal a block serves both of its sides.
+        Sums of moments over pairs that products are not good enough for are added to ``far``. Factors are pairs: which
+        term of the powers, and an array of shape (blocks, rows, width). Where ``symmetric``, queries are the data, and
+        but for squares on the diagonal a block serves both of its sides.
         """
         task = self.task
         height, width = len(self.queries.hi), len(self.data.hi)
