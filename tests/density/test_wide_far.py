@@ -15,7 +15,6 @@ from tests.conftest import Backend
 from tests.density.samples import OUTPUTS, Sample
 from tests.tolerances import MEAN_SHIFT, check, check_score, log_error
 
-
 TINY = np.finfo(np.float64).tiny  # sums far from all data leave the range of float64
 
 
