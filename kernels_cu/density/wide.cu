@@ -1,17 +1,20 @@
 // Sums over all pairs of queries and data of many dimensions on the tensor cores, from points in one or two float16
 // terms (wide_operands.cu):
 //
-//   TERMS 2: z_i . z_j = hi_i . hi_j + lo_i . hi_j + hi_i . lo_j + lo_i . lo_j, the last not for mean shifts
-//   TERMS 1: z_i . z_j = hi_i . hi_j
-//   e_ij = z_i . z_j + norm_i + norm_j
+//   TERMS 2: v_i . v_j = hi_i . hi_j + lo_i . hi_j + hi_i . lo_j + lo_i . lo_j, the last not for mean shifts
+//   TERMS 1: v_i . v_j = hi_i . hi_j
+//   e_ij = q_i q_j v_i . v_j + norm_i + norm_j
 //
-//   Y_hi, Y_lo   (rows, depth)  float16  queries; with TERMS 1 there is no lo
+//   Y_hi, Y_lo   (rows, depth)  float16  queries, z_i = q_i v_i; with TERMS 1 there is no lo
 //   Y_norms      (rows,)        float    -|z_i|^2/2
 //   Y_rests      (rows,)        float    the rounding of that norm; not there with TERMS 1
-//   X_hi, ...    (rows, ...)             data, likewise; with log2 w_j in the norms, except for LAPLACE; -1e30 past them
-//   X_weights    (rows,)        float    log2 w_j for LAPLACE, or null: all weights 1
-//   radius2      (1,)           float    scaled squared radius, the largest |z|^2, or null; beyond `limit` the kernel
-//                                        does nothing
+//   Y_quanta     (rows,)        float    q_i
+//   X_hi, ...    (rows, ...)             data, likewise; with log2 w_j in the norms, except for LAPLACE; Exponent::none
+//                                        past them
+//   X_weights    (rows,)        float    log2 w_j, or null: all weights 1
+//   Y_third, X_third                     4096 times what the terms leave of v, float16, and
+//   Y_corrections, X_corrections         what that adds to norms; null where no quantum is above 1/128
+//   Y, X         (m, d), (n, d)          the given points, float or with `in_double` double; `scale` makes z of them
 //
 // rows are multiples of 128, depth is a multiple of STEP_DEPTH. A launch takes the m queries from `top` on (rows of the
 // results are those of the queries) and data rows [left, right) in parts of `part_rows`; `part_rows` and `left` are
@@ -32,11 +35,14 @@
 //                                      COLUMN_TOTALS also += sum_i 2^(e_ij + shift) for rows j, over the queries i of a
 //                                      block, a row for each
 //   skip_own                    leave out j = i: self-interaction (Y = X), the caller adds these terms
+//   far_totals   (m,)           double  += in units of wide_fixed.cuh: sums of 2^(e_ij - a_i) of pairs that are left out
+//   far_moments  (m, d)         double     of all others, and of 2^(e_ij - a_i) (z_j - z_i), for MOMENTS; else null
 //
 // Tensor cores truncate every term of a sum to the last bit of the largest one, and products of 11-bit numbers soon need
-// more bits than that. So hi are multiples of 2^-7 and norms of 2^-14: while |z|^2 < 1024 all sums of hi . hi are exact.
-// The small terms, products with lo and rests, have their own accumulators. The error of an exponent therefore depends
-// little on the scaled squared radius and on the dimension.
+// more bits than that. So each row has a quantum of its own, hi are whole numbers and norms, too: all sums of hi . hi are
+// exact, and so are those of norms up to 2^23. The small terms, products with lo and rests, have their own accumulators.
+// The error of an exponent therefore depends little on the scaled squared radius and on the dimension. Points near each
+// other and far from the centre are taken again (wide_differences.cuh).
 //
 // 4 x WARPS_DOWN warps own a tile of 64 WARPS_DOWN queries x 128 data rows, 64 x 32 for each warp, and go through all
 // tiles of their part. STEP_DEPTH dimensions of both sides at a time pass through shared memory, with STAGES such steps
@@ -45,12 +51,13 @@
 //
 // Grid: x over tiles of queries, y over parts of the data. No two blocks of a launch add to the same memory, so every
 // run gives the same bits.
-// Barriers: one a step, one a tile with COLUMN_TOTALS, two at the end; all threads of a block pass all of them.
+// Barriers: one a step, one a tile with COLUMN_TOTALS, one at the end; all threads of a block pass all of them.
 //
 // Macros: KERNEL the name; OUTPUT one of the four; TERMS; POWER_TERMS 1 or 2; COLUMN_TOTALS 0 or 1; WARPS_DOWN;
 // STEP_DEPTH 32 or 64; STAGES; BLOCKS that a multiprocessor runs at a time.
 #include "ptx.cuh"
 #include "log_sum_exp.cuh"
+#include "wide_differences.cuh"
 
 enum Output { SUM, MOMENTS, LAPLACE, VALUES };
 constexpr Output output = OUTPUT;
@@ -70,9 +77,8 @@ constexpr int tile_data = 8 * column_tiles * warps_across;
 constexpr int pitch = 2 * STEP_DEPTH;  // bytes of a row in shared memory
 constexpr int pieces = pitch / 16;
 
-// Below every exponent within the limit of radius2; above that of a row that does not count.
-constexpr float first_reference = -4096;
-constexpr float no_exponent = -1e30f;
+constexpr float first_reference = Exponent<float>::least;
+constexpr float no_exponent = -1e30f;  // of a pair that is left out: 2^e is zero
 
 // Pieces of 16 bytes are permuted in their row so that the eight rows of a matrix lie in different banks: eight
 // neighbouring queries, and pairs of data rows 8 apart.
@@ -86,16 +92,23 @@ struct Stage {
     alignas(128) unsigned char data[terms][tile_data][pitch];
 };
 
-struct Shared {
-    Stage under_way[STAGES];
-    float norms[2][terms][tile_data];  // and rests, of the data rows of a tile and the next
+// What exponents take of a side beside its products, from a lane's first row on.
+struct Side {
+    const float *norms, *rests, *quanta;
+
+    __device__ Side from(long long row) const { return {norms + row, terms == 2 ? rests + row : nullptr, quanta + row}; }
 };
 
-// Sums at the end, in the memory of the stages.
-struct Merge {
-    float reference[warps_across][tile_queries];
-    float total[warps_across][tile_queries];
-    float corrected[output == LAPLACE ? warps_across : 1][tile_queries];
+// Sums of the queries over a warp's share of the data so far. They would take a fifth of the registers.
+struct Share {
+    float reference[staged ? 1 : tile_queries];
+    float total[tile_queries];
+    float corrected[output == LAPLACE ? tile_queries : 1];  // the total with the factors of LAPLACE
+};
+
+struct Shared {
+    Stage under_way[STAGES];
+    Share shares[warps_across];
 };
 
 // Fragments of 16 dimensions: of two row tiles of queries, and of all the warp's columns.
@@ -126,23 +139,16 @@ struct Sums {
     float large[row_tiles][column_tiles][4];
     float small[terms == 2 ? row_tiles : 1][column_tiles][4];
 
-    // Begin with norms and rests, of rows g and g + 8 of each row tile and of the tile of data.
-    __device__ void begin(const float (&norms)[row_tiles][2], const float (&rests)[row_tiles][2],
-                          const float (&of_data)[terms][tile_data], int own_column) {
+    __device__ void begin() {
 #pragma unroll
-        for (int j = 0; j < column_tiles; j++)
+        for (int i = 0; i < row_tiles; i++)
 #pragma unroll
-            for (int e = 0; e < 2; e++) {
-                const float norm = of_data[0][own_column + 2 * j + e];
-                const float rest = terms == 2 ? of_data[terms - 1][own_column + 2 * j + e] : 0.0f;
+            for (int j = 0; j < column_tiles; j++)
 #pragma unroll
-                for (int i = 0; i < row_tiles; i++)
-#pragma unroll
-                    for (int r = 0; r < 2; r++) {
-                        large[i][j][2 * r + e] = norms[i][r] + norm;
-                        if constexpr (terms == 2) small[i][j][2 * r + e] = rests[i][r] + rest;
-                    }
-            }
+                for (int c = 0; c < 4; c++) {
+                    large[i][j][c] = 0;
+                    if constexpr (terms == 2) small[i][j][c] = 0;
+                }
     }
 
     // Add the products of a pair of row tiles with all columns.
@@ -155,15 +161,35 @@ struct Sums {
         add_to(large, pair, y.of[0], x.of[0]);
     }
 
-    __device__ void add_small() {
-        if constexpr (terms == 2) {
+    // Make exponents of products; those of a row are `base(row)` more.
+    template <class Base>
+    __device__ void finish(const Side& y, const Side& x, const Base& base) {
+        float norms[column_tiles][2], rests[column_tiles][2], quanta[column_tiles][2];
 #pragma unroll
-            for (int i = 0; i < row_tiles; i++)
+        for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                norms[j][e] = x.norms[2 * j + e];
+                rests[j][e] = terms == 2 ? x.rests[2 * j + e] : 0.0f;
+                quanta[j][e] = x.quanta[2 * j + e];
+            }
+#pragma unroll
+        for (int i = 0; i < row_tiles; i++)
+#pragma unroll
+            for (int r = 0; r < 2; r++) {
+                const int row = 16 * i + 8 * r;
+                const float norm = y.norms[row] + base(row), quantum = y.quanta[row];
+                const float rest = terms == 2 ? y.rests[row] : 0.0f;
 #pragma unroll
                 for (int j = 0; j < column_tiles; j++)
 #pragma unroll
-                    for (int c = 0; c < 4; c++) large[i][j][c] += small[i][j][c];
-        }
+                    for (int e = 0; e < 2; e++) {
+                        const float unit = quantum * quanta[j][e];
+                        float& to = large[i][j][2 * r + e];
+                        to = fmaf(to, unit, norm + norms[j][e]);
+                        if constexpr (terms == 2) to += fmaf(small[i][j][2 * r + e], unit, rest + rests[j][e]);
+                    }
+            }
     }
 
     // Set 2^e of a point with itself to zero, `below` rows below the lane's first exponent.
@@ -213,6 +239,221 @@ __device__ inline void add_step(Sums& sums, const unsigned char* queries, const 
     }
 }
 
+// Whether a row or a column of the warp's pairs is far from the centre, by quanta from the lane's first of each on.
+__device__ inline bool any_far(const float* of_queries, const float* of_data) {
+    float largest = 0;
+#pragma unroll
+    for (int i = 0; i < 2 * row_tiles; i++) largest = fmaxf(largest, of_queries[8 * i]);
+#pragma unroll
+    for (int j = 0; j < 2 * column_tiles; j++) largest = fmaxf(largest, of_data[j]);
+    return __any_sync(~0u, largest >= far_quantum);
+}
+
+// A side of what is corrected by third terms.
+struct Thirds {
+    const unsigned short *hi, *third;  // (rows, depth)
+    const float* corrections;
+
+    // Four dimensions of each of four lanes.
+    __device__ void load(uint2& of_hi, uint2& of_third, long long place) const {
+        of_hi = *reinterpret_cast<const uint2*>(hi + place);
+        of_third = *reinterpret_cast<const uint2*>(third + place);
+    }
+};
+
+// Correct all exponents of a warp by products with third terms; arguments as below. Both sides take their dimensions in
+// one order, which does not matter: lane t of four has dimensions 4t to 4t + 3 of 16.
+__device__ inline void correct(Sums& sums, const Thirds& y, const Thirds& x, int depth, const float* of_queries,
+                               const float* of_data, long long row, long long column) {
+    constexpr int parts = row_tiles * column_tiles / 4, parts_across = column_tiles / 2;
+#pragma unroll 1
+    for (int part = 0; part < parts; part++) {  // of 2 x 2 tiles, and in a loop that stays one: registers are few
+        const int i0 = part / parts_across * 2, j0 = part % parts_across * 2;
+        const int lane = computed_here(threadIdx.x % 32), g = lane / 4, t = lane % 4;
+        const long long y_place = (row + 16 * i0 + g) * depth + 4 * t;
+        const long long x_place = (column + 2 * j0 + g / 2 * 8 + g % 2) * depth + 4 * t;
+        float sum[2][2][4] = {};
+#pragma unroll 1
+        for (int k = 0; k < depth; k += 16) {
+            uint2 x_hi[2], x_third[2];
+#pragma unroll
+            for (int j = 0; j < 2; j++) x.load(x_hi[j], x_third[j], x_place + 2 * j * depth + k);
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                uint2 y_hi[2], y_third[2];
+#pragma unroll
+                for (int r = 0; r < 2; r++) y.load(y_hi[r], y_third[r], y_place + (16 * i + 8 * r) * depth + k);
+                const unsigned hi[4] = {y_hi[0].x, y_hi[1].x, y_hi[0].y, y_hi[1].y};
+                const unsigned third[4] = {y_third[0].x, y_third[1].x, y_third[0].y, y_third[1].y};
+#pragma unroll
+                for (int j = 0; j < 2; j++) {
+                    mma_f16_m16n8k16(sum[i][j], hi, x_third[j].x, x_third[j].y);
+                    mma_f16_m16n8k16(sum[i][j], third, x_hi[j].x, x_hi[j].y);
+                }
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < 2; j++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                const int c = 2 * (j0 + j) + e;
+                const float unit = of_data[c] / third_scale, correction = x.corrections[column + 8 * t + c];
+#pragma unroll
+                for (int i = 0; i < 2; i++)
+#pragma unroll
+                    for (int r = 0; r < 2; r++) {
+                        const int below = 16 * (i0 + i) + 8 * r;
+                        float& to = sum[i][j][2 * r + e];
+                        to = fmaf(to, unit * of_queries[below], correction + y.corrections[row + g + below]);
+                    }
+            }
+#pragma unroll
+        for (int i = 0; i < row_tiles; i++)
+#pragma unroll
+            for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+                for (int c = 0; c < 4; c++)
+                    sums.large[i][j][c] += part == i / 2 * parts_across + j / 2 ? sum[i % 2][j % 2][c] : 0.0f;
+    }
+}
+
+// What pairs that are taken again need of the launch, and where those of MOMENTS go.
+struct Far {
+    Given given;
+    Thirds y, x;
+    int depth;
+    const float *references, *weights;  // of all rows, or null
+    double *totals, *moments;
+    long long queries;
+    float shift;
+
+    __device__ float base(long long query) const {
+        return staged ? shift - (has_references() && query < queries ? references[query] : 0.0f) : 0.0f;
+    }
+
+    // Data at themselves have none.
+    __device__ bool has_references() const { return !COLUMN_TOTALS && references; }
+
+    // Of LAPLACE, whose exponents are without: log2 w of a lane's columns.
+    __device__ void load_weights(float (&to)[column_tiles][2], long long column) const {
+#pragma unroll
+        for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) to[j][e] = output == LAPLACE && weights ? weights[column + 2 * j + e] : 0.0f;
+    }
+
+    // Add a pair to the sums of its query, and where a launch serves both of its sides to those of its datum.
+    __device__ void add(long long query, long long datum, float power, float reference) const {
+#pragma unroll 1
+        for (int side = 0; side <= COLUMN_TOTALS; side++) {
+            const long long to = side ? datum : query;
+            const double scale = (side ? -1 : 1) * two_to_the(-exponent_of_moments(reference));
+            if (threadIdx.x % 32 == 0) add_whole(totals + to, power / unit_of_totals);
+#pragma unroll 1
+            for (int k = threadIdx.x % 32; k < given.d; k += 32)
+                add_whole(moments + to * given.d + k, power * given.difference(query, datum, k) * scale);
+        }
+    }
+
+    // What the exponent of a pair becomes, by all lanes together; `apart`, the moments of it do not come of products.
+    __device__ float taken(long long query, long long datum, bool apart) const {
+        float exponent = given.exponent(query, datum);
+        if (output != LAPLACE && weights) exponent += weights[datum];
+        if (output == MOMENTS && apart) {
+            const float reference = has_references() ? references[query] : 0.0f;
+            const float power = exp2_approx(exponent - reference);
+            add(query, datum, power, reference);
+            return no_exponent;
+        }
+        return exponent + base(query);
+    }
+};
+
+// Take again what products of two terms are not good enough for. `row` and `column` are the warp's first, `of_queries` and `of_data`
+// quanta and `reference` references from the lane's first on; there are none of outputs with powers in memory.
+__device__ inline void take_again(Sums& sums, const Far& far, const float* of_queries, const float* of_data,
+                                  const float* reference, long long row, long long column) {
+    const int lane = threadIdx.x % 32;
+    unsigned wanted[2] = {};  // by differences: bit 16 i + 4 j + c, i < 2, for either half of the row tiles
+    bool corrects = false;
+    float quantum_of_data[column_tiles][2], largest_quantum = 0, weights[column_tiles][2];
+    far.load_weights(weights, column + lane % 4 * 8);
+#pragma unroll
+    for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            quantum_of_data[j][e] = of_data[2 * j + e];
+            largest_quantum = fmaxf(largest_quantum, quantum_of_data[j][e]);
+        }
+#pragma unroll
+    for (int i = 0; i < row_tiles; i++)
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            const float quantum = of_queries[16 * i + 8 * r];
+            float base = 0, matters = far.shift;
+            if constexpr (staged) {
+                base = far.base(row + 16 * i + 8 * r + lane / 4);
+            } else {
+                // The largest exponent is one of the lane's, as products have it, or larger.
+                float largest = Exponent<float>::none;
+#pragma unroll
+                for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+                    for (int e = 0; e < 2; e++) largest = fmaxf(largest, sums.large[i][j][2 * r + e] + weights[j][e]);
+                matters = fmaxf(reference[16 * i + 8 * r], largest - error_of_products(fmaxf(quantum, largest_quantum)));
+            }
+            matters -= bits_that_matter;
+            // With weights the exponent is that of a nearer pair.
+            if (output != LAPLACE && far.weights) base -= 128;
+#pragma unroll
+            for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    const float exponent = sums.large[i][j][2 * r + e];
+                    const float larger_quantum = fmaxf(quantum, quantum_of_data[j][e]);
+                    const bool again = exponent >= least_again(larger_quantum) + base &&
+                                       exponent + weights[j][e] + error_of_products(larger_quantum) >= matters;
+                    corrects |= again;
+                    wanted[i / 2] |= unsigned(again && larger_quantum > most_of_third_terms)
+                                     << (i % 2 * 16 + 4 * j + 2 * r + e);
+                }
+        }
+    if (!__any_sync(~0u, corrects)) return;
+    correct(sums, far.y, far.x, far.depth, of_queries, of_data, row, column);
+#pragma unroll 1
+    for (int half = 0; half < 2; half++) {
+        const unsigned own = half ? wanted[1] : wanted[0];
+        unsigned left = own;
+#pragma unroll
+        for (int step = 16; step > 0; step /= 2) left |= __shfl_xor_sync(~0u, left, step);
+#pragma unroll 1
+        for (; left; left &= left - 1) {
+            const int bit = __ffs(left) - 1;
+            const int row_of_bit = 32 * half + bit / 16 * 16 + bit % 4 / 2 * 8, column_of_bit = bit / 4 % 4 * 2 + bit % 2;
+            unsigned lanes = __ballot_sync(~0u, own >> bit & 1);
+            float taken = 0;
+#pragma unroll 1
+            for (; lanes; lanes &= lanes - 1) {
+                const int l = __ffs(lanes) - 1;
+                const int y = row_of_bit + l / 4, x = column_of_bit + l % 4 * 8;
+                const float quantum = fmaxf(of_queries[y - lane / 4], of_data[x - lane % 4 * 8]);
+                const float of_pair = far.taken(row + y, column + x, quantum >= least_of_moments);
+                if (lane == l) taken = of_pair;
+            }
+            const int at = own >> bit & 1 ? 32 * half + bit : -1;
+#pragma unroll
+            for (int i = 0; i < row_tiles; i++)
+#pragma unroll
+                for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+                    for (int c = 0; c < 4; c++) {
+                        float& to = sums.large[i][j][c];
+                        to = at == 16 * i + 4 * j + c ? taken : to;
+                    }
+        }
+    }
+}
+
 // The sum of column g of a lane's eight over the eight lanes that share them, in three halving steps.
 __device__ inline float column_total(const float (&of_column)[column_tiles][2]) {
     const int g = threadIdx.x % 32 / 4;
@@ -231,52 +472,54 @@ __device__ inline float column_total(const float (&of_column)[column_tiles][2]) 
     return held[0];
 }
 
-// Two neighbouring powers in one term or two.
-__device__ inline void split_powers(float first, float second, unsigned& hi, unsigned& lo) {
+// Two neighbouring powers in one term or two. Those in one become what is kept of them: moments are about a query by what
+// the total says of all.
+__device__ inline void split_powers(float& first, float& second, unsigned& hi, unsigned& lo) {
     float rounded[2];
     hi = output == MOMENTS ? pack_f16(first, second) : pack_bf16(first, second);
-    if constexpr (POWER_TERMS == 2) {
+    if constexpr (POWER_TERMS == 1) {
+        unpack_f16(hi, first, second);
+    } else {
         if constexpr (output == MOMENTS) unpack_f16(hi, rounded[0], rounded[1]);
         else unpack_bf16(hi, rounded[0], rounded[1]);
-        first -= rounded[0];
-        second -= rounded[1];
-        lo = output == MOMENTS ? pack_f16(first, second) : pack_bf16(first, second);
+        rounded[0] = first - rounded[0];
+        rounded[1] = second - rounded[1];
+        lo = output == MOMENTS ? pack_f16(rounded[0], rounded[1]) : pack_bf16(rounded[0], rounded[1]);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(threads, BLOCKS)
 KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict__ Y_lo,
-       const float* __restrict__ Y_norms, const float* __restrict__ Y_rests, const unsigned short* __restrict__ X_hi,
-       const unsigned short* __restrict__ X_lo, const float* __restrict__ X_norms, const float* __restrict__ X_rests,
-       const float* __restrict__ X_weights, const float* __restrict__ radius2, float* __restrict__ references,
-       float* __restrict__ totals, float* __restrict__ moments, unsigned short* __restrict__ P_hi,
-       unsigned short* __restrict__ P_lo, long long top, long long m, long long left, long long right,
-       long long part_rows, long long pitch_of_totals, long long P_pitch, int depth, int skip_own, float limit,
-       float shift) {
+       const unsigned short* __restrict__ Y_third, const float* __restrict__ Y_norms, const float* __restrict__ Y_rests,
+       const float* __restrict__ Y_quanta, const float* __restrict__ Y_corrections,
+       const unsigned short* __restrict__ X_hi, const unsigned short* __restrict__ X_lo,
+       const unsigned short* __restrict__ X_third, const float* __restrict__ X_norms, const float* __restrict__ X_rests,
+       const float* __restrict__ X_quanta, const float* __restrict__ X_corrections,
+       const float* __restrict__ X_weights, const void* __restrict__ Y, const void* __restrict__ X,
+       float* __restrict__ references, float* __restrict__ totals, float* __restrict__ moments,
+       unsigned short* __restrict__ P_hi, unsigned short* __restrict__ P_lo, double* __restrict__ far_totals,
+       double* __restrict__ far_moments, long long top, long long m, long long left, long long right,
+       long long part_rows, long long pitch_of_totals, long long P_pitch, int depth, int d, int in_double,
+       int skip_own, float scale, float shift) {
     extern __shared__ uint4 dynamic_shared[];
-    static_assert(sizeof(Merge) <= sizeof(Shared::under_way));
     auto& shared = *reinterpret_cast<Shared*>(dynamic_shared);
-    if (radius2 && !(*radius2 <= limit)) return;
 
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int warp_row = warp / warps_across * 16 * row_tiles, warp_column = warp % warps_across * 8 * column_tiles;
     const int own_column = warp_column + 8 * t;  // the lane's first of eight
     const long long first_query = top + (long long)blockIdx.x * tile_queries, bottom = top + m;
+    const Far far = {{Y, X, in_double, d, scale}, {Y_hi, Y_third, Y_corrections}, {X_hi, X_third, X_corrections}, depth,
+                     references, X_weights, far_totals, far_moments, bottom, shift};
 
-    // Of rows g and g + 8 of each row tile.
-    float norm[row_tiles][2], rest[row_tiles][2], reference[row_tiles][2], total[row_tiles][2];
-    float corrected[row_tiles][2] = {};  // the total with the factors of LAPLACE
+    for (int row = threadIdx.x; row < tile_queries; row += threads) {
 #pragma unroll
-    for (int i = 0; i < row_tiles; i++)
-#pragma unroll
-        for (int r = 0; r < 2; r++) {
-            const long long query = first_query + warp_row + 16 * i + 8 * r + g;
-            norm[i][r] = Y_norms[query];
-            rest[i][r] = terms == 2 ? Y_rests[query] : 0.0f;
-            if constexpr (staged) norm[i][r] += shift - (references && query < bottom ? references[query] : 0.0f);
-            reference[i][r] = first_reference;
-            total[i][r] = 0;
+        for (int w = 0; w < warps_across; w++) {
+            if constexpr (!staged) shared.shares[w].reference[row] = first_reference;
+            shared.shares[w].total[row] = 0;
+            if constexpr (output == LAPLACE) shared.shares[w].corrected[row] = 0;
         }
+    }
+    Share& share = shared.shares[warp % warps_across];
 
     const long long begin = left + blockIdx.y * part_rows, end = begin + part_rows < right ? begin + part_rows : right;
     const int steps_of_tile = depth / STEP_DEPTH;
@@ -305,11 +548,6 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
                 if constexpr (terms == 2)
                     copy_async_16(&stage.data[terms - 1][own_row + row][place], X_lo + x_at + row * depth);
             }
-            if (next_of_tile == 0 && threadIdx.x < tile_data / 4) {
-                const long long from = begin + (long long)next_tile * tile_data + 4 * threadIdx.x;
-                copy_async_16(&shared.norms[next_tile % 2][0][4 * threadIdx.x], X_norms + from);
-                if constexpr (terms == 2) copy_async_16(&shared.norms[next_tile % 2][1][4 * threadIdx.x], X_rests + from);
-            }
         }
         copy_async_commit();
         next_step++;
@@ -336,51 +574,58 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
     for (int step = 0; step < steps; step++) {
         copy_async_wait<STAGES - 2>();
         __syncthreads();
-        if (of_tile == 0) sums.begin(norm, rest, shared.norms[tile % 2], own_column);
+        if (of_tile == 0) sums.begin();
         const Stage& stage = shared.under_way[step % STAGES];
         add_step(sums, stage.queries[0][0] + of_queries, stage.data[0][0] + of_data, fetch);
         if (++of_tile < steps_of_tile) continue;
 
-        sums.add_small();
         const long long first_column = begin + (long long)tile * tile_data;
+        const Side y = Side{Y_norms, Y_rests, Y_quanta}.from(first_query + warp_row + g);
+        const Side x = Side{X_norms, X_rests, X_quanta}.from(first_column + own_column);
+        sums.finish(y, x, [&](int row) { return far.base(first_query + warp_row + g + row); });
         of_tile = 0;
         tile++;
+        // Distance of the lane's first row below the diagonal, in the few tiles on the diagonal.
+        const long long below = first_query + warp_row + g - (first_column + own_column);
+        if (staged && skip_own && below > -tile_queries && below < tile_data) sums.clear_own(int(below));
+        if (any_far(y.quanta, x.quanta))
+            take_again(sums, far, y.quanta, x.quanta, share.reference + (staged ? 0 : warp_row + g),
+                       first_query + warp_row, first_column + warp_column);
         if constexpr (!staged) {
-            float weights[column_tiles][2] = {};
-            if (output == LAPLACE && X_weights) {
-#pragma unroll
-                for (int j = 0; j < column_tiles; j++)
-#pragma unroll
-                    for (int c = 0; c < 2; c++) weights[j][c] = X_weights[first_column + own_column + 2 * j + c];
-            }
+            float weights[column_tiles][2];
+            far.load_weights(weights, first_column + own_column);
 #pragma unroll
             for (int i = 0; i < row_tiles; i++)
 #pragma unroll
                 for (int r = 0; r < 2; r++) {
-                    float largest = reference[i][r];
+                    const int row = warp_row + 16 * i + 8 * r + g;
+                    const float before = share.reference[row];
+                    float largest = before, total = 0, corrected = 0;
 #pragma unroll
                     for (int j = 0; j < column_tiles; j++)
 #pragma unroll
                         for (int c = 0; c < 2; c++) largest = fmaxf(largest, sums.large[i][j][2 * r + c] + weights[j][c]);
-                    const float factor = exp2_approx(reference[i][r] - largest);
-                    total[i][r] *= factor;
-                    if constexpr (output == LAPLACE) corrected[i][r] *= factor;
-                    reference[i][r] = largest;
+                    largest = largest_over_lanes<4>(largest);
 #pragma unroll
                     for (int j = 0; j < column_tiles; j++)
 #pragma unroll
                         for (int c = 0; c < 2; c++) {
                             const float exponent = sums.large[i][j][2 * r + c];
                             const float power = exp2_approx(exponent + weights[j][c] - largest);
-                            total[i][r] += power;
-                            if constexpr (output == LAPLACE)
-                                corrected[i][r] = fmaf(power, shift + exponent, corrected[i][r]);
+                            total += power;
+                            if constexpr (output == LAPLACE) corrected = fmaf(power, shift + exponent, corrected);
                         }
+                    total = sum_over_lanes<4>(total);
+                    if constexpr (output == LAPLACE) corrected = sum_over_lanes<4>(corrected);
+                    if (t == 0) {
+                        const float factor = exp2_approx(before - largest);
+                        share.reference[row] = largest;
+                        share.total[row] = fmaf(share.total[row], factor, total);
+                        if constexpr (output == LAPLACE)
+                            share.corrected[row] = fmaf(share.corrected[row], factor, corrected);
+                    }
                 }
         } else {
-            // Distance of the lane's first row below the diagonal, in the few tiles on the diagonal.
-            const long long below = first_query + warp_row + g - (first_column + own_column);
-            if (skip_own && below > -tile_queries && below < tile_data) sums.clear_own(int(below));
             float of_column[column_tiles][2] = {};
 #pragma unroll
             for (int i = 0; i < row_tiles; i++)
@@ -388,17 +633,21 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
                 for (int r = 0; r < 2; r++) {
                     const long long row = first_query + warp_row + 16 * i + 8 * r + g;
                     unsigned hi[column_tiles], lo[column_tiles];
+                    float total = 0;
 #pragma unroll
                     for (int j = 0; j < column_tiles; j++) {
                         float power[2];
 #pragma unroll
+                        for (int c = 0; c < 2; c++) power[c] = exp2_approx(sums.large[i][j][2 * r + c]);
+                        split_powers(power[0], power[1], hi[j], lo[j]);
+#pragma unroll
                         for (int c = 0; c < 2; c++) {
-                            power[c] = exp2_approx(sums.large[i][j][2 * r + c]);
-                            total[i][r] += power[c];
+                            total += power[c];
                             of_column[j][c] += power[c];
                         }
-                        split_powers(power[0], power[1], hi[j], lo[j]);
                     }
+                    total = sum_over_lanes<4>(total);
+                    if (t == 0) share.total[warp_row + 16 * i + 8 * r + g] += total;
                     const long long place = (row - top) * P_pitch + first_column - left + own_column;
                     *reinterpret_cast<uint4*>(P_hi + place) = make_uint4(hi[0], hi[1], hi[2], hi[3]);
                     if constexpr (POWER_TERMS == 2)
@@ -419,37 +668,22 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
         }
     }
 
-    // The sums of the lanes and warps that share a query.
     copy_async_wait<0>();
     __syncthreads();
-    auto& merge = *reinterpret_cast<Merge*>(&shared);
-#pragma unroll
-    for (int i = 0; i < row_tiles; i++)
-#pragma unroll
-        for (int r = 0; r < 2; r++) {
-            const float largest = largest_over_lanes<4>(reference[i][r]);
-            const float factor = exp2_approx(reference[i][r] - largest);
-            const float sum = sum_over_lanes<4>(total[i][r] * factor);
-            float sum_corrected = 0;
-            if constexpr (output == LAPLACE) sum_corrected = sum_over_lanes<4>(corrected[i][r] * factor);
-            if (t == 0) {
-                const int row = warp_row + 16 * i + 8 * r + g;
-                merge.reference[warp % warps_across][row] = largest;
-                merge.total[warp % warps_across][row] = sum;
-                if constexpr (output == LAPLACE) merge.corrected[warp % warps_across][row] = sum_corrected;
-            }
-        }
-    __syncthreads();
-    const long long query = first_query + threadIdx.x;
-    if (threadIdx.x >= tile_queries || query >= bottom) return;
+    const int row = threadIdx.x;
+    const long long query = first_query + row;
+    if (row >= tile_queries || query >= bottom) return;
     float largest = first_reference, sum = 0, sum_corrected = 0;
+    if constexpr (!staged) {
 #pragma unroll
-    for (int w = 0; w < warps_across; w++) largest = fmaxf(largest, merge.reference[w][threadIdx.x]);
+        for (int w = 0; w < warps_across; w++) largest = fmaxf(largest, shared.shares[w].reference[row]);
+    }
 #pragma unroll
     for (int w = 0; w < warps_across; w++) {
-        const float factor = exp2_approx(merge.reference[w][threadIdx.x] - largest);
-        sum += merge.total[w][threadIdx.x] * factor;
-        if constexpr (output == LAPLACE) sum_corrected += merge.corrected[w][threadIdx.x] * factor;
+        const Share& one = shared.shares[w];
+        const float factor = staged ? 1.0f : exp2_approx(one.reference[staged ? 0 : row] - largest);
+        sum += one.total[row] * factor;
+        if constexpr (output == LAPLACE) sum_corrected += one.corrected[row] * factor;
     }
     const long long place = blockIdx.y * pitch_of_totals + query;
     if constexpr (staged) {

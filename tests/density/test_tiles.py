@@ -108,7 +108,7 @@ def test_every_layout_of_many_dimensions_fits_every_device(gpu: SimpleNamespace)
         assert gpu.wide.layout(task) in gpu.wide.every_layout(task)
         for layout in gpu.wide.every_layout(task):
             totals = 2 * 4 * 128 * layout.warps_down if task.staged else 0  # of columns, static
-            assert layout.shared_bytes(task.terms) + totals <= 99 * 1024
+            assert layout.shared_bytes(task) + totals <= 99 * 1024
             assert layout.step_depth in (32, 64)
 
 

@@ -61,8 +61,8 @@ class TestCandidates:
                 assert tune.symmetric.shared_bytes(*task, layout) <= 99 * 1024
         for task in tune.engines.Wide().tasks():
             for layout in tune.candidates.layouts_wide(task, SHARED):
-                assert layout.shared_bytes(task.terms) + 1024 * task.staged <= 99 * 1024
-                assert layout.blocks * layout.shared_bytes(task.terms) < SHARED
+                assert layout.shared_bytes(task) + 1024 * task.staged <= 99 * 1024
+                assert layout.blocks * layout.shared_bytes(task) < SHARED
 
     def test_less_shared_memory_leaves_fewer(self, tune: SimpleNamespace) -> None:
         task = tune.Task("sum", 3, 64)

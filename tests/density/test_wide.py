@@ -10,7 +10,6 @@ import pytest
 
 import cukde
 from cukde.density.options import Options
-from cukde.density.sums import moment_columns
 from tests import reference
 from tests.density.samples import OUTPUTS, SHIFT, Sample, verify
 from tests.density.test_f16 import ALLOWED
@@ -22,13 +21,11 @@ FORMS = {"one-term": "tf32", "two-terms": "float32"}  # precision, which chooses
 @pytest.fixture
 def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The modules under test, on the emulated device; blocks of powers so small that there are several."""
-    from cukde.density.pairs.gpu import difference, finish, passes as pairs_passes, wide
+    from cukde.density.pairs.gpu import passes as pairs_passes, wide
 
     monkeypatch.setattr(wide, "_STAGED_ROWS", 128)
     monkeypatch.setattr(wide, "_STAGED_BYTES", 2**17)
-    return SimpleNamespace(
-        wide=wide, density=pairs_passes, difference=difference, results=finish, monkeypatch=monkeypatch
-    )
+    return SimpleNamespace(wide=wide, density=pairs_passes, monkeypatch=monkeypatch)
 
 
 def allowed(form: str) -> float:
@@ -123,25 +120,20 @@ def test_points_in_float64(gpu: SimpleNamespace, output: str) -> None:
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("beyond", ["nothing", "data", "queries", "nan"])
-def test_the_device_decides_where_the_radius_is_unknown(gpu: SimpleNamespace, beyond: str, output: str) -> None:
-    """One point far out, or one that is no number, and the sums are the difference kernel's, bit for bit."""
+def test_the_radius_need_not_be_known(gpu: SimpleNamespace, output: str) -> None:
     s = Sample(150, 40, 70)
-    if beyond != "nothing":
-        (s.X if beyond == "data" else s.Y)[7] += (
-            np.nan if beyond == "nan" else 4 * (gpu.wide.SQUARED_RADIUS / 70) ** 0.5 * s.h
-        )
-    found = sums(gpu, s, output, "two-terms", squared_radius=None)
-    values = s.V[:, :5] if output == "values" else None
-    differences = gpu.results.empty(40, moment_columns(output, 70, values))
-    gpu.difference.launch("float32", s.X, s.Y, s.h, output, values, None, out=differences, one_split=True)
-    pairs = zip(found, differences, strict=True)
-    same = [np.array_equal(a, b, equal_nan=True) for a, b in pairs if a is not None]
-    if beyond == "nothing":
-        assert not any(same[1:])
-        verify(s, output, found, allowed("two-terms"))
-    else:
-        assert all(same)
+    verify(s, output, sums(gpu, s, output, "two-terms", squared_radius=None), allowed("two-terms"))
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_what_is_no_number_spoils_its_sums(gpu: SimpleNamespace, output: str) -> None:
+    """A query those of its own, a datum all."""
+    s = Sample(150, 40, 70)
+    s.Y[7, 3] = np.nan
+    total = sums(gpu, s, output, "two-terms", squared_radius=None).total
+    np.testing.assert_array_equal(np.isnan(total), np.arange(40) == 7)
+    s.X[30, 0] = np.nan
+    assert np.isnan(sums(gpu, s, output, "two-terms", squared_radius=None).total).all()
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def layouts_wide(task: wide.Task, shared_of_multiprocessor: int) -> list[wide.La
         registers = _EXPONENTS_OF_WIDE * task.terms + _REGISTERS_BESIDE
         if of.blocks * of.shape.threads * registers > _REGISTERS:
             continue
-        bytes_of_block = of.shared_bytes(task.terms) + (column_totals_bytes(of) if task.staged else 0)
+        bytes_of_block = of.shared_bytes(task) + (column_totals_bytes(of) if task.staged else 0)
         if bytes_of_block <= _DYNAMIC_BYTES and _fit(of.blocks, bytes_of_block, shared_of_multiprocessor):
             found.append(of)
     return found

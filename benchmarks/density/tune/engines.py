@@ -277,7 +277,7 @@ class _WidePass:
             None,
             terms=self.task.terms,
             centre=core_arrays.xp.zeros(self.d),
-            radius_known=True,
+            squared_radius=wide.NEAR,
             ratio=self.ratio,
             tiling=tile,
         )

@@ -32,7 +32,7 @@ def f16(task: Pass, on: Peaks) -> list[Part]:
     layout = tile("wide", on.capability, {"output": task.output, "terms": terms, "power_terms": power_terms})
     depth = _up(task.d, layout["step_depth"])
     data, queries = _up(task.n, _TILE), _up(task.m, _TILE)
-    operand = 2.0 * depth * (terms + (power_terms == 1 and terms == 2 and task.output == "moments")) + 8
+    operand = 2.0 * depth * (terms + (power_terms if task.output == "moments" else 0)) + 4 * (terms + 1)
     operands = operand * (data + (0 if alike else queries))
     prepare = Part(
         "prepare", task.itemsize * task.d * (task.n + (0 if alike else task.m)) + operands, launches=1 + (not alike)
@@ -53,7 +53,7 @@ def f16(task: Pass, on: Peaks) -> list[Part]:
         # exponents.
         loads, multiplies = 6 * terms, 16 * products
         pack = 0.5 * (1 + 5 * (power_terms == 2))
-        after = 4.0 + (terms == 2) + (pack if staged else 1.0)
+        after = 6.0 + 2 * (terms == 2) + (pack if staged else 1.0)
         instructions = (depth / 16 * (loads + multiplies + 4)) * 32 / math.prod(_WARP) + after
         rows = _WARP[0] * layout["warps_down"]
         asked = pairs / (rows * _TILE) * (rows + _TILE) * 2.0 * depth * terms

@@ -60,7 +60,7 @@ def engine(
     if precision == "tf32" and ENGINE_OF_TF32 == "tf32":
         return "tf32" if squared_radius is not None and squared_radius <= f16.SQUARED_RADIUS else "difference"
     if d >= wide.FEWEST_DIMENSIONS:
-        return "wide" if squared_radius is None or squared_radius <= wide.SQUARED_RADIUS else "difference"
+        return "wide"
     if f16.form(precision, d, squared_radius) is None:
         return "difference"
     if symmetric and n <= MOST_SYMMETRIC_ROWS:

@@ -74,12 +74,13 @@ def partial_sums(
 
     Notes
     -----
-    Precision "float32" and "tf32" run on the tensor cores, in two float16 terms of each point or in one, where d is at
-    least 2 and the scaled squared radius at most 700. (In two terms of 2 to 64 dimensions the limit is the larger of
-    3500/d and 1100/sqrt(d), beyond 16 dimensions 850/sqrt(d), where that is less.) Beyond these limits, passes of 2 to
-    64 dimensions take blocks of neighbours with centres of their own (:mod:`cukde.density.pairs.gpu.centred`), but for
-    sums of values, for so few pairs that differences take less time, and while a stream is captured. Otherwise they run
-    by differences, as "ieee" does, where float64 arrays keep 48 bits of each coordinate.
+    Precision "float32" and "tf32" run on the tensor cores, in two float16 terms of each point or in one: beyond 64
+    dimensions always, below where d is at least 2 and the scaled squared radius at most 700. (In two terms of 2 to 64
+    dimensions the limit is the larger of 3500/d and 1100/sqrt(d), beyond 16 dimensions 850/sqrt(d), where that is
+    less.) Beyond these limits, passes of 2 to 64 dimensions take blocks of neighbours with centres of their own
+    (:mod:`cukde.density.pairs.gpu.centred`), but for sums of values, for so few pairs that differences take less time,
+    and while a stream is captured. Otherwise they run by differences, as "ieee" does, where float64 arrays keep 48 bits
+    of each coordinate.
 
     "float64" runs on the tensor cores, too, and where d is larger by a library's products on any device, up to a scaled
     squared radius of 620 (350 for "values"); otherwise by differences.
@@ -395,7 +396,10 @@ class Arguments(NamedTuple):
         operands, centre = (self.X, self.Y, self.h, output, values, options.log_weights), options.centre
         if engine == "wide":
             terms = 1 if options.precision == "tf32" else 2
-            return wide.run(*operands, terms=terms, centre=centre, radius_known=known, ratio=ratio, store=options.kept)
+            squared_radius = options.squared_radius
+            return wide.run(
+                *operands, terms=terms, centre=centre, squared_radius=squared_radius, ratio=ratio, store=options.kept
+            )
         if engine == "f64":
             return f64.run(*operands, centre=centre, radius_known=known, store=options.kept)
         if engine == "wide_f64":

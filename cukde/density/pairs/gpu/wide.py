@@ -20,24 +20,25 @@ from cukde.core.gpu import compile as core_compile, device, gemm
 from cukde.core.gpu.launch import C_TYPE, Specialisation
 from cukde.density.kept import Kept, kept
 from cukde.density.pairs.gpu import (
-    difference,
     finish as pairs_finish,
     splits,
     tiles as pairs_tiles,
     values as pairs_values,
 )
-from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
+from cukde.density.pairs.gpu.operands import scale_of
 from cukde.density.pairs.gpu.specialisation import OPERATION
 from cukde.density.sums import Output, PartialSums, moment_columns
 
 FEWEST_DIMENSIONS = 65
 
-# Largest squared distance to the centre, in bandwidths: with log2 e times that below 1024 leading products add up
-# exactly. One term keeps 11 bits, the percent that "tf32" is meant for.
-SQUARED_RADIUS = 700.0
+# Squared distance to the centre, in bandwidths, up to which two terms of points and one of factors are always enough:
+# within a length of 32 in bits, the `far_quantum` of wide_differences.cuh.
+NEAR = 700.0
 
 # Data rows of a tile; rows of operands come in whole tiles.
 _TILE = 128
+
+_ALIGNMENT = 128  # of shared memory
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,13 @@ class Layout:
         """As the cost rule sees it."""
         return splits.Shape(4 * self.warps_down, 1, _TILE, self.blocks)
 
-    def shared_bytes(self, terms: int) -> int:
-        """Dynamic shared memory of a block: steps of both sides, and norms and rests of two tiles."""
-        rows = self.stages * (_TILE + self.shape.queries)
-        return terms * (rows * 2 * self.step_depth + 2 * 4 * _TILE)
+    def shared_bytes(self, task: Task) -> int:
+        """Dynamic shared memory of a block: steps of both sides, and sums of queries."""
+        queries = self.shape.queries
+        steps = task.terms * self.stages * (_TILE + queries) * 2 * self.step_depth
+        # Of four warps beside each other the totals, references, and Laplace's sums; at least one number of each.
+        of_shares = 4 * (queries + (1 if task.staged else queries) + (queries if task.output == "laplace" else 1))
+        return -(-(steps + 4 * of_shares) // _ALIGNMENT) * _ALIGNMENT
 
 
 # Memory for the powers that are staged at a time, and their queries.
@@ -74,12 +78,16 @@ _FINISH_ROWS = 4  # of a block of wide_finish.cu
 class Operand(NamedTuple):
     """Points z = (point - centre) sqrt(log2 e) / h in float16 terms, rows and columns padded with zeros."""
 
-    hi: Any  # (padded rows, depth) uint16, the bits of float16
+    hi: Any  # (padded rows, depth) uint16, the bits of float16, in units of the rows' quanta
     lo: Any | None  # likewise, where two terms are kept
-    rounded: Any | None  # likewise, where two terms are kept, but one suffices for a product
+    third: Any | None  # what they leave, where points may be far from the centre
+    factor: Any | None  # likewise of z itself, for products with powers
+    factor_rest: Any | None  # what that leaves of z
     norms: Any  # (padded rows,) float32: -|z|^2/2 of the points as kept, + log2 w
     rests: Any | None  # (padded rows,) float32: what norms that add up exactly leave, where two terms are kept
-    weights: Any | None  # (padded rows,) float32: log2 w, where they are kept apart
+    quanta: Any  # (padded rows,) float32
+    corrections: Any | None  # (padded rows,) float32: what third terms add to the norms
+    weights: Any | None  # (padded rows,) float32: log2 w, where there are weights
 
 
 class Task(NamedTuple):
@@ -144,29 +152,36 @@ def prepare(
     depth: int,
     *,
     terms: int,
+    near: bool,
+    factor_terms: int = 0,
     log_weights: Any | None = None,
     weights_apart: bool = False,
-    rounded: bool = False,
-    squared_radius: Any | None = None,
 ) -> Operand:
-    """Operand of points, shape (n, d), float32 or float64, in so many terms, and also ``rounded`` to one.
+    """Operand of points, shape (n, d), float32 or float64, in so many terms, and in others for products with powers.
+
+    ``near`` says that none is far from the centre.
 
     Those of one pass have the same ``depth``, in whole steps of its kernels.
     All else is as for :func:`cukde.density.pairs.gpu.operands.prepare`.
     """
     n, d = points.shape
     rows = -(-n // _TILE) * _TILE
+    bits, numbers = ((rows, depth), np.uint16), ((rows,), np.float32)
     operand = Operand(
-        cp.empty((rows, depth), np.uint16),
-        cp.empty((rows, depth), np.uint16) if terms == 2 else None,
-        cp.empty((rows, depth), np.uint16) if terms == 2 and rounded else None,
-        cp.empty(rows, np.float32),
-        cp.empty(rows, np.float32) if terms == 2 else None,
-        cp.empty(rows, np.float32) if weights_apart and log_weights is not None else None,
+        hi=cp.empty(*bits),
+        lo=cp.empty(*bits) if terms == 2 else None,
+        third=None if near else cp.empty(*bits),
+        factor=cp.empty(*bits) if factor_terms > 0 else None,
+        factor_rest=cp.empty(*bits) if factor_terms == 2 else None,
+        norms=cp.empty(*numbers),
+        rests=cp.empty(*numbers) if terms == 2 else None,
+        quanta=cp.empty(*numbers),
+        corrections=None if near else cp.empty(*numbers),
+        weights=None if log_weights is None else cp.empty(*numbers),
     )
-    arrays = points, centre, log_weights, *operand, squared_radius
     grid, block = (rows // _PREPARE_ROWS,), (32 * _PREPARE_ROWS,)
-    _prepare_kernel(points.dtype).launch(grid, block, *arrays, n, d, depth, scale_of(h))
+    scalars = n, d, depth, weights_apart, scale_of(h)
+    _prepare_kernel(points.dtype).launch(grid, block, points, centre, log_weights, *operand, *scalars)
     return operand
 
 
@@ -180,7 +195,7 @@ def run(
     *,
     terms: int,
     centre: Any,
-    radius_known: bool,
+    squared_radius: float | None,
     ratio: bool,
     tiling: Layout | None = None,
     store: Kept | None = None,
@@ -193,60 +208,54 @@ def run(
         Of one dtype; ``Y`` None are the data themselves.
     terms : {1, 2}
         Float16 terms of a point.
-    radius_known : bool
-        The scaled squared radius is within the limit. Otherwise it is found on the device, and where it is beyond,
-        the difference kernel does the work.
+    squared_radius : float, optional
+        The scaled squared radius. Small ones save work, and none is too large.
     ratio : bool
         See :func:`cukde.density.pairs.gpu.passes.partial_sums`.
     tiling : Layout, optional
         Of the kernels; by default that of the device's table.
     store : Kept, optional
-        Keeps the operand of the data, where the radius is known.
+        Keeps the operand of the data.
     """
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
     k = moment_columns(output, d, values)
-    squared_radius = None if radius_known else cp.zeros(1, np.float32)
-    limit = SQUARED_RADIUS * LOG2_E
     alike = Y is None and log_weights is None
     task = pose(output, terms, of_themselves=alike and ratio)
     tiling = tiling or layout(task)
     # Whole steps of both passes, whose lengths are powers of 2.
     step = max(tiling.step_depth, layout(task.of_references).step_depth)
     depth = -(-d // step) * step
-    apart, rounded = output == "laplace", output == "moments" and task.power_terms == 1
+    near = squared_radius is not None and squared_radius <= NEAR
+    factor_terms = 0 if output != "moments" else task.power_terms if near else 2
+    apart = output == "laplace"
     data = kept(
-        store if radius_known else None,
+        store,
         "operand",
         (X, centre, log_weights),
-        ("wide", h, depth, terms, apart, rounded),
+        ("wide", h, depth, terms, near, apart, factor_terms),
         lambda: prepare(
             X,
             centre,
             h,
             depth,
             terms=terms,
+            near=near,
+            factor_terms=factor_terms,
             log_weights=log_weights,
             weights_apart=apart,
-            rounded=rounded,
-            squared_radius=squared_radius,
         ),
     )
-    queries = (
-        data if alike else prepare(X if Y is None else Y, centre, h, depth, terms=terms, squared_radius=squared_radius)
-    )
+    queries = data if alike else prepare(X if Y is None else Y, centre, h, depth, terms=terms, near=near)
     out = pairs_finish.empty(m, k)
-    if squared_radius is not None:
-        guard = difference.Guard(squared_radius, limit)
-        difference.launch("float32", X, Y, h, output, values, log_weights, out=out, guard=guard, one_split=True)
-    gpu_pass = _Pass(task, tiling, data, queries, n, m, squared_radius, limit)
+    gpu_pass = _Pass(task, tiling, data, queries, X, X if Y is None else Y, scale_of(h))
     if output in ("sum", "laplace"):
         shift = (1 + d / 2) / math.log(2) if output == "laplace" else 0.0
         gpu_pass.finish(output, *gpu_pass.summed(task, tiling, shift), out)
     elif output == "values":
         gpu_pass.of_values(pairs_values.prepare(values), out, symmetric=alike)
     else:
-        gpu_pass.moments(out, h, symmetric=alike)
+        gpu_pass.moments(out, symmetric=alike)
     return out
 
 
@@ -257,10 +266,19 @@ class _Pass(NamedTuple):
     tiling: Layout
     data: Operand
     queries: Operand
-    n: int
-    m: int
-    squared_radius: Any | None
-    limit: float
+    X: Any  # as given, and the queries
+    Y: Any
+    scale: float
+
+    @property
+    def n(self) -> int:
+        """Data."""
+        return int(self.X.shape[0])
+
+    @property
+    def m(self) -> int:
+        """Queries."""
+        return int(self.Y.shape[0])
 
     def summed(self, task: Task, tiling: Layout, shift: float) -> tuple[Any, Any, Any | None]:
         """References, totals and of "laplace" moments, (parts, m) float32, of output "sum" or "laplace"."""
@@ -278,19 +296,20 @@ class _Pass(NamedTuple):
         task = self.task.of_references
         return cp.rint(self.summed(task, layout(task), 0.0)[0].max(axis=0))
 
-    def moments(self, out: PartialSums, h: float, *, symmetric: bool) -> None:
+    def moments(self, out: PartialSums, *, symmetric: bool) -> None:
         """Output "moments"."""
-        if self.task.power_terms == 1:
-            factors = [(0, self.data.hi if self.data.rounded is None else self.data.rounded)]
-        else:
-            factors = [(0, self.data.hi), (1, self.data.hi), (0, self.data.lo)]
+        factors: list[tuple[int, Any]] = [(p, self.data.factor) for p in range(self.task.power_terms)]
+        if self.data.factor_rest is not None:
+            factors.append((0, self.data.factor_rest))
+        for of_far_pairs in out[1:]:
+            of_far_pairs.fill(0)
         references = None if symmetric else self.references()
         products = cp.zeros((1, *self.queries.hi.shape), np.float32)
         totals = self._staged(
-            references, products, [(p, B[None]) for p, B in factors], "f16", shift=_SHIFT, symmetric=symmetric
+            references, products, [(p, B[None]) for p, B in factors], "f16", out, shift=_SHIFT, symmetric=symmetric
         )
         self.finish(
-            "moments", references, totals, products, out, self_interaction=symmetric, shift=_SHIFT, unit=1 / scale_of(h)
+            "moments", references, totals, products, out, self_interaction=symmetric, shift=_SHIFT, unit=1 / self.scale
         )
 
     def of_values(self, values: pairs_values.Values, out: PartialSums, *, symmetric: bool) -> None:
@@ -298,7 +317,7 @@ class _Pass(NamedTuple):
         references = None if symmetric else self.references()
         products = cp.zeros((len(values.hi), len(self.queries.hi), values.hi.shape[2]), np.float32)
         factors = [(0, values.hi), (1, values.hi), (0, values.lo), (1, values.lo)]
-        totals = self._staged(references, products, factors, "bf16", shift=0.0, symmetric=symmetric)
+        totals = self._staged(references, products, factors, "bf16", None, shift=0.0, symmetric=symmetric)
         self.finish("values", references, totals, products, out)
 
     def _staged(
@@ -307,14 +326,16 @@ class _Pass(NamedTuple):
         products: Any,
         factors: list[tuple[int, Any]],
         numbers: gemm.Format,
+        far: PartialSums | None,
         *,
         shift: float,
         symmetric: bool,
     ) -> Any:
         """Add powers times ``factors`` to ``products``, block by block; return the totals, (parts, rows).
 
-        Factors are pairs: which term of the powers, and an array of shape (blocks, rows, width). Where ``symmetric``,
-        queries are the data, and but for squares on the diagonal a block serves both of its sides.
+        Sums of moments over pairs that products are not good enough for are added to ``far``. Factors are pairs: which
+        term of the powers, and an array of shape (blocks, rows, width). Where ``symmetric``, queries are the data, and
+        but for squares on the diagonal a block serves both of its sides.
         """
         task = self.task
         height, width = len(self.queries.hi), len(self.data.hi)
@@ -337,6 +358,7 @@ class _Pass(NamedTuple):
                 references,
                 totals,
                 powers,
+                far=far,
                 skip_own=symmetric and task.output == "moments",
                 shift=shift,
             )
@@ -358,6 +380,7 @@ class _Pass(NamedTuple):
         *,
         shift: float,
         moments: Any | None = None,
+        far: PartialSums | None = None,
         skip_own: bool = False,
     ) -> None:
         """Take the pairs of a block."""
@@ -367,10 +390,12 @@ class _Pass(NamedTuple):
         _kernel(task, tiling).launch(
             grid,
             (tiling.shape.threads,),
-            *(y.hi, y.lo, y.norms, y.rests, x.hi, x.lo, x.norms, x.rests, x.weights),
-            *(self.squared_radius, references, totals, moments, *of_powers),
+            *(y.hi, y.lo, y.third, y.norms, y.rests, y.quanta, y.corrections),
+            *(x.hi, x.lo, x.third, x.norms, x.rests, x.quanta, x.corrections, x.weights, self.Y, self.X),
+            *(references, totals, moments, *of_powers, *((None, None) if far is None else far[1:])),
             *(block.top, min(block.height, self.m - block.top), block.left, block.left + block.width, part_rows),
-            *(totals.shape[1], 0 if powers is None else powers.shape[2], y.hi.shape[1], skip_own, self.limit, shift),
+            *(totals.shape[1], 0 if powers is None else powers.shape[2], y.hi.shape[1], self.X.shape[1]),
+            *(self.X.dtype == np.float64, skip_own, self.scale, shift),
         )
 
     def finish(
@@ -392,8 +417,8 @@ class _Pass(NamedTuple):
         _finish_kernel(output).launch(
             (-(-self.m // _FINISH_ROWS),),
             (32 * _FINISH_ROWS,),
-            *(references, totals, products, self.queries.hi, self.queries.lo, self.squared_radius, *out),
-            *(self.m, pitch, rows, k, width, parts, self_interaction, self.limit, shift, unit),
+            *(references, totals, products, self.queries.hi, self.queries.lo, self.queries.quanta, *out),
+            *(self.m, pitch, rows, k, width, parts, self_interaction, shift, unit),
         )
 
 
@@ -432,16 +457,16 @@ def _kernel(task: Task, tiling: Layout) -> Specialisation:
         STAGES=tiling.stages,
         BLOCKS=tiling.blocks,
     )
-    return Specialisation("density/wide", name, defines, "15P 7q 2i 2f", tiling.shared_bytes(task.terms))
+    return Specialisation("density/wide", name, defines, "24P 7q 4i 2f", tiling.shared_bytes(task))
 
 
 @functools.cache
 def _prepare_kernel(dtype: np.dtype) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[dtype])
-    return Specialisation("density/wide_operands", "prepare_wide", defines, "10P q 2i d")
+    return Specialisation("density/wide_operands", "prepare_wide", defines, "13P q 3i d")
 
 
 @functools.cache
 def _finish_kernel(output: Output) -> Specialisation:
     defines = core_compile.macros(OUTPUT=output.upper())
-    return Specialisation("density/wide_finish", "finish_wide", defines, "9P 3q 4i 2f d")
+    return Specialisation("density/wide_finish", "finish_wide", defines, "9P 3q 4i f d")

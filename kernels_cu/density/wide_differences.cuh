@@ -1,0 +1,59 @@
+// Pairs that wide.cu takes again, as products of their rounded points are too rough: near each other, and far from the
+// centre.
+//
+// A point kept in two float16 terms is off by 2^-14.2 of its quantum q in each coordinate, twice that in one that holds most
+// of its length, and the exponent of a pair t apart by 2^-13.7 q t (root mean square), whatever the dimension. An exponent
+// of t^2/2 bits may be off by 5e-7 t^2, and at least by 4e-5. So pairs nearer than 1024 q, and 16, are taken again. In one
+// term each coordinate is off by 2^-12 of itself, which is meant for precision "tf32".
+//
+// Up to a quantum of 1/32 (a length of 128) products with the third terms of points correct all pairs of a warp. Beyond it,
+// what tensor cores truncate of small terms counts, 2^-30 of squared lengths, and pairs are taken by differences of the
+// given points, one by one. From `least_of_moments` on, where two terms of a factor do not suffice, so are moments.
+#pragma once
+#include "ptx.cuh"
+#include "log_sum_exp.cuh"
+#include "wide_fixed.cuh"
+
+constexpr float far_quantum = 1.0f / 64;   // of a row that may have such pairs: 32 bandwidths from the centre, in bits
+constexpr float most_of_third_terms = TERMS == 2 ? 1.0f / 32 : 1.0f / 4;
+constexpr float least_of_moments = POWER_TERMS == 2 ? 1.0f / 16 : 1.0f / 4;
+constexpr float third_scale = 4096;  // that third terms are kept larger by
+
+// Terms are small enough beside the largest one, whatever their error, from so many bits below it.
+constexpr float bits_that_matter = 32;
+
+// The least exponents in bits, of rows of a quantum, that are taken again.
+__device__ inline float least_again(float quantum) {
+    if (quantum < far_quantum) return 3e38f;
+    if (quantum >= 2) return -3e38f;
+    const float reach = TERMS == 2 ? fmaxf(1024 * quantum, 16.0f) : 4096 * quantum;
+    return -0.5f * reach * reach;
+}
+
+// How far an exponent by products is off at most: by the rounding of norms, 2^-24 of (4096 q)^2, and less by other things.
+__device__ inline float error_of_products(float quantum) { return 8 * quantum * quantum; }
+
+struct Given {
+    const void *Y, *X;   // (m, d) and (n, d), float or with `in_double` double
+    int in_double, d;
+    float scale;         // sqrt(log2 e) / h
+
+    // z_jk - z_ik
+    __device__ float difference(long long i, long long j, int k) const {
+        const long long y = i * d + k, x = j * d + k;
+        if (in_double)
+            return float(static_cast<const double*>(X)[x] - static_cast<const double*>(Y)[y]) * scale;
+        return (static_cast<const float*>(X)[x] - static_cast<const float*>(Y)[y]) * scale;
+    }
+
+    // -|z_i - z_j|^2 / 2, by all lanes of a warp together.
+    __device__ float exponent(long long i, long long j) const {
+        float sum = 0;
+#pragma unroll 4
+        for (int k = threadIdx.x % 32; k < d; k += 32) {
+            const float a = difference(i, j, k);
+            sum = fmaf(a, a, sum);
+        }
+        return -0.5f * sum_over_lanes<32>(sum);
+    }
+};
