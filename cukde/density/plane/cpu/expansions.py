@@ -25,9 +25,10 @@ _POINTS = 32  # of a cell, whose powers are together
 
 @njit(**_FAST)
 def _add_product(out: Any, first: Any, factors: Any, terms: Any, rows: Any, at: Any, count: Any) -> None:
-    """Add factors (r, k) times rows (k, .) to out (r, .), k below ``terms``, for ``count`` columns: ``at`` to ``first``.
+    """Add factors (r, k) times rows (k, .) to out (r, .), k below ``terms``, in ``count`` columns.
 
-    Four rows at a time are added: loads and stores cost as much as multiply-adds.
+    Those of rows begin at ``at``, those of out at ``first``. Four rows at a time are added: loads and stores cost as
+    much as multiply-adds.
     """
     for r in range(out.shape[0]):
         a = out[r, first : first + count]
