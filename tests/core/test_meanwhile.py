@@ -89,7 +89,7 @@ def test_densities(
 @PATIENT
 @given(
     output=st.sampled_from(["kde", "score"]),
-    h=st.sampled_from([0.2, 0.5]),
+    h=st.sampled_from([0.2, 0.5, 1.2]),
     offset=st.sampled_from([-1.0, 1e3]),
     weighted=st.booleans(),
     spread=st.sampled_from([1.0, 1.5]),

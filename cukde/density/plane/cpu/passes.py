@@ -29,11 +29,11 @@ squared_radii = pairs_passes.squared_radii
 # Up to so many pairs, or queries, the sum over all pairs is as fast as it is to bring points in order.
 _FEW_PAIRS, _FEW_QUERIES = 2**22, 128
 
-# The transform takes as long for a point as the sum over so many pairs that can matter, by the size of a coordinate
-# (two cores with AVX-512). Moments take it longer, and pairs of data with themselves are taken once.
-_PAIRS_OF_POINT: dict[Output, dict[int, float]] = {
-    "sum": {4: 1800.0, 8: 1100.0},
-    "moments": {4: 2500.0, 8: 3500.0},
+# The transform takes as long for a point as the sum over so many pairs that can matter, by the number of columns and the
+# size of a coordinate: fitted to 25 calls of normal data by two cores with AVX-512, each both ways.
+_PAIRS_OF_POINT: dict[int, dict[Output, dict[int, float]]] = {
+    2: {"sum": {4: 250.0, 8: 450.0}, "moments": {4: 350.0, 8: 700.0}},
+    3: {"sum": {4: 1500.0, 8: 5000.0}, "moments": {4: 2800.0, 8: 7000.0}},
 }
 
 # Cells of a run of a block by the first coordinate, by the number of columns, as powers of 2.
@@ -79,7 +79,10 @@ def _worth(X: np.ndarray, Y: np.ndarray, h: float, tolerance: float, output: Out
     if n * m <= _FEW_PAIRS or m <= _FEW_QUERIES or not BANDWIDTHS[0] < h < BANDWIDTHS[1]:
         return False
     share = counting.share(X, Y, h, tolerance / n)
-    return share * n * m > _PAIRS_OF_POINT[output][np.promote_types(X.dtype, Y.dtype).itemsize] * (n + m)
+    if output == "moments" and Y is X:  # pairs of data with themselves are taken once
+        share /= 2
+    pairs_of_point = _PAIRS_OF_POINT[X.shape[1]][output][np.promote_types(X.dtype, Y.dtype).itemsize]
+    return share * n * m > pairs_of_point * (n + m)
 
 
 class _Data(NamedTuple):
