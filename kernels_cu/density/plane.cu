@@ -93,20 +93,23 @@ extern "C" __global__ void __launch_bounds__(threads)
 
 // Cells that have expansions:
 //
-//   flags   (all cells,)  unsigned char  whether a cell has one
-//   counts  (all cells,)  int32          how many cells up to it have one, itself counted
-//   places  (all cells,)  int32          its place among them, or -1
-//   list    (as many,)    int32          their numbers
+//   flags, others  (all cells,)  unsigned char  a cell has one if it has both flags; `others` may be null
+//   places         (all cells,)  int32          its place among them, or -1
+//   list           (as many,)    int32          their numbers, in no fixed order
+//   count          (1,)          int32          zero before; becomes their number
 //
-// One thread a cell; no barriers.
+// One thread a cell, and one addition to the number a warp; no barriers.
 extern "C" __global__ void __launch_bounds__(threads)
-    list_cells(const unsigned char* __restrict__ flags, const int* __restrict__ counts, int* __restrict__ places,
-               int* __restrict__ list, int cells) {
-    const int cell = blockIdx.x * threads + threadIdx.x;
-    if (cell >= cells) return;
-    const int at = flags[cell] ? counts[cell] - 1 : -1;
-    places[cell] = at;
-    if (at >= 0) list[at] = cell;
+    list_cells(const unsigned char* __restrict__ flags, const unsigned char* __restrict__ others, int* __restrict__ places,
+               int* __restrict__ list, int* __restrict__ count, int cells) {
+    const int cell = blockIdx.x * threads + threadIdx.x, lane = threadIdx.x % 32;
+    const bool has = cell < cells && flags[cell] && (!others || others[cell]);
+    const unsigned which = __ballot_sync(~0u, has);
+    int first = 0;
+    if (lane == 0 && which) first = atomicAdd(count, __popc(which));
+    const int at = __shfl_sync(~0u, first, 0) + __popc(which & ((1u << lane) - 1));
+    if (cell < cells) places[cell] = has ? at : -1;
+    if (has) list[at] = cell;
 }
 
 // P2M: moments of the cells that hold data.
@@ -126,8 +129,8 @@ extern "C" __global__ void __launch_bounds__(threads)
 extern "C" __global__ void __launch_bounds__(threads, 2)
     cell_moments(const STORAGE* __restrict__ X, const long long* __restrict__ starts, const int* __restrict__ list,
                  const double* __restrict__ weights, double* __restrict__ M, double* __restrict__ parts, int cells,
-                 int powers, int points_of_part, int size_y, int size_z, double low_x, double low_y, double low_z,
-                 double width) {
+                 int all_cells, int powers, int points_of_part, int size_y, int size_z, double low_x, double low_y,
+                 double low_z, double width) {
     constexpr int of_unit = DIMS == 3 ? 4 : 1;
     constexpr int most_moments = most_powers * most_powers * (DIMS == 3 ? most_powers : 1);
     constexpr int units_of_thread = (most_moments / of_unit + threads - 1) / threads;
@@ -140,21 +143,20 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
         for (int i = 0; i < of_unit; i++) sum[s][i] = 0;
     const int powers_of_z = DIMS == 3 ? powers : 1;
     const int count = powers * powers * powers_of_z;
-    int place = blockIdx.x, part = 0;
-    double* out = M + (long long)place * count;
-    if (place >= cells) {
-        const long long at = place - cells;
-        int first = 0, last = cells - 1;  // the last cell whose parts have no later place
-        while (first < last) {
-            const int middle = (first + last + 1) / 2;
-            if (starts[list[middle]] / points_of_part <= at) first = middle;
+    const bool is_first = int(blockIdx.x) < cells;
+    int cell = is_first ? list[blockIdx.x] : 0, part = 0;
+    double* out = M + (long long)blockIdx.x * count;
+    if (!is_first) {
+        const long long at = int(blockIdx.x) - cells;
+        int last = all_cells - 1;  // the last cell whose parts have no later place
+        while (cell < last) {
+            const int middle = (cell + last + 1) / 2;
+            if (starts[middle] / points_of_part <= at) cell = middle;
             else last = middle - 1;
         }
-        place = first;
-        part = 1 + int(at - starts[list[place]] / points_of_part);
+        part = 1 + int(at - starts[cell] / points_of_part);
         out = parts + at * count;
     }
-    const int cell = list[place];
     const double cell_x = low_x + double(cell / (size_y * size_z)), cell_y = low_y + double(cell / size_z % size_y);
     const double cell_z = low_z + double(cell % size_z);
     const long long first = starts[cell] + (long long)part * points_of_part;

@@ -29,8 +29,8 @@ squared_radii = pairs_passes.squared_radii
 # Up to so many pairs, or queries, the sum over all pairs is as fast as it is to bring points in order.
 _FEW_PAIRS, _FEW_QUERIES = 2**22, 128
 
-# The transform takes as long for a point as the sum over so many pairs that can matter, by the number of columns and the
-# size of a coordinate: fitted to 25 calls of normal data by two cores with AVX-512, each both ways.
+# The transform takes as long for a point as the sum over so many pairs that can matter, by the number of columns and
+# the size of a coordinate: fitted to 25 calls of normal data by two cores with AVX-512, each both ways.
 _PAIRS_OF_POINT: dict[int, dict[Output, dict[int, float]]] = {
     2: {"sum": {4: 250.0, 8: 450.0}, "moments": {4: 350.0, 8: 700.0}},
     3: {"sum": {4: 1500.0, 8: 5000.0}, "moments": {4: 2800.0, 8: 7000.0}},

@@ -124,13 +124,12 @@ def within(flags: Any, of: Grid, axis: int, plan: Plan) -> Any:
     return out
 
 
-def listed(flags: Sequence[Any]) -> list[Some]:
-    """Cells by their flags, for each array of these; waits for the device."""
-    found = []
-    for flag in flags:
-        counts = cp.cumsum(flag, dtype=np.int32)
-        places, numbers = cp.empty(len(flag), np.int32), cp.empty(len(flag), np.int32)
-        kernel("list_cells").launch(blocks(len(flag)), (THREADS,), flag, counts, places, numbers, len(flag))
-        found.append((places, numbers, counts[-1:]))
-    totals = cp.asnumpy(cp.concatenate([counts for *_, counts in found]))
-    return [Some(places, numbers, int(count)) for (places, numbers, _), count in zip(found, totals, strict=True)]
+def listed(flags: Sequence[tuple[Any, Any | None]]) -> list[Some]:
+    """Cells with both of two flags, or with one, for each pair of arrays of these; waits for the device."""
+    counts, found = cp.zeros(len(flags), np.int32), []
+    for at, (one, other) in enumerate(flags):
+        places, numbers = cp.empty(len(one), np.int32), cp.empty(len(one), np.int32)
+        arrays = one, other, places, numbers, counts[at:]
+        kernel("list_cells").launch(blocks(len(one)), (THREADS,), *arrays, len(one))
+        found.append((places, numbers))
+    return [Some(*of, int(count)) for of, count in zip(found, cp.asnumpy(counts), strict=True)]

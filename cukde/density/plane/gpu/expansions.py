@@ -56,7 +56,7 @@ def moments(data: Sorted, filled: Some, plan: Plan, grid: Grid) -> tuple[Any, An
     most = len(data.points) // _POINTS_OF_PART  # of the parts of cells beyond their first
     parts = cp.empty((max(1, most), count))
     arrays = data.points, data.starts, filled.numbers, data.weights, M, parts
-    scalars = filled.number, P, _POINTS_OF_PART, *grid.sizes[1:], *grid.lows, plan.width
+    scalars = filled.number, grid.number, P, _POINTS_OF_PART, *grid.sizes[1:], *grid.lows, plan.width
     of_cells = kernel("cell_moments", plan.columns, data.points.dtype)
     of_cells.launch((filled.number + most,), (THREADS,), *arrays, *scalars)
     of_sums = data.starts, filled.numbers, parts, M, mass
@@ -79,15 +79,14 @@ def bounds(mass: Any, held: Any | None, tables: Tables, plan: Plan, grid: Grid) 
     return Bounds(whole, bound, wanted)
 
 
-def targets(data: Sorted, wanted: Any, plan: Plan, grid: Grid) -> list[Some]:
-    """Cells of each translation, the last coordinate first: data reach them, and they reach cells that are wanted."""
-    from_data = [(data.starts[1:] > data.starts[:-1]).view(np.uint8)]
+def targets(held: Any, wanted: Any, plan: Plan, grid: Grid) -> list[Some]:
+    """Cells of each translation, the last coordinate first: reached by cells with data, and reaching wanted ones."""
+    from_data = [held]
     to_wanted = [wanted]
     for axis in range(plan.columns - 1):
         from_data.append(plane_cells.within(from_data[-1], grid, plan.columns - 1 - axis, plan))
         to_wanted.append(plane_cells.within(to_wanted[-1], grid, axis, plan))
-    passed = [a & b for a, b in zip(from_data[1:], reversed(to_wanted[1:]), strict=True)]
-    return plane_cells.listed([*passed, wanted])
+    return plane_cells.listed([*zip(from_data[1:], reversed(to_wanted[1:]), strict=True), (wanted, None)])
 
 
 def translated(M: Any, filled: Some, targets: list[Some], tables: Tables, plan: Plan, grid: Grid) -> Any:

@@ -90,12 +90,13 @@ def _expanded(
     far = data.order[len(X) :] if chosen.of_all else data.order[int(data.starts[-1]) :]
     if len(far) > _MOST_FAR * len(X):
         return None
-    (filled,) = plane_cells.listed([(data.starts[1:] > data.starts[:-1]).view(np.uint8)])
+    held_data = (data.starts[1:] > data.starts[:-1]).view(np.uint8)
+    (filled,) = plane_cells.listed([(held_data, None)])
     if choice.too_many(filled.number, len(X), m, plan):
         return None
     M, mass = expansions.moments(data, filled, plan, grid)
     bounds = expansions.bounds(mass, held, tables, plan, grid)
-    targets = expansions.targets(data, bounds.wanted, plan, grid)
+    targets = expansions.targets(held_data, bounds.wanted, plan, grid)
     if choice.too_many(max(to.number for to in targets), len(X), m, plan):
         return None
     B = expansions.translated(M, filled, targets, tables, plan, grid)
