@@ -37,7 +37,7 @@ _PAIRS_OF_POINT: dict[int, dict[Output, dict[int, float]]] = {
 }
 
 # Cells of a run of a block by the first coordinate, by the number of columns, as powers of 2.
-_RUN_BITS = {2: 4, 3: 5}
+_RUN_BITS = {2: 4, 3: 6}
 
 # A pair of the cells around, summed on its own, costs as much as so many multiply-adds of an expansion.
 _PAIR_COST = 8.0
