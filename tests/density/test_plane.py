@@ -220,6 +220,22 @@ class TestWork:
         assert sum(summed) < {2: 300, 3: 900}[d]
 
     @COLUMNS
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_both_ways_agree(self, dtype: str, d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        X = np.random.default_rng(0).standard_normal((6000, d)).astype(dtype)
+        Y = 1.5 * X[:2000]
+        monkeypatch.setattr(plane_passes, "_PAIR_COST", 1e9)
+        ways = []
+        for worth in (True, False):
+            monkeypatch.setattr(plane_passes, "_worth", lambda *arguments, worth=worth: worth)
+            ways.append((cukde.kde(X, Y, 0.5), 0.5 * cukde.score(X, Y, 0.5)))
+        (density, score), (by_pairs, score_by_pairs) = ways
+        tolerance = 2e-5 if dtype == "float32" else 2e-12
+        assert np.abs(density / by_pairs - 1).max() <= tolerance
+        assert np.abs(score - score_by_pairs).max() <= 5 * tolerance
+        assert (density != by_pairs).any()
+
+    @COLUMNS
     @pytest.mark.parametrize(("h", "rtol"), [(0.01, 1e-5), (0.01, None), (0.5, 0.0), (0.5, 1e-14)])
     def test_pairs_take_narrow_ones_and_small_tolerances(
         self, h: float, rtol: float | None, d: int, summed: list[int]
@@ -443,6 +459,17 @@ class TestDevice:
         X = np.random.default_rng(3).standard_normal((700, d))
         verify(X, X[:50], 3.0, 1e-6, backend=device)
         verify_score(X, X[:50], 3.0, 1e-6, backend=device)
+
+    @pytest.mark.parametrize("least", [0, 12**2 * 20])
+    def test_expansions_that_take_too_much_memory_are_not_made(
+        self, device: Backend, least: int, expanded: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of cells of data, and of those that translations go to."""
+        monkeypatch.setattr(importlib.import_module(_CHOICE), "_NUMBERS", least)
+        monkeypatch.setattr(importlib.import_module(_CHOICE), "_NUMBERS_OF_POINT", 0)
+        X = np.random.default_rng(7).standard_normal((50, 2))
+        verify(X, X, 1.0, 1e-5, backend=device)
+        assert not expanded
 
     def test_a_grid_too_large_is_not_made(self, device: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
         expansions = importlib.import_module("cukde.density.plane.gpu.expansions")

@@ -38,7 +38,7 @@ _GAIN = 0.9  # of the time of pairs, at most: the rates are rough
 _LEAST_MS = 2.2  # of all pairs: below it a look takes too much of what it may save
 
 # Cells of a grid, of which there are some twenty numbers each, and numbers of an array of expansions, of which there
-# are two at a time: so many are few, and so many more for a point.
+# are three at a time: so many are few, and so many more for a point.
 _CELLS, _CELLS_OF_POINT = 2**22, 0.5
 _NUMBERS, _NUMBERS_OF_POINT = 2**27, 32
 
