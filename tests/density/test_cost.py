@@ -610,7 +610,7 @@ def test_transforms(op: str, d: int) -> None:
 
 @pytest.mark.parametrize("d", [2, 3])
 def test_a_transform_is_found_by_a_run(d: int) -> None:
-    X = np.random.default_rng(0).standard_normal((20_000, d))
+    X = np.random.default_rng(0).standard_normal((20_000, d)).astype(np.float32)
     found = perf.explain(cukde.sd_kde, X, X, 1.0, on=CPU, calls=1)
     assert found.share is None
     assert found.cells is not None
