@@ -443,7 +443,7 @@ def add_own_points(calls: Calls, n: int, dimensions: Sequence[int]) -> None:
 
 
 def add_line(calls: Calls, n: int, m: int) -> None:
-    """Data of one dimension where few pairs already take the way of many; the same of two, and of tables of float16."""
+    """One column where few pairs already take the way of many; the same of two and three, and of tables of float16."""
     for dtype, precision in itertools.product(DTYPES, (None, "float64")):
         X, Y = normal(n, dtype=dtype), np.linspace(-3, 3, m, dtype=dtype)
         options = {"precision": precision, "deterministic": True}
@@ -452,9 +452,9 @@ def add_line(calls: Calls, n: int, m: int) -> None:
             calls.add("as if many", function, X, Y, 0.4, **options)
         calls.add("as if many", "kernel_sum", X, normal(n, 2, dtype=dtype, seed=8), Y, 0.4, **options)
         calls.add("as if many", "cdf", X, Y, 0.4, **options)
-        plane = normal(n, 2, dtype=dtype), 1.5 * normal(m, 2, dtype=dtype, seed=6)
-        for log, weights in itertools.product((False, True), (None, positive(n))):
-            calls.add("as if many", "kde", *plane, 0.4, rtol=1e-4, log=log, weights=weights, **options)
+        for d, log, weights in itertools.product((2, 3), (False, True), (None, positive(n))):
+            few = normal(n, d, dtype=dtype), 1.5 * normal(m, d, dtype=dtype, seed=6)
+            calls.add("as if many", "kde", *few, 0.4, rtol=1e-4, log=log, weights=weights, **options)
     for function in ("gelu", "exp"):
         calls.add("as if many", f"functions.{function}", 3 * normal(200, dtype="float16"))
 

@@ -63,6 +63,7 @@ from cukde.density.pairs.gpu.skipping import (
     values as near_values,
 )
 from cukde.density.pairs.gpu.specialisation import OPERATION
+from cukde.density.plane import plan as plane_plan
 from cukde.density.plane.gpu import cells as plane_cells, choice as plane_choice
 from cukde.density.sums import Output, PartialSums, merge
 from cukde.kendall import sign_tiles, statistics
@@ -749,11 +750,11 @@ def distribution_functions(launches: Launches) -> None:
 
 
 def plane_to_a_tolerance(launches: Launches) -> None:
-    """The transform of the plane, with weights and without, of cells of many points and of few."""
+    """Transforms of two and three columns, with weights and without, of cells of many points and of few."""
     rng = np.random.default_rng(0)
-    X = np.concatenate([0.1 * rng.standard_normal((N // 2, 2)), 2 + rng.standard_normal((N // 2, 2))])
-    Y = np.concatenate([X[: M - 2], [[50.0, 0.0], [-1.0, 30.0]]])
-    for weighted, dtype in itertools.product((False, True), ("float32", "float64")):
+    for d, weighted, dtype in itertools.product(plane_plan.COLUMNS, (False, True), ("float32", "float64")):
+        X = np.concatenate([0.1 * rng.standard_normal((N // 2, d)), 2 + rng.standard_normal((N // 2, d))])
+        Y = np.concatenate([X[: M - 2], np.array([[50.0, 0.0, 0.0], [-1.0, 30.0, 0.0]])[:, :d]])
         w = np.arange(1.0, N + 1) if weighted else None
         X, Y = X.astype(dtype), Y.astype(dtype)
         data, queries, weights = (None if a is None else gpu_arrays.asarray(a) for a in (X, Y, w))

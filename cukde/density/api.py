@@ -176,16 +176,16 @@ def kde(
     inspection waits for the device. With ``check_finite=False``, and while a CUDA graph is captured, all pairs are
     taken.
 
-    *Two dimensions.* A fast Gauss transform of cells about a bandwidth wide takes O(n + m) operations in double
-    precision, for densities, scores and debiased data. It computes the queries of each cell for which a bound on its
-    error holds; other queries are summed over pairs. Both backends use it where many pairs can matter. Its bounds are
+    *Two and three dimensions.* A fast Gauss transform of cells one to two bandwidths wide takes O(n + m) operations in
+    double precision, for densities, scores and debiased data. It computes the queries for which a bound on their error
+    holds; other queries are summed over pairs. Both backends use it where many pairs can matter. Its bounds are
     5e-13 in float64 and 1e-5 in float32 by default; the errors themselves are below 1e-13 and 1e-8
     (``tests/density/test_plane.py``). Stacks, domains, ``local_factors``, Laplace-corrected densities, few pairs and
     "ieee" do not use it.
 
     On a GPU the cells form a grid around the data, or around most of them; a few data far from the others are summed as
-    pairs. The transform waits for the device two or three times. It takes up to 400 MiB and about 150 bytes a point. If
-    the grid would take more, and while a CUDA graph is captured, pairs are summed.
+    pairs. The transform waits for the device five or six times. It takes up to 3 GiB and about 800 bytes a point. If
+    the cells would take more, and while a CUDA graph is captured, pairs are summed.
 
     *Leave-one-out.* The density at a row of the data includes the row's own kernel, which new points do not have: with
     3,000 rows of 8 columns it is most of the density. ``leave_one_out=True`` gives the density of the other rows, and
@@ -212,7 +212,7 @@ def kde(
     with one bandwidth unless ``deterministic`` is set; :func:`debias` does not.
 
     *Several GPUs.* With ``devices`` a thread for each GPU works on a share of each pass of at least 2e10 pairs; smaller
-    passes, and transforms in one and two dimensions, run on the GPU of ``X``. The GPUs get the data and their queries
+    passes, and transforms in up to three dimensions, run on the GPU of ``X``. The GPUs get the data and their queries
     by direct copies. Queries are dealt out 128 neighbours at a time, so that shares are equal also where pairs are left
     out. Where a pass of the data at themselves takes each pair once, as the score of :func:`sd_kde` in float32 does,
     each GPU takes some of its pairs, and the sums are added.

@@ -12,10 +12,11 @@ from cukde.core.cpu import arrays as cpu
 from cukde.density.one_dimension.cpu import few as few_of_line
 from cukde.density.options import Options
 from cukde.density.pairs.cpu import few, radial_few
+from cukde.density.plane import plan as plane_plan
 
 pairs = partial(dispatch.passes, "cukde.density.pairs")  # Gaussian sums over all pairs
 one_dimension = partial(dispatch.passes, "cukde.density.one_dimension")  # Gaussian sums of one column
-plane = partial(dispatch.passes, "cukde.density.plane")  # Gaussian sums of two columns, to a tolerance
+plane = partial(dispatch.passes, "cukde.density.plane")  # Gaussian sums of two or three columns, to a tolerance
 
 
 def has_few(backend: ModuleType, X: Any, Y: Any | None, columns: int = 0) -> bool:
@@ -41,13 +42,13 @@ def passes(backend: ModuleType, d: int, options: Options) -> ModuleType:
     if d == 1:
         return one_dimension(backend)
     to_a_tolerance = options.rtol != 0 and options.precision != "ieee"
-    return plane(backend) if d == 2 and to_a_tolerance else pairs(backend)
+    return plane(backend) if d in plane_plan.COLUMNS and to_a_tolerance else pairs(backend)
 
 
 def all_pairs(backend: ModuleType, options: Options, n: int, m: int, d: int) -> bool:
     """Whether passes over pairs take a problem of this size on a GPU, but for what they leave out themselves."""
     chosen = passes(backend, d, options)
-    return chosen is pairs(backend) or (d == 2 and chosen.takes_pairs(n, m, options))
+    return chosen is pairs(backend) or (d in plane_plan.COLUMNS and chosen.takes_pairs(n, m, options))
 
 
 @cache

@@ -76,7 +76,7 @@ class Problem(NamedTuple):
         return self.backend.xp
 
     def passes(self, columns: int = 0) -> Any:
-        """The backend's passes over the data: one dimension has some of its own, and so have the plane and few pairs.
+        """The backend's passes over the data: one column has some of its own, and so have two and three, and few pairs.
 
         ``columns`` are those of values.
         """

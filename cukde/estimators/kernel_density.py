@@ -152,7 +152,7 @@ class KernelDensity(BaseEstimator):
     computes on the CPU there.
 
     *Tolerances.* With the Gaussian and the exponential kernel, pairs that together add at most what the two tolerances
-    allow are left out where that saves time. A fast Gauss transform, for the Gaussian kernel in one and two dimensions,
+    allow are left out where that saves time. A fast Gauss transform, for the Gaussian kernel in up to three dimensions,
     uses ``rtol`` alone, and so do a GPU with the Gaussian kernel, and Dask collections with any kernel. Kernels of
     bounded support leave out only pairs that add 0. Metrics other than the euclidean take all pairs, because not every
     one of scikit-learn's distances has bounds. Where a tolerance is not used, results are more accurate than asked

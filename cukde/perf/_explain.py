@@ -138,7 +138,7 @@ class Explanation:
 
     @property
     def cells(self) -> tuple[int | None, ...] | None:
-        """Cells of queries of each pass that the transform in two dimensions took, None for pairs; None without any."""
+        """Cells of queries of each pass that the transform of few columns took, None for pairs; None without any."""
         cells = self.cost.shapes.get("cells")
         return cells if cells is None or isinstance(cells, tuple) else (cells,)
 
@@ -283,7 +283,7 @@ def explain(
     -----
     If a pass on a GPU leaves out pairs that cannot matter, the report has the share that it takes, and the prediction
     is for that share, by the rates of ``cukde/density/pairs/cost/skipping.py``. The call is run once more to find it.
-    In two dimensions the report also has the number of cells of queries that a fast Gauss transform took
+    In two and three dimensions the report also has the number of cells of queries that a fast Gauss transform took
     (``cukde/density/plane/cost.py``).
 
     The confidence interval says how accurate the time is; the error of the model is that of :func:`predict`. Rates are

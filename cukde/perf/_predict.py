@@ -132,8 +132,8 @@ def predict(
     -----
     If the work depends on the data, the most is counted: all pairs of densities and sums of values. ``share=0.1`` among
     the sizes means that passes take one pair of ten; for ``sd_kde``, ``share=(0.1, 0.2)`` is for the score and the
-    density. ``cells=8_000`` is the number of cells of queries for which the fast Gauss transform in two dimensions has
-    expansions. :func:`explain` finds both for a call.
+    density. ``cells=8_000`` is the number of cells of queries for which the fast Gauss transform of two or three
+    columns has expansions. :func:`explain` finds both for a call.
 
     On an H200 the error of the library's rule is a factor of 1.11, as the geometric mean over 162 calls of all
     operations; that of the report's rule is 6.5 (``docs/performance.md``, ``benchmarks/results/perf_h200.json``).

@@ -93,19 +93,13 @@ __device__ inline float difference(float2 y, float2 x) { return (y.x - x.x) + (y
 __device__ __noinline__ float distance2_of(const float2* __restrict__ Y, const float2* __restrict__ X, int query, int datum,
                                      int d) {
     const float2 *const y = Y + (long long)query * d, *const x = X + (long long)datum * d;
-    float sums[4] = {};  // smaller ones, which round less
-    int k = 0;
-    for (; k + 4 <= d; k += 4)
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const float gap = difference(y[k + i], x[k + i]);
-            sums[i] = fmaf(gap, gap, sums[i]);
-        }
-    for (; k < d; k++) {
+    float distance2 = 0;
+#pragma unroll 4
+    for (int k = 0; k < d; k++) {
         const float gap = difference(y[k], x[k]);
-        sums[0] = fmaf(gap, gap, sums[0]);
+        distance2 = fmaf(gap, gap, distance2);
     }
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    return distance2;
 }
 
 // Add the moments of the pairs that lanes have a `power` of, one after the other, a lane a dimension. A lane's pair is of

@@ -89,15 +89,16 @@ def test_densities(
 @PATIENT
 @given(
     output=st.sampled_from(["kde", "score"]),
-    h=st.sampled_from([0.2, 0.5]),
+    h=st.sampled_from([0.2, 0.5, 1.2]),
     offset=st.sampled_from([-1.0, 1e3]),
     weighted=st.booleans(),
     spread=st.sampled_from([1.0, 1.5]),
+    d=st.sampled_from([2, 3]),
 )
-def test_transforms_of_the_plane(output: str, h: float, offset: float, weighted: bool, spread: float) -> None:
+def test_transforms(output: str, h: float, offset: float, weighted: bool, spread: float, d: int) -> None:
     """Of more pairs than NumPy takes one by one."""
     rng = np.random.default_rng(3)
-    X, Y = rng.normal(size=(30_000, 2)) + offset, spread * rng.normal(size=(6000, 2)) + offset
+    X, Y = rng.normal(size=(30_000, d)) + offset, spread * rng.normal(size=(6000, d)) + offset
     w = rng.uniform(0.1, 2, len(X)) if weighted else None
     plain, compiled = both(lambda: CALLS[output](X, Y, h, w, {}))
     assert (np.abs(plain - compiled) <= 1e-10 * (1 + np.abs(compiled))).all()

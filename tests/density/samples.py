@@ -104,7 +104,7 @@ def adversarial(X: np.ndarray, h: float, m: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     n, d = X.shape
     at = X[rng.integers(n, size=(m, 2))]
-    width = plane_plan.width_of(h)
+    width = plane_plan.plan(h, 1e-5).width
     border = np.rint(at[:, 0] / width) * width
     kinds = [
         np.where(rng.uniform(size=(m, d)) < 0.6, border, at[:, 0]),

@@ -595,20 +595,22 @@ def test_the_papers_model_of_nothing():
     assert perf.flash_tile_bytes(np.int8(3)) == perf.flash_tile_bytes(3)
 
 
+@pytest.mark.parametrize("d", [2, 3])
 @pytest.mark.parametrize("op", ["kde", "score"])
-def test_the_plane_by_its_transform(op: str) -> None:
-    sizes = {"n": 2**20, "m": 2**20, "d": 2, "dtype": "float32"}
+def test_transforms(op: str, d: int) -> None:
+    sizes = {"n": 2**20, "m": 2**20, "d": d, "dtype": "float32"}
     few, many = (perf.predict(op, H200, cells=cells, **sizes).seconds for cells in (10_000, 100_000))
     assert few < many < perf.predict(op, H200, **sizes).seconds / 5
-    plan = plane_plan.plan(1.0, plane_plan.TOLERANCE["float32"], "moments" if op == "score" else "sum")
+    plan = plane_plan.plan(1.0, plane_plan.TOLERANCE["float32"], "moments" if op == "score" else "sum", d)
     more = 1e-3 * plane_cost.MS_OF_PRODUCT * (plane_cost.products(plan, 100_000) - plane_cost.products(plan, 10_000))
     assert many - few == pytest.approx(more, rel=0.5)
     on_cpu = [perf.predict(op, CPU, cells=cells, **sizes).seconds for cells in (100, 10_000)]
     assert on_cpu[0] < on_cpu[1] < perf.predict(op, CPU, **sizes).seconds / 5
 
 
-def test_a_transform_is_found_by_a_run() -> None:
-    X = np.random.default_rng(0).standard_normal((20_000, 2))
+@pytest.mark.parametrize("d", [2, 3])
+def test_a_transform_is_found_by_a_run(d: int) -> None:
+    X = np.random.default_rng(0).standard_normal((20_000, d)).astype(np.float32)
     found = perf.explain(cukde.sd_kde, X, X, 1.0, on=CPU, calls=1)
     assert found.share is None
     assert found.cells is not None
@@ -618,8 +620,8 @@ def test_a_transform_is_found_by_a_run() -> None:
     assert perf.explain(cukde.kde, X, X[:1000], 0.001, on=CPU, calls=1).cells is None
 
 
-def test_cells_are_those_of_a_plane() -> None:
-    with pytest.raises(ValueError, match="cells must be None but for 2 dimensions; got d = 3"):
-        perf.cost("kde", H200, n=100, m=100, d=3, cells=10)
+def test_cells_are_those_of_a_transform() -> None:
+    with pytest.raises(ValueError, match="cells must be None but for 2 and 3 dimensions; got d = 4"):
+        perf.cost("kde", H200, n=100, m=100, d=4, cells=10)
     with pytest.raises((TypeError, ValueError), match="cells"):
         perf.cost("kernel_sum", H200, n=100, m=100, d=2, cells=10)

@@ -1,4 +1,4 @@
-"""Densities to a relative tolerance against float64 oracles, on data and queries that try to break the bounds."""
+"""Densities of two and three columns to a relative tolerance, on data and queries that try to break the bounds."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import cukde
+from cukde.core.cpu import meanwhile
 from cukde.density.pairs.cpu import few, passes as pairs_passes
 from cukde.density.plane import plan as plane_plan
-from cukde.density.plane.cpu import expansions, morton, passes as plane_passes
+from cukde.density.plane.cpu import cells as plane_cells, passes as plane_passes
+from cukde.density.sums import Output
 from tests import reference
 from tests.conftest import Backend
 from tests.density.samples import adversarial
@@ -21,12 +23,14 @@ from tests.tolerances import check_density, check_log, check_score, log_error
 
 H = 0.11
 
+COLUMNS = pytest.mark.parametrize("d", plane_plan.COLUMNS)
+
 
 def _data(name: str, d: int, n: int) -> tuple[np.ndarray, float, np.ndarray | None]:
     """Points, a bandwidth and weights."""
     rng = np.random.default_rng([d, n])
     normal = rng.standard_normal((n, d))
-    width = plane_plan.width_of(H)
+    width = plane_plan.plan(H, 1e-5, "sum", d).width
     light = np.arange(n) % 3 == 0
     return {
         "normal": lambda: (normal, H, None),
@@ -102,31 +106,34 @@ def verify_score(
 def without_rules(many_pairs: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few pairs, and expansions wherever their bound holds, whatever costs less."""
     monkeypatch.setattr(plane_passes, "_worth", lambda *arguments: True)
-    monkeypatch.setattr(plane_passes, "_PAIR_COST", {4: 1e9, 8: 1e9})
+    monkeypatch.setattr(plane_passes, "_PAIR_COST", 1e9)
 
 
+@COLUMNS
 @pytest.mark.parametrize("rtol", [1e-2, 1e-5, 1e-9, None])
 @pytest.mark.parametrize("name", DATA)
-def test_density_is_within_the_tolerance(name: str, rtol: float | None, without_rules: None) -> None:
-    X, h, weights = _data(name, 2, 700)
+def test_density_is_within_the_tolerance(name: str, rtol: float | None, d: int, without_rules: None) -> None:
+    X, h, weights = _data(name, d, 700)
     verify(X, adversarial(X, h, 150), h, rtol, weights)
 
 
+@COLUMNS
 @pytest.mark.parametrize("rtol", [1e-2, 1e-5, 1e-9, None])
 @pytest.mark.parametrize("name", DATA)
-def test_score_is_within_the_tolerance(name: str, rtol: float | None, without_rules: None) -> None:
-    X, h, weights = _data(name, 2, 700)
+def test_score_is_within_the_tolerance(name: str, rtol: float | None, d: int, without_rules: None) -> None:
+    X, h, weights = _data(name, d, 700)
     verify_score(X, adversarial(X, h, 150), h, rtol, weights)
     verify_score(X, X, h, rtol, weights)
 
 
+@COLUMNS
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_debiased_data_are_moved_by_expansions(
-    dtype: str, weighted: bool, without_rules: None, monkeypatch: pytest.MonkeyPatch
+    dtype: str, weighted: bool, d: int, without_rules: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(8)
-    X = rng.standard_normal((900, 2)).astype(dtype)
+    X = rng.standard_normal((900, d)).astype(dtype)
     w = rng.uniform(0.1, 1, 900) if weighted else None
     found: list[Any] = []
     expand = plane_passes._expand
@@ -143,20 +150,22 @@ def test_debiased_data_are_moved_by_expansions(
     assert np.mean([left.mean() for left in found]) < 0.3  # of the few points of each cell here
 
 
+@COLUMNS
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("rtol", [1e-5, None])
-def test_a_thousand_queries_of_each_kind(rtol: float | None, dtype: str, without_rules: None) -> None:
+def test_a_thousand_queries_of_each_kind(rtol: float | None, dtype: str, d: int, without_rules: None) -> None:
     rng = np.random.default_rng(5)
-    X = np.concatenate([rng.standard_normal((1500, 2)), 0.05 * rng.standard_normal((750, 2)) + 4]).astype(dtype)
-    Y = np.concatenate([rng.standard_normal((1000, 2)), adversarial(X.astype(float), 0.2, 1000)]).astype(dtype)
+    X = np.concatenate([rng.standard_normal((1500, d)), 0.05 * rng.standard_normal((750, d)) + 4]).astype(dtype)
+    Y = np.concatenate([rng.standard_normal((1000, d)), adversarial(X.astype(float), 0.2, 1000)]).astype(dtype)
     verify(X, Y, 0.2, rtol)
 
 
+@COLUMNS
 @pytest.mark.parametrize("form", ["scalar", "vector", "covariance"])
-def test_bandwidths_of_every_form(backend: Backend, form: str, without_rules: None) -> None:
+def test_bandwidths_of_every_form(backend: Backend, form: str, d: int, without_rules: None) -> None:
     rng = np.random.default_rng(6)
-    X, Y = (rng.standard_normal((rows, 2)) + 100 for rows in (300, 60))
-    factor = 0.2 * np.array([[1.0, 0], [0.3, 0.7]])
+    X, Y = (rng.standard_normal((rows, d)) + 100 for rows in (300, 60))
+    factor = 0.2 * np.array([[1.0, 0, 0], [0.3, 0.7, 0], [-0.2, 0.1, 1.2]])[:d, :d]
     h = {"scalar": 0.2, "vector": np.diag(factor), "covariance": factor @ factor.T}[form]
     verify(X, Y, h, 1e-4, backend=backend)
 
@@ -167,26 +176,27 @@ def test_bandwidths_of_every_form(backend: Backend, form: str, without_rules: No
     rtol=st.sampled_from([0.1, 1e-3, 1e-6, 1e-10, None]),
     dtype=st.sampled_from(["float32", "float64"]),
     weighted=st.booleans(),
+    d=st.sampled_from(plane_plan.COLUMNS),
 )
-def test_any_clusters(seed: int, rtol: float | None, dtype: str, weighted: bool) -> None:
+def test_any_clusters(seed: int, rtol: float | None, dtype: str, weighted: bool, d: int) -> None:
     rng = np.random.default_rng(seed)
     h, clusters = 10 ** rng.uniform(-3, 1), rng.integers(1, 6)
     of = rng.integers(clusters, size=400)
     spread, apart = (h * 10 ** rng.uniform(low, high, (clusters, 1)) for low, high in ((-2, 2), (-1, 1.5)))
-    centres = apart * rng.standard_normal((clusters, 2))
-    X = (centres[of] + spread[of] * rng.standard_normal((400, 2))).astype(dtype)
+    centres = apart * rng.standard_normal((clusters, d))
+    X = (centres[of] + spread[of] * rng.standard_normal((400, d))).astype(dtype)
     # In float64 only: rounding is judged by the nearest point, which may be one of hardly any weight.
     weights = 10.0 ** rng.uniform(-12, 0, clusters)[of] if weighted and dtype == "float64" else None
     with (
         mock.patch.object(plane_passes, "_worth", return_value=True),
         mock.patch.object(few, "serves", return_value=False),
-        mock.patch.dict(plane_passes._PAIR_COST, {4: 1e9, 8: 1e9} if rng.uniform() < 0.7 else {}),
+        mock.patch.object(plane_passes, "_PAIR_COST", 1e9 if rng.uniform() < 0.7 else plane_passes._PAIR_COST),
     ):
         verify(X, adversarial(X.astype(float), h, 120, seed).astype(dtype), h, rtol, weights)
 
 
 class TestWork:
-    """Which pass takes the plane."""
+    """Which pass takes two or three columns."""
 
     @pytest.fixture
     def summed(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -201,15 +211,41 @@ class TestWork:
         monkeypatch.setattr(pairs_passes, "partial_sums", counted)
         return found
 
+    @COLUMNS
     @pytest.mark.parametrize("rtol", [1e-5, None])
-    def test_expansions_take_most_queries_of_wide_bandwidths(self, rtol: float | None, summed: list[int]) -> None:
-        X = np.random.default_rng(0).standard_normal((30000, 2)).astype(np.float32)
+    def test_expansions_take_most_queries_of_wide_bandwidths(
+        self, rtol: float | None, d: int, summed: list[int]
+    ) -> None:
+        X = np.random.default_rng(0).standard_normal((30000, d)).astype(np.float32)
         cukde.kde(X, X, 0.5, rtol=rtol)
-        assert sum(summed) < 300
+        assert sum(summed) < {2: 300, 3: 900}[d]
 
+    @COLUMNS
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_both_ways_agree(self, dtype: str, d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        X = np.random.default_rng(0).standard_normal((6000, d)).astype(dtype)
+        Y = 1.5 * X[:2000]
+        monkeypatch.setattr(plane_passes, "_PAIR_COST", 1e9)
+        left, expand = [], plane_passes._expand
+        monkeypatch.setattr(plane_passes, "_expand", lambda *args: (expand(*args), left.append(args[-1].mean()))[0])
+        ways = []
+        for worth in (True, False):
+            monkeypatch.setattr(plane_passes, "_worth", lambda *arguments, worth=worth: worth)
+            with meanwhile.within(meanwhile.WAITING):
+                ways.append((cukde.kde(X, Y, 0.5), 0.5 * cukde.score(X, Y, 0.5)))
+        (density, score), (by_pairs, score_by_pairs) = ways
+        tolerance = 2e-5 if dtype == "float32" else 2e-12
+        assert np.abs(density / by_pairs - 1).max() <= tolerance
+        assert np.abs(score - score_by_pairs).max() <= 5 * tolerance
+        assert len(left) == 2  # of one way
+        assert max(left) < 0.2
+
+    @COLUMNS
     @pytest.mark.parametrize(("h", "rtol"), [(0.01, 1e-5), (0.01, None), (0.5, 0.0), (0.5, 1e-14)])
-    def test_pairs_take_narrow_ones_and_small_tolerances(self, h: float, rtol: float | None, summed: list[int]) -> None:
-        X = np.random.default_rng(0).standard_normal((30000, 2))
+    def test_pairs_take_narrow_ones_and_small_tolerances(
+        self, h: float, rtol: float | None, d: int, summed: list[int]
+    ) -> None:
+        X = np.random.default_rng(0).standard_normal((30000, d))
         cukde.kde(X, X[:2000], h, rtol=rtol)
         assert sum(summed) == 2000
 
@@ -218,35 +254,79 @@ class TestWork:
         assert (cukde.kde(X, X, 0.3, rtol=0.1) == cukde.kde(X, X, 0.3)).all()
 
 
-@pytest.mark.parametrize("rtol", [1e-2, 1e-6])
-def test_the_bound_of_a_cell_is_no_less_than_its_error(rtol: float) -> None:
-    plan = plane_plan.plan(1.0, rtol)
+@COLUMNS
+@pytest.mark.parametrize("output", plane_plan.SERVED)
+@pytest.mark.parametrize("rtol", [1e-2, 1e-6, plane_plan.LEAST_RTOL])
+def test_the_bound_of_a_line_is_no_less_than_its_error(rtol: float, output: Output, d: int) -> None:
+    plan = plane_plan.plan(1.0, rtol, output, d)
     rho = plan.width / 2
-    powers = np.arange(plan.order)
-    edge = np.linspace(-1, 1, 9)
-    basis = edge[:, None] ** powers
+    edge = np.linspace(-1, 1, 21)
+    basis = edge[:, None] ** np.arange(plan.order)
+    slopes = np.arange(plan.order) * edge[:, None] ** np.maximum(0, np.arange(plan.order) - 1) / rho
+    used = []
     for o in range(plan.reach + 1):
-        exact = np.exp(-0.5 * ((edge[:, None] - edge) * rho + 2 * rho * o) ** 2)  # queries by points
-        of_line = np.abs(basis @ plan.translation[o + plan.reach] @ basis.T - exact)
-        assert of_line.max() <= plan.error[o + plan.reach]
-        assert exact.max() <= plan.most[o + plan.reach] * (1 + 1e-12)
-        assert exact.min() >= plan.least[o + plan.reach] * (1 - 1e-12)
-    assert plan.reach <= expansions.MOST_REACH
+        apart = (edge[:, None] - edge) * rho + 2 * rho * o  # queries by points
+        exact = np.exp(-0.5 * apart**2)
+        T, error = plan.translation[o + plan.reach], plan.error[o + plan.reach]
+        off = np.abs(basis @ T @ basis.T - exact).max()
+        most = exact.max()
+        if output == "moments":
+            off = max(off, np.abs(slopes @ T @ basis.T + apart * exact).max())
+            most = max(most, np.abs(apart * exact).max())
+        assert off <= error
+        assert most <= plan.most[o + plan.reach] * (1 + 1e-12)
+        assert exact.min() <= plan.mean[o + plan.reach] <= exact.max()
+        used.append(off / error)
+    if rtol > plane_plan.LEAST_RTOL:  # where rounding does not decide; a tenth of that would be 10 times too loose
+        assert max(used) > 0.02
+    assert plan.mean.sum() == pytest.approx(np.sqrt(2 * np.pi) / plan.width)  # of data spread evenly
 
 
-def test_windows_of_every_tolerance_lie_in_the_blocks_around() -> None:
-    for rtol in (0.1, 1e-4, plane_plan.LEAST_RTOL):
-        assert plane_plan.plan(0.3, rtol).reach <= expansions.MOST_REACH
+@COLUMNS
+@pytest.mark.parametrize("output", plane_plan.SERVED)
+@pytest.mark.parametrize("rtol", [1e-2, 1e-6, plane_plan.LEAST_RTOL])
+def test_the_bound_of_a_cell_is_no_less_than_its_error(rtol: float, output: Output, d: int) -> None:
+    """By cells at random offsets: E of the recursion, coordinate by coordinate."""
+    plan = plane_plan.plan(1.0, rtol, output, d)
+    rng = np.random.default_rng(1)
+    for _ in range(40):
+        offsets = rng.integers(-2, 3, d)
+        x, y = (np.sign(rng.uniform(-1, 1, (30, d))) * rng.uniform(0.7, 1, (30, d)) for _ in range(2))
+        apart = (0.5 * (y[:, None] - x) + offsets) * plan.width
+        of_line, bound, most = np.ones((30, 30)), 0.0, 1.0
+        for k, o in enumerate(offsets + plan.reach):
+            powers = np.arange(plan.order)
+            of_line = of_line * (y[:, k, None] ** powers @ plan.translation[o] @ (x[:, k, None] ** powers).T)
+            bound = bound * (plan.most[o] + plan.error[o]) + most * plan.error[o]
+            most *= plan.most[o]
+        assert np.abs(of_line - np.exp(-0.5 * (apart**2).sum(axis=-1))).max() <= bound
 
 
-def test_codes_interleave_the_bits_of_places() -> None:
-    places = np.random.default_rng(0).integers(0, 2**20, (50, 2))
-    got = morton.codes(places.astype(float), morton.Lattice(1.0, np.zeros(2, np.int64), 2**20, True))
-    want = [sum(((int(p[k]) >> bit) & 1) << (2 * bit + k) for k in range(2) for bit in range(20)) for p in places]
-    assert got.tolist() == want
-    assert [int(morton.gather2(morton.spread2(v))) for v in (0, 5, 2**29 + 3)] == [0, 5, 2**29 + 3]
-    outside = morton.codes(np.array([[-1.0, 2.0], [3.0, 2.0**20]]), morton.Lattice(1.0, np.zeros(2, int), 2**20, True))
-    assert (outside >= morton.OUTSIDE).all()
+@COLUMNS
+@pytest.mark.parametrize("output", plane_plan.SERVED)
+def test_windows_and_orders_are_those_that_kernels_take(output: Output, d: int) -> None:
+    for rtol in (*10.0 ** np.arange(-12, 0), plane_plan.LEAST_RTOL):
+        plan = plane_plan.plan(0.3, float(rtol), output, d)
+        assert plan.reach <= plane_cells.MOST_REACH
+        assert plan.order <= 20
+
+
+@COLUMNS
+def test_numbers_of_cells_are_in_tiles(d: int) -> None:
+    layout = plane_cells.LAYOUT[d]
+    places = np.random.default_rng(0).integers(0, 2 ** layout.bits[0], (50, 3))
+    places[:, 1] %= 2 ** layout.bits[1]
+    numbers = [int(plane_cells.number(*place, *layout)) for place in places]
+    assert [plane_cells.places(number, *layout) for number in numbers] == [tuple(place) for place in places.tolist()]
+    side, second = 2 ** layout.within[1], 2 ** layout.within[0]
+    tiles = [(y // second, z // side, x) for x, y, z in places.tolist()]
+    assert sorted(range(50), key=numbers.__getitem__) == sorted(range(50), key=lambda i: (tiles[i], numbers[i]))
+    assert max(numbers) < plane_cells.OUTSIDE
+    lattice = plane_cells.Lattice(d, 1.0, np.zeros(3, np.int64))
+    points = places[:, [0, 1, 2] if d == 3 else [0, 2]]
+    assert plane_cells.numbers(points + 0.5, lattice).tolist() == numbers
+    beside = np.array([[-1.0] + [2.0] * (d - 1), [2.0] * (d - 1) + [2.0 ** layout.bits[2]], [np.nan] * d])
+    assert (plane_cells.numbers(beside, lattice) == plane_cells.OUTSIDE).all()
 
 
 _CHOICE = "cukde.density.plane.gpu.choice"
@@ -279,34 +359,39 @@ class TestDevice:
         monkeypatch.setattr(expansions, "values", noted)
         return found
 
+    @COLUMNS
     @pytest.mark.parametrize("name", DATA)
-    def test_density_is_within_the_tolerance(self, device: Backend, name: str) -> None:
+    def test_density_is_within_the_tolerance(self, device: Backend, name: str, d: int) -> None:
         rtol = (1e-2, 1e-8)[DATA.index(name) % 2]
-        X, h, weights = _data(name, 2, 300)
+        X, h, weights = _data(name, d, 300)
         if device.name == "emulated" and h == H and weights is None:
             h *= 10  # fewer cells, each a block of the kernel
         verify(X, adversarial(X, h, 80), h, rtol, weights, device)
 
+    @COLUMNS
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
-    def test_queries_of_each_kind(self, device: Backend, dtype: str) -> None:
+    def test_queries_of_each_kind(self, device: Backend, dtype: str, d: int) -> None:
         rng = np.random.default_rng(5)
         n, m = (5000, 1000) if device.name == "cupy" else (200, 60)
-        X = np.concatenate([rng.standard_normal((n, 2)), 0.05 * rng.standard_normal((n // 2, 2)) + 4]).astype(dtype)
-        Y = np.concatenate([rng.standard_normal((m, 2)), adversarial(X.astype(float), 0.2, m)]).astype(dtype)
-        verify(X, Y, 0.2, 1e-4, backend=device)
+        h = 0.2 if d == 2 or device.name == "cupy" else 0.6
+        X = np.concatenate([rng.standard_normal((n, d)), 0.05 * rng.standard_normal((n // 2, d)) + 4]).astype(dtype)
+        Y = np.concatenate([rng.standard_normal((m, d)), adversarial(X.astype(float), h, m)]).astype(dtype)
+        verify(X, Y, h, 1e-4, backend=device)
 
+    @COLUMNS
     @pytest.mark.parametrize("name", DATA)
-    def test_score_is_within_the_tolerance(self, device: Backend, name: str) -> None:
+    def test_score_is_within_the_tolerance(self, device: Backend, name: str, d: int) -> None:
         rtol = (1e-8, None)[DATA.index(name) % 2]
-        X, h, weights = _data(name, 2, 300)
+        X, h, weights = _data(name, d, 300)
         if device.name == "emulated" and h == H and weights is None:
             h *= 10
         verify_score(X, adversarial(X, h, 80), h, rtol, weights, device)
         verify_score(X, X, h, rtol, weights, device)
 
+    @COLUMNS
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
-    def test_debiased_data(self, device: Backend, dtype: str, expanded: list[np.ndarray]) -> None:
-        X = np.random.default_rng(8).standard_normal((600, 2)).astype(dtype)
+    def test_debiased_data(self, device: Backend, dtype: str, d: int, expanded: list[np.ndarray]) -> None:
+        X = np.random.default_rng(8).standard_normal((600, d)).astype(dtype)
         x, y = device.asarray(X), device.asarray(X[:40])
         want = reference.debias(X, 0.6)
         error = np.abs(device.asnumpy(cukde.debias(x, 0.6)) - want).max()
@@ -315,15 +400,17 @@ class TestDevice:
         check_log(np.log(got), reference.log_kde(want, X[:40], 0.6), np.full(40, 3e-5 if dtype == "float32" else 1e-11))
         assert len(expanded) == 3  # debias, and both passes of sd_kde
 
-    def test_most_queries_of_dense_data_are_accepted(self, device: Backend, expanded: list[np.ndarray]) -> None:
+    @COLUMNS
+    def test_most_queries_of_dense_data_are_accepted(self, device: Backend, d: int, expanded: list[np.ndarray]) -> None:
         rng = np.random.default_rng(7)
-        X, Y = rng.standard_normal((1500, 2)), rng.standard_normal((200, 2))
-        verify(X, Y, 0.5, 1e-5, backend=device)
+        X, Y = rng.standard_normal((1500, d)), rng.standard_normal((200, d))
+        verify(X, Y, 0.5 if d == 2 else 0.9, 1e-5, backend=device)
         assert expanded[0].mean() < 0.05
 
+    @COLUMNS
     @pytest.mark.parametrize("weighted", [False, True])
     def test_queries_beside_the_data_take_those_around(
-        self, device: Backend, weighted: bool, expanded: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
+        self, device: Backend, weighted: bool, d: int, expanded: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         passes = importlib.import_module("cukde.density.plane.gpu.passes")
         over_all, sums = [], passes.pairs_passes.partial_sums
@@ -335,39 +422,59 @@ class TestDevice:
 
         monkeypatch.setattr(passes.pairs_passes, "partial_sums", noted)
         rng = np.random.default_rng(11)
-        X = rng.standard_normal((800, 2))
-        angles = rng.uniform(0, 2 * np.pi, 60)
-        Y = rng.uniform(2.5, 4.5, (60, 1)) * np.stack((np.cos(angles), np.sin(angles)), axis=1)
-        Y[7] = [60.0, 0.0]
+        X, Y = rng.standard_normal((800, d)), rng.standard_normal((90, d))
+        Y *= rng.uniform(2.5, 4.5, (90, 1)) / np.linalg.norm(Y, axis=1, keepdims=True)
+        Y[7] = [60.0] + [0.0] * (d - 1)
         weights = rng.uniform(0.1, 10, 800) if weighted else None
         verify(X, Y, 0.4, 1e-6, weights, backend=device)
         verify_score(X, Y, 0.4, 1e-6, weights, backend=device)
         assert min(left.sum() for left in expanded) > 10
-        assert max(over_all) < 6  # the far one, and some others at most
+        assert max(over_all) < 4 * d  # the far one, and some others at most
 
+    @COLUMNS
     @pytest.mark.parametrize("output", ["density", "score"])
     @pytest.mark.parametrize("weighted", [False, True])
     def test_data_outside_of_the_grid_are_added_as_pairs(
-        self, device: Backend, output: str, weighted: bool, expanded: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
+        self,
+        device: Backend,
+        output: str,
+        weighted: bool,
+        d: int,
+        expanded: list[np.ndarray],
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(importlib.import_module(_CHOICE), "_NUMBERS", 2**19)
+        monkeypatch.setattr(importlib.import_module(_CHOICE), "_CELLS", 2**14)
         monkeypatch.setattr(importlib.import_module(_CHOICE), "_MS_OF_FAR_PAIR", {"float64": 0.0})
         rng = np.random.default_rng(9)
-        X = rng.standard_normal((1000, 2))
+        X = rng.standard_normal((1000, d))
         X[::200] *= 500
-        X[50] = [4.0, 0.0]  # just outside of most of them
-        Y = np.concatenate([rng.standard_normal((50, 2)), X[::50] + 0.1])
+        X[50] = [4.0] + [0.0] * (d - 1)  # just outside of most of them
+        Y = np.concatenate([rng.standard_normal((50, d)), X[::50] + 0.1])
         weights = rng.uniform(0.1, 10, 1000) if weighted else None
         check = verify if output == "density" else verify_score
         check(X, Y, 0.6, 1e-6, weights, backend=device)
         assert 0 < expanded[0].mean() < 0.5
 
-    def test_a_cell_of_many_points_is_summed_in_parts(self, device: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    @COLUMNS
+    def test_a_cell_of_many_points_is_summed_in_parts(
+        self, device: Backend, d: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         expansions = importlib.import_module("cukde.density.plane.gpu.expansions")
         monkeypatch.setattr(expansions, "_POINTS_OF_PART", 50)
-        X = np.random.default_rng(3).standard_normal((700, 2))
+        X = np.random.default_rng(3).standard_normal((700, d))
         verify(X, X[:50], 3.0, 1e-6, backend=device)
         verify_score(X, X[:50], 3.0, 1e-6, backend=device)
+
+    @pytest.mark.parametrize("least", [0, 12**2])
+    def test_expansions_that_take_too_much_memory_are_not_made(
+        self, device: Backend, least: int, expanded: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of cells of data, and of those that translations go to."""
+        monkeypatch.setattr(importlib.import_module(_CHOICE), "_NUMBERS", least)
+        monkeypatch.setattr(importlib.import_module(_CHOICE), "_NUMBERS_OF_POINT", 0)
+        X = 0.5 + 0.01 * np.random.default_rng(7).standard_normal((50, 2))  # all in one cell
+        verify(X, 200 * (X - 0.5), 1.0, 1e-5, backend=device)
+        assert not expanded
 
     def test_a_grid_too_large_is_not_made(self, device: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
         expansions = importlib.import_module("cukde.density.plane.gpu.expansions")
@@ -415,8 +522,9 @@ class TestOtherCalls:
         verify(X, X, 0.5, 1e-3, one)
 
 
-def test_the_same_bits_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch, without_rules: None) -> None:
-    X = np.random.default_rng(2).standard_normal((2000, 2))
+@COLUMNS
+def test_the_same_bits_on_any_number_of_threads(d: int, monkeypatch: pytest.MonkeyPatch, without_rules: None) -> None:
+    X = np.random.default_rng(2).standard_normal((2000, d))
     want = cukde.kde(X, X, 0.2, rtol=1e-5)
     threads = importlib.import_module("cukde.core.cpu.threads")
     monkeypatch.setattr(threads, "count", lambda: 1)

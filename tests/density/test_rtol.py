@@ -244,12 +244,13 @@ class TestPasses:
         assert set(seen) == {1e-4}
 
     @pytest.mark.parametrize("name", ["kde", "sd_kde", "score"])
-    def test_the_transform_of_the_plane_takes_it(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("d", plane_plan.COLUMNS)
+    def test_the_transform_takes_it(self, name: str, d: int, monkeypatch: pytest.MonkeyPatch) -> None:
         passes = importlib.import_module("cukde.density.plane.cpu.passes")
         monkeypatch.setattr(passes, "_worth", lambda *args: True)
         found, sums = [], passes._sums
         monkeypatch.setattr(passes, "_sums", lambda *args: found.append(args[4].rtol) or sums(*args))
-        s, on, stages = Sample.of(2, "float64"), Backend("numpy"), 2 if name == "sd_kde" else 1
+        s, on, stages = Sample.of(d, "float64"), Backend("numpy"), 2 if name == "sd_kde" else 1
         got = s.call(name, on, rtol=1e-4)
         assert found == stages * [1e-4]
         np.testing.assert_allclose(got[0], s.call(name, on)[0], rtol=1e-3)

@@ -38,6 +38,7 @@ WAYS = {
     "left out": Way("order", 3),
     "left out by products": Way("order", 8),
     "plane": Way("cells", 2),
+    "space": Way("cells", 3),
     "line": Way("order of a line", 1),
 }
 

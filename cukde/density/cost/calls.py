@@ -86,7 +86,7 @@ def _of_steps(steps: int) -> Sizes:
 def taken(*outputs: Output) -> Observed:
     """What :func:`cukde.core.cost.registry.declare` calls ``observed``, for an operation of passes with these outputs.
 
-    The share of pairs is None where no pass leaves out any, and so are the cells where none is the plane's transform;
+    The share of pairs is None where no pass leaves out any, and so are the cells where none is a transform;
     of several passes there is one each.
     """
 

@@ -30,7 +30,7 @@ from cukde.density.mass_sizes import NODES, REACH, SAMPLES
 from cukde.density.one_dimension import cost as one_dimension_cost
 from cukde.density.pairs.cost import cpu as cost_cpu, cuda_cores, engines, skipping, skipping_cpu, tensor, wide
 from cukde.density.pairs.cost.engines import Pass
-from cukde.density.plane import cost as plane_cost
+from cukde.density.plane import cost as plane_cost, plan as plane_plan
 from cukde.density.sums import Output
 
 _SOURCE = (
@@ -277,11 +277,11 @@ def _share(share: Any) -> float | None:
 
 
 def _cells(cells: Any, d: int) -> int | None:
-    """Check the number of cells of queries of the plane's transform."""
+    """Check the number of cells of queries of the transform."""
     if cells is None:
         return None
-    if d != 2:
-        raise ValueError(f"cells must be None but for 2 dimensions; got d = {d}")
+    if d not in plane_plan.COLUMNS:
+        raise ValueError(f"cells must be None but for 2 and 3 dimensions; got d = {d}")
     return core_check.count("cells", cells)
 
 

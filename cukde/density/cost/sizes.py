@@ -23,8 +23,8 @@ class Sizes:
     ``rtol`` is the tolerance of a call: one below that of the transform of one dimension makes it take all pairs.
     ``share`` is that of the pairs which a pass takes where it leaves out others; None: it takes all, in the way
     that is fastest then. A call of two passes has a share for both, or a pair of them. ``cells`` is likewise the number
-    of cells of queries where the fast Gauss transform of the plane takes a pass; None: it does not. ``local`` says that
-    each point has its own factor of the bandwidth.
+    of cells of queries where the fast Gauss transform of two or three columns takes a pass; None: it does not.
+    ``local`` says that each point has its own factor of the bandwidth.
     """
 
     n: int

@@ -1,1 +1,1 @@
-"""The fast Gauss transform of the plane."""
+"""The fast Gauss transform of two or three columns."""

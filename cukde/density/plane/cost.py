@@ -1,4 +1,4 @@
-"""Time of the plane's transform: the choice between it and pairs, and the model.
+"""Time of the transform: the choice between it and pairs, and the model.
 
 Rates of a GPU are those of an H200, and of a CPU those of two cores with AVX-512 (Zen 4).
 """
@@ -25,26 +25,31 @@ _SCALARS = 7.6
 _NS_OF_POINT, _NS_OF_ADD, _NS_OF_PRODUCT = 88.0, 0.22, 0.04
 
 
-def products(plan: Plan, cells: int) -> float:
+def products(plan: Plan, cells: float) -> float:
     """Multiply-adds of the translations to so many cells of queries, one coordinate after the other."""
-    return 2.0 * (2 * plan.reach + 1) * plan.order**3 * cells
+    return float(plan.columns * (2 * plan.reach + 1) * plan.order ** (plan.columns + 1)) * cells
+
+
+def adds(plan: Plan, n: float, m: float) -> float:
+    """Multiply-adds of moments of points, and of polynomials at queries."""
+    return plan.order**plan.columns * (float(n) + (2 if plan.output == "moments" else 1) * float(m))
 
 
 def passed(task: Pass, on: Peaks, cells: int) -> list[Part]:
     """Parts of a transform with expansions about so many cells of queries."""
     rtol = plane_plan.rtol_of(task.precision, task.rtol)
-    plan = plane_plan.plan(1.0, rtol, "moments" if task.output == "moments" else "sum")
-    adds = plan.order**2 * (float(task.n) + (3 if task.output == "moments" else 1) * float(task.m))
+    plan = plane_plan.plan(1.0, rtol, "moments" if task.output == "moments" else "sum", task.d)
+    of_points = adds(plan, task.n, task.m)
     if on.backend == "cpu":
         points = float(task.n) + task.m
         return [
             Part("order", task.point_bytes, {"scalar": _SCALARS * _NS_OF_POINT * points}),
-            Part("pass", task.result_bytes, {"scalar": _SCALARS * _NS_OF_ADD * adds}),
+            Part("pass", task.result_bytes, {"scalar": _SCALARS * _NS_OF_ADD * of_points}),
             Part("translations", work={"scalar": _SCALARS * _NS_OF_PRODUCT * products(plan, cells)}),
         ]
     slower = 1e-3 * MS_OF_PRODUCT * _FLOPS
     return [
         Part("order", task.point_bytes, cycles=1e-3 * TRANSFORM_MS * on.clock),
-        Part("pass", task.result_bytes, {"float64": 2 * adds}),
+        Part("pass", task.result_bytes, {"float64": 2 * of_points}),
         Part("translations", work={"float64": slower * products(plan, cells)}),
     ]

@@ -1,4 +1,4 @@
-"""Which passes over the plane were transforms, and over how many cells: for the performance model."""
+"""Which passes were transforms of two or three columns, and over how many cells: for the performance model."""
 
 from __future__ import annotations
 

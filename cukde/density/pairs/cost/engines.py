@@ -41,7 +41,7 @@ class Pass:
     ratio: bool = False  # the caller needs no more of the moments than moments / total
     rtol: float | None = None  # see cukde/density/options.py
     share: float | None = None  # of pairs, where the pass leaves out others
-    cells: int | None = None  # of queries, where the plane's transform takes the pass
+    cells: int | None = None  # of queries, where the transform of two or three columns takes the pass
     local: bool = False  # each point has its own factor of the bandwidth
 
     @property

@@ -1,1 +1,1 @@
-"""The fast Gauss transform of the plane by Numba."""
+"""The fast Gauss transform of two or three columns by Numba."""

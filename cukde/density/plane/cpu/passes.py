@@ -1,6 +1,6 @@
-"""Gaussian sums of the plane on the CPU: a fast Gauss transform where bandwidths are wide, else pairs that can matter.
+"""Gaussian sums of two or three columns on the CPU: a fast Gauss transform where bandwidths are wide, else pairs.
 
-See :mod:`cukde.density.plane.plan` for what is proved of the transform. Cells that are not accepted are summed by
+See :mod:`cukde.density.plane.plan` for what is proved of the transform. Queries that are not accepted are summed by
 :mod:`cukde.density.pairs.cpu.passes`.
 """
 
@@ -20,7 +20,7 @@ from cukde.density.pairs.cpu.ends import ended
 from cukde.density.pairs.cpu.skipping import passes as skipping_passes
 from cukde.density.pairs.cpu.weighted import weighted
 from cukde.density.plane import plan as plane_plan, recent
-from cukde.density.plane.cpu import expansions, morton, plain
+from cukde.density.plane.cpu import cells, expansions, plain
 from cukde.density.plane.plan import Plan
 from cukde.density.sums import Output, PartialSums, put
 
@@ -29,15 +29,18 @@ squared_radii = pairs_passes.squared_radii
 # Up to so many pairs, or queries, the sum over all pairs is as fast as it is to bring points in order.
 _FEW_PAIRS, _FEW_QUERIES = 2**22, 128
 
-# The transform takes as long for a point as the sum over so many pairs that can matter, by the size of a coordinate
-# (two cores with AVX-512). Moments take it longer, and pairs of data with themselves are taken once.
-_PAIRS_OF_POINT: dict[Output, dict[int, float]] = {
-    "sum": {4: 1800.0, 8: 1100.0},
-    "moments": {4: 2500.0, 8: 3500.0},
+# The transform takes as long for a point as the sum over so many pairs that can matter, by the number of columns and
+# the size of a coordinate: fitted to 25 calls of normal data by two cores with AVX-512, each both ways.
+_PAIRS_OF_POINT: dict[int, dict[Output, dict[int, float]]] = {
+    2: {"sum": {4: 250.0, 8: 450.0}, "moments": {4: 350.0, 8: 700.0}},
+    3: {"sum": {4: 1500.0, 8: 5000.0}, "moments": {4: 2800.0, 8: 7000.0}},
 }
 
-# A pair summed on its own costs as much as so many multiply-adds of an expansion (CPU with AVX2).
-_PAIR_COST = {4: 4.0, 8: 8.0}
+# Cells of a run of a block by the first coordinate, by the number of columns, as powers of 2.
+_RUN_BITS = {2: 4, 3: 6}
+
+# A pair of the cells around, summed on its own, costs as much as so many multiply-adds of an expansion.
+_PAIR_COST = 8.0
 
 
 @meanwhile.answered_by(plain.partial_sums)
@@ -53,7 +56,7 @@ def partial_sums(
 ) -> PartialSums:
     """Return what :func:`cukde.density.pairs.cpu.passes.partial_sums` does, to the tolerance beside its rounding.
 
-    ``X`` (n, 2) and ``Y`` (m, 2). Pairs are taken in their type, expansions in double.
+    ``X`` (n, d) and ``Y`` (m, d), d 2 or 3. Pairs are taken in their type, expansions in double.
     """
     sums = _transformed(X, X if Y is None else Y, h, output, options)
     return pairs_passes.partial_sums(X, Y, h, output, options, values=values, ratio=ratio) if sums is None else sums
@@ -76,34 +79,37 @@ def _worth(X: np.ndarray, Y: np.ndarray, h: float, tolerance: float, output: Out
     if n * m <= _FEW_PAIRS or m <= _FEW_QUERIES or not BANDWIDTHS[0] < h < BANDWIDTHS[1]:
         return False
     share = counting.share(X, Y, h, tolerance / n)
-    return share * n * m > _PAIRS_OF_POINT[output][np.promote_types(X.dtype, Y.dtype).itemsize] * (n + m)
+    if output == "moments" and Y is X:  # pairs of data with themselves are taken once
+        share /= 2
+    pairs_of_point = _PAIRS_OF_POINT[X.shape[1]][output][np.promote_types(X.dtype, Y.dtype).itemsize]
+    return share * n * m > pairs_of_point * (n + m)
 
 
 class _Data(NamedTuple):
-    """Points in the order of the curve."""
+    """Points cell by cell."""
 
-    lattice: morton.Lattice
-    codes: np.ndarray  # (n,) ascending
-    points: np.ndarray  # (2, n)
+    lattice: cells.Lattice
+    numbers: np.ndarray  # (n,) ascending
+    points: np.ndarray  # (d, n)
     weights: np.ndarray  # (n,), or empty
 
 
 def _sums(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Options) -> PartialSums | None:
-    """Sums at the queries; None where points have no order, or there are more cells than numbers for them."""
+    """Sums at the queries; None where there are no expansions for the tolerance, or more cells than numbers."""
     X, _, options = weighted(X, None, options)
     dtype, log_weights = np.promote_types(X.dtype, Y.dtype), options.log_weights
-    data = None
-    if len(X):
-        data = kept(options.kept, "cells", X, (h, dtype), lambda: _ordered(X, h, dtype, log_weights))
-    if data is None or not data.lattice.cells:
+    plan = _planned(h, output, options, X.shape[1])
+    if plan is None or not len(X):
         return None
-    codes = morton.codes(Y, data.lattice)
-    order = np.argsort(codes)
-    moments = np.empty((len(Y) if output == "moments" else 0, 2))
+    data = kept(options.kept, "cells", X, (plan.width, dtype), lambda: _ordered(X, plan.width, dtype, log_weights))
+    if data is None:
+        return None
+    numbers = cells.numbers(Y, data.lattice)
+    order = np.argsort(numbers)
+    moments = np.empty((len(Y) if output == "moments" else 0, X.shape[1]))
     total, left = np.empty(len(Y)), np.ones(len(Y), np.bool_)
     queries = np.ascontiguousarray(Y[order], data.points.dtype)
-    if (plan := _planned(data.lattice, h, output, options)) is not None:
-        _expand(data, codes[order], queries, plan, total, moments, left)
+    _expand(data, numbers[order], queries, plan, total, moments, left)
     out = PartialSums(np.zeros(len(Y)), np.empty(len(Y)), np.empty_like(moments) if len(moments) else None)
     out.total[order] = total
     if out.moments is not None:
@@ -115,64 +121,63 @@ def _sums(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Optio
     return out
 
 
-def _ordered(X: np.ndarray, h: float, dtype: np.dtype, log_weights: np.ndarray | None) -> _Data | None:
-    lattice = morton.lattice(X, plane_plan.width_of(h))
+def _ordered(X: np.ndarray, width: float, dtype: np.dtype, log_weights: np.ndarray | None) -> _Data | None:
+    lattice = cells.lattice(X, width)
     if lattice is None:
         return None
-    codes = morton.codes(X, lattice)
-    order = np.argsort(codes)
+    numbers = cells.numbers(X, lattice)
+    order = np.argsort(numbers)
     points = np.ascontiguousarray(X[order].T, dtype)
     weights = np.empty(0) if log_weights is None else np.exp(log_weights[order])
-    return _Data(lattice, codes[order], points, weights)
+    return _Data(lattice, numbers[order], points, weights)
 
 
-def _planned(lattice: morton.Lattice, h: float, output: Output, options: Options) -> Plan | None:
-    """Plan the expansions; None where there are none for the tolerance or for cells so far out."""
+def _planned(h: float, output: Output, options: Options, columns: int) -> Plan | None:
+    """Plan the expansions; None where there are none for the tolerance."""
     rtol = options.rtol or 0.0
     if rtol < plane_plan.LEAST_RTOL:
         return None
-    plan = plane_plan.plan(h, rtol, output)
-    furthest = np.abs(lattice.low >> morton.CELL_BITS).max() + lattice.size
-    return plan if plan.reach <= expansions.MOST_REACH and furthest <= plane_plan.MOST_CELLS else None
+    plan = plane_plan.plan(h, rtol, output, columns)
+    return plan if plan.reach <= cells.MOST_REACH else None
 
 
 def _expand(
     data: _Data,
-    codes: np.ndarray,
+    numbers: np.ndarray,
     Y: np.ndarray,
     plan: Plan,
     total: np.ndarray,
     moments: np.ndarray,
     left: np.ndarray,
 ) -> None:
-    """Write the sums of queries whose cells are accepted; say which are left."""
-    inside = int(np.searchsorted(codes, morton.OUTSIDE))
+    """Write the sums of queries that are accepted; say which are left."""
+    inside = int(np.searchsorted(numbers, cells.OUTSIDE))
     if inside == 0:
         return
-    cells, starts = _cells(data.codes)
-    query_cells, query_starts = _cells(codes[:inside])
+    data_cells, starts = _cells(data.numbers)
+    query_cells, query_starts = _cells(numbers[:inside])
     mass = np.add.reduceat(data.weights, starts[:-1]) if data.weights.size else np.diff(starts).astype(np.float64)
-    whole = float(mass.sum())
-    table = np.ascontiguousarray(plan.translation)
-    rows_of_table = np.ascontiguousarray(table.transpose(2, 0, 1).reshape(plan.order, -1))
-    blocks, firsts = np.unique(query_cells >> 2 * morton.BLOCK_BITS, return_index=True)
+    layout = cells.LAYOUT[plan.columns]
+    _, firsts = np.unique(query_cells >> sum(layout.within) + _RUN_BITS[plan.columns], return_index=True)
     lasts = np.append(firsts[1:], len(query_cells))
     recent.note(plan.output, len(query_cells))
     queries = query_cells, query_starts, Y
-    source = cells, starts, data.points, data.weights, mass, whole, data.lattice.low >> morton.CELL_BITS
-    tables = plan.width, rows_of_table, table, plan.error, plan.most, plan.least, plan.beyond, plan.rtol, plan.slope
-    pair = _PAIR_COST[data.points.itemsize]
+    source = data_cells, starts, data.points, data.weights, mass, float(mass.sum())
+    lattice = *layout, data.lattice.low, data.lattice.axes, plan.width
+    table, bounds = plan.translation, np.stack((plan.error, plan.most, plan.mean))
+    of_second = (table, bounds) if plan.columns == 3 else (np.ones((1, 1, 1)), np.array([[0.0], [1.0], [1.0]]))
+    rows_of_table = np.ascontiguousarray(table.transpose(2, 0, 1).reshape(plan.order, -1))
+    tables = table, of_second[0], rows_of_table, bounds, of_second[1], plan.beyond, plan.rtol, plan.slope
     left[:inside] = False
 
     def block(i: int) -> None:
         threads.checkpoint()
-        expansions.block(blocks[i], firsts[i], lasts[i], *queries, *source, *tables, pair, total, moments, left)
+        expansions.block(firsts[i], lasts[i], *queries, *source, *lattice, *tables, _PAIR_COST, total, moments, left)
 
-    threads.run(block, range(len(blocks)), blas=False)
+    threads.run(block, range(len(firsts)), blas=False)
 
 
-def _cells(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Codes of the cells that points in order lie in, and where each begins, and the end."""
-    cells = codes >> 2 * morton.CELL_BITS
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(cells)) + 1, [len(cells)]])
-    return cells[starts[:-1]], starts
+def _cells(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the cells that points in order lie in, and where each begins, and the end."""
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(numbers)) + 1, [len(numbers)]])
+    return numbers[starts[:-1]], starts

@@ -1,1 +1,1 @@
-"""The fast Gauss transform of the plane by CUDA."""
+"""The fast Gauss transform of two or three columns by CUDA."""

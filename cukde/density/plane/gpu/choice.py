@@ -1,4 +1,4 @@
-"""Whether the transform of the plane takes less time on a GPU than pairs, and over which grid."""
+"""Whether the transform takes less time on a GPU than pairs, and over which grid."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from cukde.density.plane.gpu.cells import Extent, Grid, grid
 from cukde.density.plane.plan import Plan
 from cukde.density.sums import Output
 
-# Milliseconds on an H200, fitted to runs of both ways (benchmarks/results/plane_choice_h200.txt): of the transform for
-# any number of points, see ``plane/cost.py``; of a point; of a pair of a point outside of the grid.
+# Milliseconds on an H200, fitted to runs of both ways in two dimensions (benchmarks/results/plane_choice_h200.txt): of
+# the transform for any number of points, see ``plane/cost.py``; of a point; of a pair of a point outside of the grid.
+# Those of pairs in three dimensions are of ``pairs/cost/skipping.py``.
 _MS_OF_POINT = 1e-7
 _MS_OF_FAR_PAIR = {"float32": 2e-9, "float64": 3e-9}
 # Of all pairs, by products up to a scaled squared radius and by differences beyond; and where pairs are left out: in
@@ -26,17 +27,25 @@ _MS_OF_PRODUCT_PAIR = {"float32": 2.8e-10, "float64": 1.5e-9}
 _MS_OF_DIFFERENCE_PAIR = {"float32": 1.35e-9, "float64": 4e-9}
 _PRODUCTS_UP_TO = 1700.0
 _LEAST_MS_OF_NEAR, _MS_OF_NEAR_POINT = 1.2, 3e-6
-_MS_OF_NEAR_PAIR = {"float32": (4.1e-10, 2.35e-10), "float64": (1.6e-9, 1.6e-9)}  # and of moments, each pair once
+# By the number of columns, and of moments, each pair once.
+_MS_OF_NEAR_PAIR = {
+    2: {"float32": (4.1e-10, 2.35e-10), "float64": (1.6e-9, 1.6e-9)},
+    3: {"float32": (5.3e-10, 2.35e-10), "float64": (2.1e-9, 2.1e-9)},
+}
 _OF_BLOCKS = 3.0  # times the pairs that can matter are taken: blocks hold others, and data are not spread evenly
 
 _GAIN = 0.9  # of the time of pairs, at most: the rates are rough
 _LEAST_MS = 2.2  # of all pairs: below it a look takes too much of what it may save
 
-# Numbers of an array of expansions, of which there are three at a time: so many are few, and so many more for a point.
-_NUMBERS, _NUMBERS_OF_POINT = 2**24, 4
+# Cells of a grid, of which there are some twenty numbers each, and numbers of an array of expansions, of which there
+# are three at a time: so many are few, and so many more for a point.
+_CELLS, _CELLS_OF_POINT = 2**22, 0.5
+_NUMBERS, _NUMBERS_OF_POINT = 2**27, 32
+
+# About the share of the cells of a grid with an expansion, of a normal distribution: 0.15 to 0.21, and 0.43 to 0.45.
+_FILLED = {2: 0.45, 3: 0.2}
 
 _TRIMMED = (0, 2, 5)  # points of a sample, beyond either end of a coordinate
-_REHEARSED = Grid((0, 0), 2, 2)
 
 
 def too_few(n: int, m: int, options: Options) -> bool:
@@ -54,7 +63,7 @@ class Chosen(NamedTuple):
 def chosen(X: Any, m: int, output: Output, options: Options, plan: Plan) -> Chosen | None:
     """Lay the cells of data for a transform that is faster than pairs; None where none is. Waits for the device."""
     if core_compile.is_rehearsal():
-        return Chosen(_REHEARSED, of_all=True)
+        return Chosen(Grid((0,) * plan.columns, (2,) * plan.columns), of_all=True)
     n, extent = len(X), kept(options.kept, "extent", X, None, lambda: Extent.of(X))
     if not np.isfinite(extent.whole).all():
         return None
@@ -63,10 +72,9 @@ def chosen(X: Any, m: int, output: Output, options: Options, plan: Plan) -> Chos
         found = grid(extent.whole if trimmed is None else extent.trimmed(trimmed), plan)
         if found is None:
             break
-        cells = found.widened(plan.reach).number
-        if cells * plan.order**2 > _NUMBERS + _NUMBERS_OF_POINT * (n + m):
+        if found.number > _CELLS + _CELLS_OF_POINT * (n + m):
             break
-        ms = _transform_ms(cells, n, m, plan)
+        ms = _transform_ms(_FILLED[plan.columns] * found.number, n, m, plan)
         if ms >= least:
             break
         if trimmed is not None:
@@ -77,9 +85,14 @@ def chosen(X: Any, m: int, output: Output, options: Options, plan: Plan) -> Chos
     return best
 
 
-def _transform_ms(cells: int, n: int, m: int, plan: Plan) -> float:
-    """About what the transform takes with so many cells of queries."""
-    products = plane_cost.products(plan, cells)
+def too_many(cells: int, n: int, m: int, plan: Plan) -> bool:
+    """Whether expansions of so many cells take more memory than they should."""
+    return cells * plan.order**plan.columns > _NUMBERS + _NUMBERS_OF_POINT * (n + m)
+
+
+def _transform_ms(cells: float, n: int, m: int, plan: Plan) -> float:
+    """About what the transform takes with expansions about so many cells."""
+    products = plane_cost.products(plan, cells) + plane_cost.adds(plan, n, m)
     return plane_cost.TRANSFORM_MS + _MS_OF_POINT * (n + m) + plane_cost.MS_OF_PRODUCT * products
 
 
@@ -89,8 +102,9 @@ def _pairs_ms(extent: Extent, n: int, m: int, output: Output, options: Options, 
     squared_reach = 2 * math.log(n / pairs_tolerance.tolerance_of(options))  # within which a pair counts, in bandwidths
     low, high = extent.trimmed(max(_TRIMMED))
     sides = np.maximum((high - low) / plan.bandwidth, math.sqrt(squared_reach))
-    share = min(1.0, _OF_BLOCKS * math.pi * squared_reach / float(sides.prod()))
-    near = _MS_OF_NEAR_PAIR[arithmetic][output == "moments"] * share * n * m
+    ball = math.pi * squared_reach if plan.columns == 2 else 4 / 3 * math.pi * squared_reach**1.5
+    share = min(1.0, _OF_BLOCKS * ball / float(sides.prod()))
+    near = _MS_OF_NEAR_PAIR[plan.columns][arithmetic][output == "moments"] * share * n * m
     near += _LEAST_MS_OF_NEAR + _MS_OF_NEAR_POINT * (n + m)
     return min(near, _all_pairs_ms(n, m, options))
 

@@ -11,16 +11,17 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import device
-from cukde.density.plane.gpu.cells import Grid, Sorted
-from cukde.density.plane.gpu.kernels import THREADS, kernel
+from cukde.density.plane.gpu import cells as plane_cells
+from cukde.density.plane.gpu.cells import Grid, Some, Sorted
+from cukde.density.plane.gpu.kernels import THREADS, blocks, kernel
 from cukde.density.plane.plan import Plan
 from cukde.density.sums import PartialSums
 
-MOST_POWERS = 24
+MOST_POWERS = 20
 """Of a plan that the kernels take."""
 
 _POINTS_OF_PART = 1024  # points of a cell that one block takes
-_THREADS_OF_TRANSLATION, _TILE = 128, 4
+_TILE = 16  # sums of a thread in a translation
 _BLOCKS_OF_WINDOWS = 8  # of a multiprocessor
 
 
@@ -28,88 +29,97 @@ class Tables(NamedTuple):
     """Of a plan, on the device."""
 
     translation: Any  # (2 W + 1, P, P): T[o, k, l]
-    bounds: tuple[Any, Any, Any]  # error, most, least: (2 W + 1,)
+    bounds: tuple[Any, Any, Any]  # error, most, mean: (2 W + 1,)
 
     @classmethod
     def of(cls, plan: Plan) -> Tables:
         """Bring them there by one copy."""
         offsets, P = len(plan.error), plan.order
         columns = plan.translation.transpose(0, 2, 1).reshape(offsets * P * P)
-        packed = cp.asarray(np.concatenate((columns, plan.error, plan.most, plan.least)))
+        packed = cp.asarray(np.concatenate((columns, plan.error, plan.most, plan.mean)))
         bounds = packed[offsets * P * P :].reshape(3, offsets)
         return cls(packed[: offsets * P * P].reshape(offsets, P, P), (bounds[0], bounds[1], bounds[2]))
 
 
-class Moments(NamedTuple):
-    """Of the cells of data."""
+class Bounds(NamedTuple):
+    """Of the cells of a grid."""
 
-    M: Any  # (rows, columns, P, P): of powers of y and x
-    mass: Any  # (rows, columns)
-    whole: Any  # (1,): of all cells
+    whole: Any  # (1,): the mass of all
+    bound: Any  # (cells,): of the error of the sum
+    wanted: Any  # (cells,) uint8: whether there is to be an expansion
 
 
-def moments(data: Sorted, plan: Plan, grid: Grid) -> Moments:
-    """Moments of the cells."""
-    number, P = grid.number, plan.order
-    M, mass = cp.empty((grid.rows, grid.columns, P, P)), cp.empty((grid.rows, grid.columns))
+def moments(data: Sorted, filled: Some, plan: Plan, grid: Grid) -> tuple[Any, Any]:
+    """Moments of the cells that hold data, and masses of all."""
+    P, count = plan.order, plan.order**plan.columns
+    M, mass = cp.empty((filled.number, count)), cp.zeros(grid.number)
     most = len(data.points) // _POINTS_OF_PART  # of the parts of cells beyond their first
-    parts = cp.empty((max(1, most), P, P))
-    arrays = data.points, data.starts, data.weights, M, parts
-    scalars = number, grid.columns, P, _POINTS_OF_PART, *grid.low, plan.width
-    kernel("cell_moments", data.points.dtype).launch((number + most,), (THREADS,), *arrays, *scalars)
-    kernel("add_parts").launch((number,), (THREADS,), data.starts, parts, M, mass, P, _POINTS_OF_PART)
-    return Moments(M, mass, mass.sum()[None])
+    parts = cp.empty((max(1, most), count))
+    arrays = data.points, data.starts, filled.numbers, data.weights, M, parts
+    scalars = filled.number, grid.number, P, _POINTS_OF_PART, *grid.sizes[1:], *grid.lows, plan.width
+    of_cells = kernel("cell_moments", plan.columns, data.points.dtype)
+    of_cells.launch((filled.number + most,), (THREADS,), *arrays, *scalars)
+    of_sums = data.starts, filled.numbers, parts, M, mass
+    kernel("add_parts").launch((filled.number,), (THREADS,), *of_sums, count, _POINTS_OF_PART)
+    return M, mass
 
 
-def accepted(cells: Moments, tables: Tables, plan: Plan, grid: Grid) -> Any:
-    """Whether the bound holds of each cell of queries."""
-    around = grid.widened(plan.reach)
-    out = cp.empty((around.rows, around.columns), np.uint8)
-    arrays = cells.mass, cells.whole, *tables.bounds, out
-    scalars = grid.rows, grid.columns, plan.reach, plan.beyond, plan.rtol
-    kernel("accept_cells").launch((-(-around.number // THREADS),), (THREADS,), *arrays, *scalars)
-    return out
+def bounds(mass: Any, held: Any | None, tables: Tables, plan: Plan, grid: Grid) -> Bounds:
+    """Bound the error at queries of each cell; ``held`` says which hold any, None that all may."""
+    whole, number, of_grid = mass.sum()[None], grid.number, blocks(grid.number)
+    masses = mass
+    for axis in range(plan.columns):
+        spread = cp.empty((4, number))
+        scalars = number, *grid.along(axis), plan.reach, int(axis == 0)
+        kernel("spread_masses").launch(of_grid, (THREADS,), masses, *tables.bounds, spread, *scalars)
+        masses = spread
+    bound, wanted = cp.empty(number), cp.empty(number, np.uint8)
+    arrays = masses, whole, held, bound, wanted
+    kernel("choose_cells").launch(of_grid, (THREADS,), *arrays, number, plan.beyond, plan.rtol)
+    return Bounds(whole, bound, wanted)
 
 
-def translated(cells: Moments, wanted: Any, tables: Tables, plan: Plan, grid: Grid) -> Any:
-    """Expansions about the wanted cells of queries, (rows + 2 W, columns + 2 W, P, P): of powers of y and x."""
-    around, P = grid.widened(plan.reach), plan.order
-    of_block = _THREADS_OF_TRANSLATION // (P // _TILE) ** 2
-    translation = kernel("translate")
+def targets(held: Any, wanted: Any, plan: Plan, grid: Grid) -> list[Some]:
+    """Cells of each translation, the last coordinate first: reached by cells with data, and reaching wanted ones."""
+    from_data = [held]
+    to_wanted = [wanted]
+    for axis in range(plan.columns - 1):
+        from_data.append(plane_cells.within(from_data[-1], grid, plan.columns - 1 - axis, plan))
+        to_wanted.append(plane_cells.within(to_wanted[-1], grid, axis, plan))
+    return plane_cells.listed([*zip(from_data[1:], reversed(to_wanted[1:]), strict=True), (wanted, None)])
 
-    def launch(
-        source: Any, masses: Any | None, only: Any | None, out: Any, lines: int, count: int, *steps: int
-    ) -> None:
-        shape = -(-(count + 2 * plan.reach) // of_block), lines
-        arrays = source, tables.translation, masses, only, out
-        translation.launch(shape, (_THREADS_OF_TRANSLATION,), *arrays, count, plan.reach, P, *steps)
 
-    # Along y first, in which neighbours are next to each other; then along x.
-    C = cp.empty((grid.rows, around.columns, P, P))
-    launch(cells.M, cells.mass, None, C, grid.rows, grid.columns, grid.columns, 1, around.columns, 1)
-    B = cp.empty((around.rows, around.columns, P, P))
-    launch(C, None, wanted, B, around.columns, grid.rows, 1, around.columns, 1, around.columns)
-    return B
+def translated(M: Any, filled: Some, targets: list[Some], tables: Tables, plan: Plan, grid: Grid) -> Any:
+    """Expansions about the last of the targets, (cells, P^d): of powers of the last coordinate first."""
+    count = plan.order**plan.columns
+    translation = kernel("translate", plan.columns)
+    for axis, to in zip(reversed(range(plan.columns)), targets, strict=True):
+        out = cp.empty((to.number, count))
+        arrays = M, filled.places, to.numbers, tables.translation, out
+        scalars = to.number, *grid.along(axis), plan.reach, plan.order
+        translation.launch(blocks(to.number * count // _TILE), (THREADS,), *arrays, *scalars)
+        M, filled = out, to
+    return M
 
 
 class Sums(NamedTuple):
     """At queries."""
 
     total: Any  # (m,) float64
-    moments: Any | None  # (m, 2) float64
+    moments: Any | None  # (m, d) float64
     rest: Any  # (m,) int64: rows of the queries that are left to the data around; at first so many as counts[0] says
     beyond: Any  # (m,) int64: rows of those that all data may matter to, as many as counts[1] says
     counts: Any  # (2,) int64
 
 
-def values(Y: Any, order: Any | None, B: Any, accepted: Any, plan: Plan, grid: Grid, out: PartialSums) -> Sums:
-    """Write the sums at the queries of accepted cells; ``order`` has near ones together."""
-    around, m = grid.widened(plan.reach), len(Y)
+def values(Y: Any, order: Any, B: Any, of: Some, bound: Any, plan: Plan, grid: Grid, out: PartialSums) -> Sums:
+    """Write the sums at the queries that the bound holds of; ``order`` has near ones together."""
+    m = len(Y)
     sums = Sums(out.total, out.moments, cp.empty(m, np.int64), cp.empty(m, np.int64), cp.zeros(2, np.int64))
-    arrays = Y, order, B, accepted, sums.total, sums.moments, sums.rest, sums.counts
-    scalars = m, around.rows, around.columns, plan.order, *around.low, plan.width, plan.slope
-    of_queries = kernel("cell_values", Y.dtype, sums.moments is not None)
-    of_queries.launch((-(-m // THREADS),), (THREADS,), *arrays, *scalars)
+    arrays = Y, order, B, of.places, bound, sums.total, sums.moments, sums.rest, sums.counts
+    scalars = m, *grid.sizes, plan.order, *grid.lows, plan.width, plan.slope, plan.rtol
+    of_queries = kernel("cell_values", plan.columns, Y.dtype, sums.moments is not None)
+    of_queries.launch(blocks(m), (THREADS,), *arrays, *scalars)
     return sums
 
 
@@ -118,7 +128,7 @@ def sum_windows(sums: Sums, data: Sorted, mass: Any, Y: Any, plan: Plan, grid: G
     of_data = data.points, data.starts, data.weights, mass
     arrays = *of_data, Y, sums.rest, sums.total, sums.moments, sums.beyond, sums.counts
     scale = -0.5 / plan.bandwidth**2
-    scalars = grid.rows, grid.columns, plan.reach, *grid.low, plan.width, scale, plan.beyond, plan.rtol
-    of_queries = kernel("sum_window", Y.dtype, sums.moments is not None)
-    blocks = min(len(Y), _BLOCKS_OF_WINDOWS * device.multiprocessors())
-    of_queries.launch((blocks,), (THREADS,), *arrays, *scalars)
+    scalars = *grid.sizes, plan.reach, *grid.lows, plan.width, scale, plan.beyond, plan.rtol
+    of_queries = kernel("sum_window", plan.columns, Y.dtype, sums.moments is not None)
+    grid_blocks = min(len(Y), _BLOCKS_OF_WINDOWS * device.multiprocessors())
+    of_queries.launch((grid_blocks,), (THREADS,), *arrays, *scalars)

@@ -9,28 +9,39 @@ import numpy as np
 
 from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, Specialisation
+from cukde.density.plane import plan as plane_plan
 
 THREADS = 256
-"""Of a block, but in translations."""
+"""Of a block."""
 
 _TYPES = {
     "extremes": "2P q",
-    "cells_of_points": "2P q 2i 3d",
-    "cell_moments": "5P 4i 3d",
-    "add_parts": "4P 2i",
-    "accept_cells": "6P 3i 2d",
-    "translate": "5P 3i 4q",
-    "cell_values": "8P q 3i 4d",
-    "sum_window": "10P 3i 6d",
+    "cells_of_points": "3P q 3i 4d",
+    "spread_flags": "2P 4i",
+    "list_cells": "5P i",
+    "cell_moments": "6P 6i 4d",
+    "add_parts": "5P 2i",
+    "spread_masses": "5P 5i",
+    "choose_cells": "5P i 2d",
+    "translate": "5P 5i",
+    "cell_values": "9P q 4i 6d",
+    "sum_window": "10P 4i 7d",
 }
 _OF_POINTS = "extremes", "cells_of_points", "cell_moments"
 _OF_QUERIES = "cell_values", "sum_window"
+_OF_ANY = "spread_flags", "list_cells", "add_parts", "spread_masses", "choose_cells"
+
+
+def blocks(count: int) -> tuple[int]:
+    """Return a grid of so many threads."""
+    return (max(1, -(-count // THREADS)),)
 
 
 @functools.cache
-def kernel(name: str, storage: np.dtype = DOUBLE, with_moments: bool = False) -> Specialisation:
-    """Return a kernel, of points stored in a dtype where it reads any."""
-    defines = core_compile.macros(STORAGE=C_TYPE[storage], MOMENTS=int(with_moments))
+def kernel(name: str, columns: int = 2, storage: np.dtype = DOUBLE, with_moments: bool = False) -> Specialisation:
+    """Return a kernel, of points of so many columns stored in a dtype where it reads any."""
+    dims = 2 if name in _OF_ANY else columns
+    defines = core_compile.macros(DIMS=dims, STORAGE=C_TYPE[storage], MOMENTS=int(with_moments))
     return Specialisation("density/plane", name, defines, _TYPES[name])
 
 
@@ -38,6 +49,7 @@ def kernel(name: str, storage: np.dtype = DOUBLE, with_moments: bool = False) ->
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel."""
     for name in _TYPES:
-        for storage in C_TYPE if name in (*_OF_POINTS, *_OF_QUERIES) else (DOUBLE,):
-            for with_moments in (False, True) if name in _OF_QUERIES else (False,):
-                yield kernel(name, storage, with_moments)
+        for columns in (2,) if name in _OF_ANY else plane_plan.COLUMNS:
+            for storage in C_TYPE if name in (*_OF_POINTS, *_OF_QUERIES) else (DOUBLE,):
+                for with_moments in (False, True) if name in _OF_QUERIES else (False,):
+                    yield kernel(name, columns, storage, with_moments)

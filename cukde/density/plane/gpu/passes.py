@@ -1,6 +1,6 @@
-"""Gaussian sums of the plane on the GPU: a fast Gauss transform over a grid of cells, else pairs that can matter.
+"""Gaussian sums of two or three columns on the GPU: a fast Gauss transform over a grid of cells, else pairs.
 
-Queries of cells for which the bound does not hold are summed over the data around, pair by pair, or over all data where
+Queries for which the bound does not hold are summed over the data around, pair by pair, or over all data where
 those further away may matter. Data outside of the grid are summed as pairs at all queries.
 See :mod:`cukde.density.plane.plan`.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import cupy as cp
+import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
 from cukde.density.kept import kept
@@ -44,7 +45,7 @@ def partial_sums(
 ) -> PartialSums:
     """Return what :func:`cukde.density.pairs.gpu.passes.partial_sums` does, to the tolerance beside its rounding.
 
-    The transform waits for the device three times. While a stream is captured nothing may wait; where the scaled
+    The transform waits for the device five times. While a stream is captured nothing may wait; where the scaled
     squared radius is unknown nothing does unless ``options.rtol`` is given. Then pairs are summed.
     """
     sums = transformed(X, Y, h, output, options)
@@ -75,21 +76,31 @@ class _Expanded(NamedTuple):
 
     data: plane_cells.Sorted
     far: Any  # rows of the data outside of the grid
-    mass: Any  # (1,): of all cells
-    accepted: Any
-    B: Any  # polynomials of the cells of queries
+    bounds: expansions.Bounds
+    of: plane_cells.Some  # the cells about which there are polynomials
+    B: Any  # those
 
 
-def _expanded(X: Any, log_weights: Any | None, chosen: choice.Chosen, plan: Plan) -> _Expanded | None:
-    """Expand the kernels of data; None where the grid does not hold nearly all of them."""
+def _expanded(
+    X: Any, log_weights: Any | None, held: Any | None, m: int, chosen: choice.Chosen, plan: Plan
+) -> _Expanded | None:
+    """Expand the kernels of data; None where the grid does not hold nearly all of them, or for too much memory."""
     grid, tables = chosen.grid, expansions.Tables.of(plan)
     data = plane_cells.in_cells(X, log_weights, grid, plan)
     far = data.order[len(X) :] if chosen.of_all else data.order[int(data.starts[-1]) :]
     if len(far) > _MOST_FAR * len(X):
         return None
-    cells = expansions.moments(data, plan, grid)
-    accepted = expansions.accepted(cells, tables, plan, grid)
-    return _Expanded(data, far, cells.whole, accepted, expansions.translated(cells, accepted, tables, plan, grid))
+    held_data = (data.starts[1:] > data.starts[:-1]).view(np.uint8)
+    (filled,) = plane_cells.listed([(held_data, None)])
+    if choice.too_many(filled.number, len(X), m, plan):
+        return None
+    M, mass = expansions.moments(data, filled, plan, grid)
+    bounds = expansions.bounds(mass, held, tables, plan, grid)
+    targets = expansions.targets(held_data, bounds.wanted, plan, grid)
+    if choice.too_many(max(to.number for to in targets), len(X), m, plan):
+        return None
+    B = expansions.translated(M, filled, targets, tables, plan, grid)
+    return _Expanded(data, far, bounds, targets[-1], B)
 
 
 def transformed(X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums | None:
@@ -101,7 +112,7 @@ def transformed(X: Any, Y: Any | None, h: float, output: Output, options: Option
     rtol = plane_plan.rtol_of(options.precision, options.rtol)
     if rtol < plane_plan.LEAST_RTOL or choice.too_few(len(X), len(X if Y is None else Y), options):
         return None
-    plan = plane_plan.plan(h, rtol, output)
+    plan = plane_plan.plan(h, rtol, output, X.shape[1])
     return _sums(X, Y, h, output, options, plan) if plan.order <= expansions.MOST_POWERS else None
 
 
@@ -114,20 +125,29 @@ def _sums(X: Any, Y: Any | None, h: float, output: Output, options: Options, pla
         return None
     grid, log_weights = chosen.grid, options.log_weights
     key = *chosen, plan.bandwidth, plan.rtol, output
-    expanded = kept(options.kept, "cells", (X, log_weights), key, lambda: _expanded(X, log_weights, chosen, plan))
+    # Expansions that are kept are for any queries.
+    held = cp.zeros(grid.number, np.uint8) if options.kept is None else None
+    near = plane_cells.numbers(queries, grid, plan, held)
+    expanded = kept(
+        options.kept,
+        "cells",
+        (X, log_weights),
+        key,
+        lambda: _expanded(X, log_weights, held, len(queries), chosen, plan),
+    )
     if expanded is None:
         return None
-    data, far, mass, accepted, B = expanded
+    data, far, bounds, of, B = expanded
     del expanded
-    out = pairs_finish.empty(len(queries), moment_columns(output, 2, None))
+    out = pairs_finish.empty(len(queries), moment_columns(output, plan.columns, None))
     out.reference.fill(0.0)
-    order = data.order if Y is None else None
-    sums = expansions.values(queries, order, B, accepted, plan, grid, out)
+    order = data.order if Y is None else cp.argsort(near).astype(np.int64, copy=False)
+    sums = expansions.values(queries, order, B, of, bounds.bound, plan, grid, out)
     del B
-    expansions.sum_windows(sums, data, mass, queries, plan, grid)
+    expansions.sum_windows(sums, data, bounds.whole, queries, plan, grid)
     if core_compile.is_rehearsal():
         return None
-    recent.note(output, grid.widened(plan.reach).number)
+    recent.note(output, of.number)
     if len(far):
         of_far = options if log_weights is None else options._replace(log_weights=log_weights[far])
         out = merge([out, pairs_passes.partial_sums(X[far], queries, h, output, of_far)], cp)
