@@ -80,7 +80,7 @@ constexpr float error_of_square = 0x1p-25f * (1 + steps);
 // about `reference`; and those of a tile's own coordinates, which are kept in one float about its middle.
 __device__ inline float error_of_products(float far2, float radius2) { return error_of_square * (far2 + radius2); }
 __device__ inline float error_about_centre(float far2, float radius2, float reference) {
-    return 0x1p-25f * root(2 * (fabsf(reference) + 30) * (far2 + radius2));
+    return (moments ? 0x1p-24f : 0x1p-25f) * root(2 * (fabsf(reference) + 30) * (far2 + radius2));
 }
 __device__ inline float error_of_tile(float tile2, float reference) {
     return 0x1p-24f * root(2 * (fabsf(reference) + 30) * tile2);
@@ -361,7 +361,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
                     matters |= near;
                     coarse |= near && !(error_of_products(far2, radius2) + of_tile <= allowed);
                     wide |= near && !(error_about_centre(far2, radius2, reference) + of_tile <= allowed);
-                    very_wide |= near && !(far + radius <= 200 * root(1 + fabsf(reference)));
+                    very_wide |= near && !(far + radius <= 40 * root(1 + fabsf(reference)));
                     if (!(far2 <= farthest2)) {  // no operands: never, or always by differences
                         wide |= near;
 #pragma unroll

@@ -247,7 +247,8 @@ def _run(
         *(m, n, shape.blocks, shape.span, d, own_out),
         *(math.log2(tolerance / shape.blocks), math.log2(tolerance / n), _BUDGET[options.precision]),
     )
-    return _Sums(output, *of_sums, of_queries, first, shape, h)
+    R, S, T = of_sums
+    return _Sums(output, R, S, T, of_queries, first, shape, h)
 
 
 def _warps(output: Output, steps: int, power_terms: int) -> tuple[int, int]:
