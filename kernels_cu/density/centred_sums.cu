@@ -49,7 +49,7 @@ constexpr int warps = WARPS, threads = 32 * warps;
 constexpr int octets = OCTETS, chunk_rows = 8 * octets, chunks = block_rows / chunk_rows;
 constexpr int pitch = depth + 8;  // of queries in shared memory: no two lanes of a load meet in a bank
 constexpr float shift = moments ? 8 : 0;
-constexpr int blocks_of_sums = 4;
+constexpr int blocks_of_sums = 1;  // more of them are truncated more often: 24 times each
 constexpr int most_pairs = 4;  // of a lane, that take less time one by one than all pairs of a chunk do
 constexpr float most_of_chunk = moments ? 32768.0f : 1e30f;  // float16 powers stay below 65504
 constexpr float farthest2 = 4e8f;                            // squared distance that float16 operands reach

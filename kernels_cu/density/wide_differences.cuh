@@ -6,8 +6,8 @@
 // of t^2/2 bits may be off by 5e-7 t^2, and at least by 4e-5. So pairs nearer than 1024 q, and 16, are taken again. In one
 // term each coordinate is off by 2^-12 of itself, which is meant for precision "tf32".
 //
-// Up to a quantum of 1/32 (a length of 128; half of that where powers have two terms, for moments) products with the
-// third terms of points correct all pairs of a warp. Beyond it,
+// Up to a quantum of 1/32 (a length of 128) products with the third terms of points correct all pairs of a warp; not where
+// powers have two terms, since moments of those need the points themselves, from a length of 32 on. Beyond it,
 // what tensor cores truncate of small terms counts, 2^-30 of squared lengths, and pairs are taken by differences of the
 // given points, one by one. From `least_of_moments` on, where two terms of a factor do not suffice, so are moments.
 #pragma once
@@ -16,8 +16,8 @@
 #include "wide_fixed.cuh"
 
 constexpr float far_quantum = 1.0f / 64;   // of a row that may have such pairs: 32 bandwidths from the centre, in bits
-constexpr float most_of_third_terms = TERMS == 1 ? 1.0f / 4 : POWER_TERMS == 2 ? 1.0f / 64 : 1.0f / 32;
-constexpr float least_of_moments = POWER_TERMS == 2 ? 1.0f / 32 : 1.0f / 4;
+constexpr float most_of_third_terms = TERMS == 1 ? 1.0f / 4 : POWER_TERMS == 2 ? 1.0f / 128 : 1.0f / 32;
+constexpr float least_of_moments = POWER_TERMS == 2 ? 1.0f / 64 : 1.0f / 4;
 constexpr float third_scale = 4096;  // that third terms are kept larger by
 
 // Terms are small enough beside the largest one, whatever their error, from so many bits below it.

@@ -45,6 +45,9 @@ _ALL_PAIRS = 2.0**-25
 
 _SHIFT = {"moments": 8.0}  # bits that powers in float16 are scaled up by
 
+# Of the factors of terms, distances or squared ones, where a pair is left out.
+_FACTOR_BITS = 7.0
+
 _MARK = 2**31  # of the codes of queries
 
 _STATIC_BYTES = 10 * 1024  # of shared memory, that kernels of sums have at most
@@ -240,12 +243,13 @@ def _run(
     )
     # Half of what may be left out for whole blocks, half for pairs.
     tolerance = 0.5 * max(pairs_tolerance.tolerance_of(options), _ALL_PAIRS)
+    of_pair = math.log2(tolerance / n) - (0 if output == "sum" else _FACTOR_BITS)
     _sums_kernel(output, steps, power_terms, shape.span).launch(
         (shape.groups, shape.spans),
         (32 * shape.warps,),
         *(Z if placed is None else placed, Z, blocks, boxes, tiles, centres, references, *of_sums),
         *(m, n, shape.blocks, shape.span, d, own_out),
-        *(math.log2(tolerance / shape.blocks), math.log2(tolerance / n), _BUDGET[options.precision]),
+        *(math.log2(tolerance / shape.blocks), of_pair, _BUDGET[options.precision]),
     )
     R, S, T = of_sums
     return _Sums(output, R, S, T, of_queries, first, shape, h)
