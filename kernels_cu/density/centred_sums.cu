@@ -59,13 +59,6 @@ constexpr int bytes = block_bytes(steps, moments);
 // differences of the points themselves, with moments about the centre or without.
 enum Block { FINE, COARSE, WIDE, VERY_WIDE };
 
-// From sm_100 on the compiler needs more registers.
-#if __CUDA_ARCH__ >= 1000
-constexpr int blocks_at_once = 1;
-#else
-constexpr int blocks_at_once = MULTIPROCESSOR_BLOCKS;
-#endif
-
 struct Span {
     int found;
     int of_warp[warps];
@@ -164,7 +157,7 @@ __device__ inline void squared_distances(float (&distance2)[2][octets][4], const
 // Over the four lanes that share a query.
 __device__ inline float quad_sum(float value) { return sum_over_lanes<4>(value); }
 
-extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
+extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     KERNEL(const float2* __restrict__ Y, const float2* __restrict__ X, const unsigned char* __restrict__ blocks,
            const float* __restrict__ boxes, const float* __restrict__ tiles, const float* __restrict__ centres,
            const float* __restrict__ references, float* __restrict__ R, float* __restrict__ S, float* __restrict__ T,

@@ -373,7 +373,7 @@ struct Far {
 // quanta and `reference` references from the lane's first on; there are none of outputs with powers in memory.
 __device__ inline void take_again(Sums& sums, const Far& far, const float* of_queries, const float* of_data,
                                   const float* reference, long long row, long long column) {
-    const int lane = threadIdx.x % 32;
+    const int lane = computed_here(threadIdx.x % 32);  // or registers keep what follows from it
     unsigned wanted[2] = {};  // by differences: bit 16 i + 4 j + c, i < 2, for either half of the row tiles
     bool corrects = false;
     float quantum_of_data[column_tiles][2], largest_quantum = 0, weights[column_tiles][2];
@@ -419,7 +419,7 @@ __device__ inline void take_again(Sums& sums, const Far& far, const float* of_qu
                 }
         }
     if (!__any_sync(~0u, corrects)) return;
-    correct(sums, far.y, far.x, far.depth, of_queries, of_data, row, column);
+    if constexpr (third_terms_fit) correct(sums, far.y, far.x, far.depth, of_queries, of_data, row, column);
 #pragma unroll 1
     for (int half = 0; half < 2; half++) {
         const unsigned own = half ? wanted[1] : wanted[0];

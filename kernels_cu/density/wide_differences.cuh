@@ -16,7 +16,13 @@
 #include "wide_fixed.cuh"
 
 constexpr float far_quantum = 1.0f / 64;   // of a row that may have such pairs: 32 bandwidths from the centre, in bits
-constexpr float most_of_third_terms = TERMS == 1 ? 1.0f / 4 : POWER_TERMS == 2 ? 1.0f / 128 : 1.0f / 32;
+// From sm_100 on the compiler needs more registers than third terms of two-term points leave for moments.
+#if __CUDA_ARCH__ >= 1000
+constexpr bool third_terms_fit = TERMS == 1;
+#else
+constexpr bool third_terms_fit = TERMS == 1 || POWER_TERMS == 1;
+#endif
+constexpr float most_of_third_terms = TERMS == 1 ? 1.0f / 4 : third_terms_fit ? 1.0f / 32 : 1.0f / 128;
 constexpr float least_of_moments = POWER_TERMS == 2 ? 1.0f / 64 : 1.0f / 4;
 constexpr float third_scale = 4096;  // that third terms are kept larger by
 

@@ -54,11 +54,14 @@ _STATIC_BYTES = 10 * 1024  # of shared memory, that kernels of sums have at most
 
 
 def serves(output: Output, precision: str, d: int) -> bool:
-    """Whether there are kernels for a pass on the current device."""
+    """Whether there are kernels for a pass on the current device.
+
+    From compute capability 10.0 on they would need more registers than there are.
+    """
     if output not in ("sum", "moments", "laplace") or precision not in _BUDGET or not 2 <= d <= MOST_DIMENSIONS:
         return False
     needed = _sums_kernel(output, -(-d // 16), 2 if output == "moments" else 1, _MOST_SPAN).shared_bytes
-    return device.capability() >= (8, 0) and needed <= device.shared_bytes_of_block() - _STATIC_BYTES
+    return (8, 0) <= device.capability() < (10, 0) and needed <= device.shared_bytes_of_block() - _STATIC_BYTES
 
 
 def sums(
