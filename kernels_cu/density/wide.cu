@@ -57,10 +57,11 @@
 // STEP_DEPTH 32 or 64; STAGES; BLOCKS that a multiprocessor runs at a time.
 #include "ptx.cuh"
 #include "log_sum_exp.cuh"
-#include "wide_differences.cuh"
 
 enum Output { SUM, MOMENTS, LAPLACE, VALUES };
 constexpr Output output = OUTPUT;
+#include "wide_differences.cuh"
+
 constexpr bool staged = output == MOMENTS || output == VALUES;
 
 constexpr int terms = TERMS;
@@ -373,7 +374,8 @@ struct Far {
 // quanta and `reference` references from the lane's first on; there are none of outputs with powers in memory.
 __device__ inline void take_again(Sums& sums, const Far& far, const float* of_queries, const float* of_data,
                                   const float* reference, long long row, long long column) {
-    const int lane = computed_here(threadIdx.x % 32);  // or registers keep what follows from it
+    // Of moments computed here, or registers keep what follows from it.
+    const int lane = output == MOMENTS ? computed_here(threadIdx.x % 32) : threadIdx.x % 32;
     unsigned wanted[2] = {};  // by differences: bit 16 i + 4 j + c, i < 2, for either half of the row tiles
     bool corrects = false;
     float quantum_of_data[column_tiles][2], largest_quantum = 0, weights[column_tiles][2];

@@ -16,11 +16,12 @@
 #include "wide_fixed.cuh"
 
 constexpr float far_quantum = 1.0f / 64;   // of a row that may have such pairs: 32 bandwidths from the centre, in bits
-// From sm_100 on the compiler needs more registers than third terms of two-term points leave for moments.
+// Moments of powers in two terms need the points themselves; and from sm_100 on the compiler needs more registers for those
+// of one term than third terms leave.
 #if __CUDA_ARCH__ >= 1000
-constexpr bool third_terms_fit = TERMS == 1;
+constexpr bool third_terms_fit = TERMS == 1 || output != MOMENTS;
 #else
-constexpr bool third_terms_fit = TERMS == 1 || POWER_TERMS == 1;
+constexpr bool third_terms_fit = TERMS == 1 || output != MOMENTS || POWER_TERMS == 1;
 #endif
 constexpr float most_of_third_terms = TERMS == 1 ? 1.0f / 4 : third_terms_fit ? 1.0f / 32 : 1.0f / 128;
 constexpr float least_of_moments = POWER_TERMS == 2 ? 1.0f / 64 : 1.0f / 4;
