@@ -39,6 +39,7 @@ from cukde.density.one_dimension.plan import TOLERANCE
 from cukde.density.options import Options
 from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.pairs.gpu import (
+    centred as pairs_centred,
     difference,
     engine,
     f16,
@@ -65,7 +66,7 @@ from cukde.density.pairs.gpu.skipping import (
 from cukde.density.pairs.gpu.specialisation import OPERATION
 from cukde.density.plane import plan as plane_plan
 from cukde.density.plane.gpu import cells as plane_cells, choice as plane_choice
-from cukde.density.sums import Output, PartialSums, merge
+from cukde.density.sums import Epilogue, Output, PartialSums, merge
 from cukde.kendall import sign_tiles, statistics
 from cukde.kendall.cpu import passes as kendall_cpu
 from cukde.kendall.gpu import (
@@ -186,7 +187,7 @@ class Device:
                 self.log_weights,
                 terms=terms,
                 centre=self.centre,
-                radius_known=False,
+                squared_radius=None,
                 ratio=ratio,
                 tiling=of,
             )
@@ -479,6 +480,24 @@ def wide(launches: Launches) -> None:
                     check_symmetric(s, sums, "one-term" if terms == 1 else "split")
                 else:
                     check(s, output, sums, _ALLOWED["tf32" if terms == 1 else "float32"], k)
+
+
+def centred(launches: Launches) -> None:
+    """Blocks with centres of their own: sums at queries, mean shifts of the data for a ratio, and densities."""
+    cases: tuple[tuple[Output, bool], ...] = ("sum", False), ("laplace", False), ("moments", False), ("moments", True)
+    dtypes = np.dtype(np.float32), np.dtype(np.float64)
+    for d, dtype, (output, ratio) in itertools.product((2, 20, 40, 64), dtypes, cases):
+        s = sample(d, not ratio, dtype, ratio)
+        on = Device(s, output, 1)
+        options = Options("float32", on.log_weights)
+        sums = pairs_centred.sums(on.X, on.Y, on.h, output, options, ratio=ratio)
+        if ratio:
+            check_symmetric(s, sums, "one-term")
+            continue
+        check(s, output, sums, _ALLOWED["float32"], 1)
+        if output != "moments":
+            form = "kde" if output == "sum" else "laplace"
+            pairs_centred.density(on.X, on.Y, on.h, form, options, Epilogue(0.0, False, dtype))
 
 
 def near_pairs(launches: Launches) -> None:
@@ -1027,6 +1046,7 @@ PASSES = (
     f16_mutual,
     f16_symmetric_values,
     wide,
+    centred,
     near_pairs,
     near_columns,
     other_kernels,
