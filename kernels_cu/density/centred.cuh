@@ -14,6 +14,8 @@
 //
 // Boxes of blocks and of tiles of 32 queries are along six axes at most, the others are zero.
 #pragma once
+#include "ptx.cuh"
+#include "log_sum_exp.cuh"
 
 constexpr int block_rows = 128;
 constexpr int tile_rows = 32;
@@ -48,4 +50,28 @@ __device__ inline double held_within(double z, double limit) { return z > limit 
 __device__ inline float2 two_floats(double z) {
     const float first = float(z);
     return make_float2(first, float(z - first));
+}
+
+// The sum, and the largest, over a thread block of so many warps, for all threads; `parts` is shared, a float for each warp.
+// Barriers: two; all threads call.
+template <int warps>
+__device__ inline float sum_of_block(float value, float* parts) {
+    value = sum_over_lanes<32>(value);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+    __syncthreads();
+    float sum = 0;
+    for (int w = 0; w < warps; w++) sum += parts[w];
+    return sum;
+}
+
+template <int warps>
+__device__ inline float largest_of_block(float value, float* parts) {
+    value = largest_over_lanes<32>(value);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+    __syncthreads();
+    float largest = parts[0];
+    for (int w = 1; w < warps; w++) largest = fmaxf(largest, parts[w]);
+    return largest;
 }

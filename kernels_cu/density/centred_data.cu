@@ -10,33 +10,11 @@
 //
 // A block of 128 threads makes a block of data, a thread a row. Dynamic shared memory: d * 129 floats.
 // Barriers: all threads pass all of them. Macro: STORAGE.
-#include "ptx.cuh"
-#include "log_sum_exp.cuh"
 #include "centred.cuh"
 
 constexpr int warps = block_rows / 32;
 constexpr int pitch = block_rows + 1;
 constexpr double largest_operand = 3e4;  // of float16
-
-__device__ inline float largest_of_block(float value, float* parts) {
-    value = largest_over_lanes<32>(value);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
-    __syncthreads();
-    float largest = parts[0];
-    for (int w = 1; w < warps; w++) largest = fmaxf(largest, parts[w]);
-    return largest;
-}
-
-__device__ inline float sum_of_block(float value, float* parts) {
-    value = sum_over_lanes<32>(value);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
-    __syncthreads();
-    float sum = 0;
-    for (int w = 0; w < warps; w++) sum += parts[w];
-    return sum;
-}
 
 extern "C" __global__ void __launch_bounds__(block_rows)
     centred_data(const STORAGE* __restrict__ X, const long long* __restrict__ order,
@@ -62,14 +40,14 @@ extern "C" __global__ void __launch_bounds__(block_rows)
     float weight = exponent_of_weight<float>(log_weights, row, n);
     if (!there || weight < hardly) weight = never;
 
-    const float most = largest_of_block(weight, parts);
-    const float mass = sum_of_block(weight > hardly ? exp2_approx(weight - most) : 0, parts);
+    const float most = largest_of_block<warps>(weight, parts);
+    const float mass = sum_of_block<warps>(weight > hardly ? exp2_approx(weight - most) : 0, parts);
     const float log_mass = most > hardly ? most + log2f(mass) + 1e-4f : never;
 #pragma unroll
     for (int a = 0; a < box_axes; a++) {
         const float place = float(places[a]), slack = fabsf(place) * 0x1p-22f;
-        const float high = largest_of_block(there ? place + slack : -3e38f, parts);
-        const float low = -largest_of_block(there ? slack - place : -3e38f, parts);
+        const float high = largest_of_block<warps>(there ? place + slack : -3e38f, parts);
+        const float low = -largest_of_block<warps>(there ? slack - place : -3e38f, parts);
         if (j == 0) {
             boxes[(long long)a * gridDim.x + blockIdx.x] = low;
             boxes[(long long)(box_axes + a) * gridDim.x + blockIdx.x] = high;
@@ -136,6 +114,6 @@ extern "C" __global__ void __launch_bounds__(block_rows)
         }
     reinterpret_cast<float*>(block + norms_at(steps, moments))[j] = weight > hardly ? float(weight - 0.5 * norm) : never;
     reinterpret_cast<float*>(block + weights_at(steps, moments))[j] = weight;
-    const float radius2 = largest_of_block(square, parts);
+    const float radius2 = largest_of_block<warps>(square, parts);
     if (j < 4) reinterpret_cast<float*>(block + radius_at(steps, moments))[j] = j == 0 ? radius2 : log_mass;
 }

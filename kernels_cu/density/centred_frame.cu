@@ -11,8 +11,6 @@
 //
 // One block of 512 threads, a thread a row of the sample. Barriers: all threads pass all of them.
 // Dynamic shared memory: samples * pitch + 2 * d * d floats. Macro: STORAGE.
-#include "ptx.cuh"
-#include "log_sum_exp.cuh"
 #include "centred.cuh"
 
 constexpr int threads = 512;
@@ -26,17 +24,6 @@ struct Work {
     float centre[most_dimensions], axes[most_dimensions][box_axes], product[most_dimensions][box_axes];
     float weights[threads], parts[warps];
 };
-
-// Sum over the block, for all threads.
-__device__ inline float total_of(float value, float* parts) {
-    value = sum_over_lanes<32>(value);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
-    __syncthreads();
-    float sum = 0;
-    for (int w = 0; w < warps; w++) sum += parts[w];
-    return sum;
-}
 
 // Make the columns of `axes` orthonormal, by the first warp; those that have no direction become unit vectors.
 __device__ inline void make_orthonormal(float (*axes)[box_axes], int d) {
@@ -91,9 +78,9 @@ extern "C" __global__ void __launch_bounds__(threads)
                     square += offset * offset;
                 }
             const float distance = sqrtf(square);
-            const float root = total_of(there ? sqrtf(distance) : 0, work.parts) / samples;
+            const float root = sum_of_block<warps>(there ? sqrtf(distance) : 0, work.parts) / samples;
             const float weight = there ? 1 / (distance + 0.01f * root * root + 1e-30f) : 0;
-            const float all = total_of(weight, work.parts);
+            const float all = sum_of_block<warps>(weight, work.parts);
             work.weights[own] = weight / all;
             __syncthreads();
             for (int k = warp; k < d; k += warps) {
@@ -167,14 +154,14 @@ extern "C" __global__ void __launch_bounds__(threads)
     }
     __syncthreads();
 
-    const float mean_root = total_of(sqrtf(distance), work.parts) / samples;
+    const float mean_root = sum_of_block<warps>(sqrtf(distance), work.parts) / samples;
     if (own == 0) scales[box_axes] = mean_root * mean_root;
 #pragma unroll 1
     for (int a = 0; a < box_axes; a++) {
         float along = 0;
         if (there)
             for (int k = 0; k < d; k++) along += work.axes[k][a] * offsets[own * pitch + k];
-        const float root = total_of(sqrtf(fabsf(along) * distance), work.parts) / samples;
+        const float root = sum_of_block<warps>(sqrtf(fabsf(along) * distance), work.parts) / samples;
         if (own == 0) scales[a] = root * root + 1e-30f;
     }
     for (int i = own; i < d * box_axes; i += threads) axes[i] = work.axes[i % d][i / d];

@@ -16,22 +16,11 @@
 //
 // A block of 128 threads makes a tile, four threads a query. Dynamic shared memory: 32 (d | 1) floats.
 // Barriers: all threads pass all of them. Macro: STORAGE.
-#include "ptx.cuh"
-#include "log_sum_exp.cuh"
 #include "centred.cuh"
 
 constexpr int parts = 4;  // of a query's work
 constexpr int threads = parts * tile_rows;
 constexpr int tried = 256;
-
-// The largest of all queries, for all threads.
-__device__ inline float largest_of_tile(float value, float* of_warps) {
-    value = largest_over_lanes<32>(value);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
-    __syncthreads();
-    return fmaxf(fmaxf(of_warps[0], of_warps[1]), fmaxf(of_warps[2], of_warps[3]));
-}
 
 extern "C" __global__ void __launch_bounds__(threads)
     centred_queries(const STORAGE* __restrict__ Y, const long long* __restrict__ order,
@@ -144,8 +133,8 @@ extern "C" __global__ void __launch_bounds__(threads)
         const float offset = (both.x - centre[k]) + both.y;
         square += offset * offset;
     }
-    square = largest_of_tile(sum_over_lanes<parts>(square), of_warps);
-    const float least = -largest_of_tile(-most, of_warps);
+    square = largest_of_block<threads / 32>(sum_over_lanes<parts>(square), of_warps);
+    const float least = -largest_of_block<threads / 32>(-most, of_warps);
     if (threadIdx.x == 0) {
         tiles[(long long)(2 * box_axes) * all + tile] = least;
         tiles[(long long)(2 * box_axes + 1) * all + tile] = square;
@@ -153,7 +142,7 @@ extern "C" __global__ void __launch_bounds__(threads)
 #pragma unroll
     for (int a = 0; a < box_axes; a++) {
         const float slack = fabsf(q[a]) * 0x1p-22f;
-        const float low = -largest_of_tile(slack - q[a], of_warps), high = largest_of_tile(q[a] + slack, of_warps);
+        const float low = -largest_of_block<threads / 32>(slack - q[a], of_warps), high = largest_of_block<threads / 32>(q[a] + slack, of_warps);
         if (threadIdx.x == 0) {
             tiles[(long long)a * all + tile] = low;
             tiles[(long long)(box_axes + a) * all + tile] = high;

@@ -33,8 +33,6 @@
 // Macros: KERNEL; OUTPUT; STEPS of 16 dimensions; POWER_TERMS of float16 that a power has in moments; WARPS, at most 16,
 // of a block; MULTIPROCESSOR_BLOCKS that run on a multiprocessor at a time; OCTETS of rows that are
 // under way at a time, an even number.
-#include "ptx.cuh"
-#include "log_sum_exp.cuh"
 #include "centred.cuh"
 
 enum Output { SUM, MOMENTS, LAPLACE };
@@ -49,7 +47,6 @@ constexpr int warps = WARPS, threads = 32 * warps;
 constexpr int octets = OCTETS, chunk_rows = 8 * octets, chunks = block_rows / chunk_rows;
 constexpr int pitch = depth + 8;  // of queries in shared memory: no two lanes of a load meet in a bank
 constexpr float shift = moments ? 8 : 0;
-constexpr int blocks_of_sums = 1;  // more of them are truncated more often: 24 times each
 constexpr int most_pairs = 4;  // of a lane, that take less time one by one than all pairs of a chunk do
 constexpr float most_of_chunk = moments ? 32768.0f : 1e30f;  // float16 powers stay below 65504
 constexpr float farthest2 = 4e8f;                            // squared distance that float16 operands reach
@@ -127,7 +124,7 @@ __device__ inline void squared_distances(float (&distance2)[2][octets][4], const
 #pragma unroll 1
     for (int k = 0; k < depth; k++) {
         const int of_lane = k / 2 % 4, word = k / 8 % 2, s = k / 16;
-        const float apart = middle[k] - centre[k];
+        const float between = middle[k] - centre[k];
         float u[octets][2];
 #pragma unroll
         for (int o = 0; o < octets; o++)
@@ -144,7 +141,7 @@ __device__ inline void squared_distances(float (&distance2)[2][octets][4], const
         for (int q = 0; q < 2; q++)
 #pragma unroll
             for (int r = 0; r < 2; r++) {
-                const float v = points[(16 * q + 8 * r + g) * pitch + k] + apart;
+                const float v = points[(16 * q + 8 * r + g) * pitch + k] + between;
 #pragma unroll
                 for (int o = 0; o < octets; o++)
 #pragma unroll
@@ -213,8 +210,8 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                     distance2 += gap * gap;
                 }
                 const float largest = -0.4999f * distance2;
-                const float weighty = output == SUM ? 0 : log2f(1 + 0.5f * d - largest);  // of the factors of the terms
-                const bool wanted = !(log_mass + largest + weighty <= box[w][2 * box_axes] + limit) && log_mass > hardly;
+                const float of_factors = output == SUM ? 0 : log2f(1 + 0.5f * d - largest);  // bits of the factors of terms
+                const bool wanted = !(log_mass + largest + of_factors <= box[w][2 * box_axes] + limit) && log_mass > hardly;
                 if (wanted && blockIdx.x * warps + w < all) mask |= 1u << w;
             }
         }
@@ -243,37 +240,11 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     const long long place_of_tile = blockIdx.y * rows + first_row;
     // Worked out where it is needed: no register is kept for it.
     const auto moments_of_tile = [&] { return T + (blockIdx.y * rows + computed_here(first_row)) * depth; };
-    float moment[2][2 * steps][4];
     if constexpr (moments) {
-#pragma unroll
-        for (int q = 0; q < 2; q++)
-#pragma unroll
-            for (int k = 0; k < 2 * steps; k++)
-#pragma unroll
-                for (int i = 0; i < 4; i++) moment[q][k][i] = 0;
         if (some)
             for (int i = lane; i < 32 * depth; i += 32) moments_of_tile()[i] = 0;
         __syncwarp();
     }
-
-    // Tensor cores truncate their sums: those of a few blocks at a time are added to the others in memory.
-    int unwritten = 0;
-    const auto write_moments = [&] {
-        float* const to_moments = moments_of_tile();
-#pragma unroll
-        for (int q = 0; q < 2; q++)
-#pragma unroll
-            for (int k = 0; k < 2 * steps; k++)
-#pragma unroll
-                for (int r = 0; r < 2; r++) {
-                    float2& to = *reinterpret_cast<float2*>(to_moments + (16 * q + 8 * r + g) * depth + 8 * k + 2 * t);
-                    const float2 before = to;
-                    to = make_float2(before.x + moment[q][k][2 * r], before.y + moment[q][k][2 * r + 1]);
-                    moment[q][k][2 * r] = moment[q][k][2 * r + 1] = 0;
-                }
-        __syncwarp();
-        unwritten = 0;
-    };
     const auto fetch = [&](int entry) {
         if (entry < entries) {
             const unsigned char* const from = blocks + (long long)(first + list[entry]) * bytes;
@@ -283,10 +254,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
         copy_async_commit();
     };
     fetch(0);
-    for (int entry = 0;; entry++) {
-        if constexpr (moments)
-            if (some && (entry == entries || unwritten == blocks_of_sums)) write_moments();
-        if (entry == entries) break;
+    for (int entry = 0; entry < entries; entry++) {
         fetch(entry + 1);
         copy_async_wait<1>();
         __syncthreads();
@@ -306,11 +274,11 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
             float base[2][2] = {};
 #pragma unroll
             for (int s = 0; s < steps; s++) {
-                float apart[4];
+                float between[4];  // the middle of the tile and the centre
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
                     const int k = 16 * s + 2 * t + i / 2 * 8 + i % 2;
-                    apart[i] = middle[warp][k] - centre[k];
+                    between[i] = middle[warp][k] - centre[k];
                 }
 #pragma unroll
                 for (int q = 0; q < 2; q++)
@@ -318,7 +286,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                     for (int r = 0; r < 2; r++) {
                         const float* const point = own_points + (16 * q + 8 * r + g) * pitch + 16 * s + 2 * t;
                         const float2 low = *reinterpret_cast<const float2*>(point), high = *reinterpret_cast<const float2*>(point + 8);
-                        const float v[4] = {low.x + apart[0], low.y + apart[1], high.x + apart[2], high.y + apart[3]};
+                        const float v[4] = {low.x + between[0], low.y + between[1], high.x + between[2], high.y + between[3]};
                         float first_terms[4], second_terms[4];
                         hi[s][q][r] = pack_f16(v[0], v[1]);
                         hi[s][q][2 + r] = pack_f16(v[2], v[3]);
@@ -344,9 +312,9 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                 for (int r = 0; r < 2; r++) {
                     const float far2 = quad_sum(base[q][r]), far = root(far2), gap = fmaxf(0.0f, far * 0.9999f - radius * 1.0001f);
                     const float largest = -0.4999f * gap * gap;
-                    const float weighty = output == SUM ? 0 : log2f(1 + 0.5f * d - largest);
+                    const float of_factors = output == SUM ? 0 : log2f(1 + 0.5f * d - largest);
                     const float reference = references_of_tile[16 * q + 8 * r + g];
-                    const bool near = !(log_mass + largest + weighty <= reference + limit);
+                    const bool near = !(log_mass + largest + of_factors <= reference + limit);
                     const float allowed = fmaxf(budget, 4.8e-7f * fabsf(reference));
                     // Of the products, and of the tile's own coordinates where its points lie far apart.
                     const float of_tile = error_of_tile(tile_square, reference);
@@ -370,7 +338,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
             const bool diagonal = own_out && first_row < first_column + block_rows && first_column < first_row + tile_rows;
             const int below = diagonal ? first_row - first_column + g - 2 * t : 0;  // of the diagonal
 
-            float of_block[2][2] = {}, factored[2][2] = {}, rounded_sum[2][4] = {};
+            float of_block[2][2] = {}, factored[2][2] = {}, rounded_sum[2][4] = {}, moment[2][2 * steps][4] = {};
             if (matters) {
 #pragma unroll 1
                 for (int chunk = 0; chunk < chunks; chunk++) {
@@ -594,7 +562,10 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                     }
                 }
             if constexpr (moments) {
-                if (kind != VERY_WIDE && matters) {  // from the centre of the block to the query
+                if (kind != VERY_WIDE && matters) {
+                    // From the centre of the block to the query, and then into memory: tensor cores truncate at every product,
+                    // so that sums over all blocks would lose what those over one keep.
+                    float* const to_moments = moments_of_tile();
 #pragma unroll
                     for (int k = 0; k < 2 * steps; k++) {
                         const int dim = 8 * k + 2 * t;
@@ -603,12 +574,14 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                         for (int q = 0; q < 2; q++)
 #pragma unroll
                             for (int r = 0; r < 2; r++) {
-                                const float2 point = *reinterpret_cast<const float2*>(own_points + (16 * q + 8 * r + g) * pitch + dim);
-                                moment[q][k][2 * r] = fmaf(-of_block[q][r], point.x + along, moment[q][k][2 * r]);
-                                moment[q][k][2 * r + 1] = fmaf(-of_block[q][r], point.y + other, moment[q][k][2 * r + 1]);
+                                const int of_tile = 16 * q + 8 * r + g;
+                                const float2 point = *reinterpret_cast<const float2*>(own_points + of_tile * pitch + dim);
+                                float2& to = *reinterpret_cast<float2*>(to_moments + of_tile * depth + dim);
+                                to.x += fmaf(-of_block[q][r], point.x + along, moment[q][k][2 * r]);
+                                to.y += fmaf(-of_block[q][r], point.y + other, moment[q][k][2 * r + 1]);
                             }
                     }
-                    unwritten++;
+                    __syncwarp();
                 }
             }
         }
