@@ -59,8 +59,8 @@ def supported(kernel: Kernel, architecture: int) -> bool:
     """Whether a kernel can be asked for.
 
     Below compute capability 8.0 sorts, differences, and float64 by a library; products of bits below 10.0; four
-    groups a warp of a convolution of float32 from 9.0 on; blocks with centres of their own below 10.0, as far
-    as shared memory holds them.
+    groups a warp of a convolution of float32 from 9.0 on; blocks with centres of their own as far as shared memory
+    holds them.
     """
     stem, name, defines = kernel
     if architecture >= 100 and {("BITS", "1"), ("PRODUCT", "b1")} & set(defines):
@@ -69,10 +69,8 @@ def supported(kernel: Kernel, architecture: int) -> bool:
         return False
     if stem == "density/skipping_units" and architecture != 90 and ("DIM", "128") in defines:
         return False
-    if stem.startswith("density/centred") and architecture >= 100:
-        return False
     few_steps = {("STEPS", "1")} & set(defines) or {("STEPS", "2"), ("OUTPUT", "SUM")} <= set(defines)
-    if stem == "density/centred_sums" and architecture in (86, 89) and not few_steps:
+    if stem == "density/centred_sums" and architecture in (86, 89, 120) and not few_steps:
         return False  # a block has 99 KB of shared memory there
     everywhere = stem in _OF_ALL_ARCHITECTURES or name.endswith(("_ieee", "_f64")) or name in _OF_ALL_ENGINES
     return architecture >= 80 or everywhere
