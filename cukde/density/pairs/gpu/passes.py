@@ -75,12 +75,12 @@ def partial_sums(
     Notes
     -----
     Precision "float32" and "tf32" run on the tensor cores, in two float16 terms of each point or in one: beyond 64
-    dimensions always, below where d is at least 2 and the scaled squared radius at most 700. (In two terms of 2 to 64
-    dimensions the limit is the larger of 3500/d and 1100/sqrt(d), beyond 16 dimensions 850/sqrt(d), where that is
-    less.) Beyond these limits, passes of 2 to 64 dimensions take blocks of neighbours with centres of their own
-    (:mod:`cukde.density.pairs.gpu.centred`), but for sums of values, for so few pairs that differences take less time,
-    and while a stream is captured. Otherwise they run by differences, as "ieee" does, where float64 arrays keep 48 bits
-    of each coordinate.
+    dimensions but for few pairs, which take less time by differences; below where d is at least 2 and the scaled
+    squared radius at most 700. (In two terms of 2 to 64 dimensions the limit is the larger of 3500/d and 1100/sqrt(d),
+    beyond 16 dimensions 850/sqrt(d), where that is less.) Beyond these limits, passes of 2 to 64 dimensions take blocks
+    of neighbours with centres of their own (:mod:`cukde.density.pairs.gpu.centred`), but for sums of values, for so few
+    pairs that differences take less time, and while a stream is captured. Otherwise they run by differences, as "ieee"
+    does, where float64 arrays keep 48 bits of each coordinate.
 
     "float64" runs on the tensor cores, too, and where d is larger by a library's products on any device, up to a scaled
     squared radius of 620 (350 for "values"); otherwise by differences.
@@ -315,7 +315,7 @@ class Arguments(NamedTuple):
     def _terms(self, exact: bool) -> dict[str, Any]:
         options = self.options
         symmetric = self.Y is None and options.log_weights is None and not options.deterministic
-        return {"capability": device.capability(), "symmetric": symmetric, "exact": exact}
+        return {"capability": device.capability(), "symmetric": symmetric, "m": self.m, "exact": exact}
 
     def form(self, output: Output) -> f16.Form:
         """How the float16 engines make exponents."""
