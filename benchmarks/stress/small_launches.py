@@ -51,6 +51,7 @@ from cukde.density.pairs.gpu import (
     splits,
     tf32,
     values as pairs_values,
+    weights as pairs_weights,
     wide as pairs_wide,
     wide_f64,
 )
@@ -293,6 +294,18 @@ def whole_calls(launches: Launches) -> None:
         value, size = reference.laplace(s.X, s.Y, s.h)
         off = np.abs(gpu_arrays.asnumpy(got) - value)
         tolerances.check(off, _ALLOWED["float32"] * size + np.finfo(dtype).tiny, "Laplace density")
+
+
+def weights_of_calls(launches: Launches) -> None:
+    """What a call asks of its weights: their range, and logarithms of shares; in one part and in several."""
+    for n, dtype in itertools.product((1, N, 5000), ("float32", "float64")):
+        s = sample(1, n=n)
+        w = gpu_arrays.asarray(np.abs(s.V[:, 0]).astype(dtype))
+        of_host = gpu_arrays.asnumpy(w).astype(np.float64)
+        _, _, [found] = gpu_arrays.look(w[:, None], None, None, [], [w])
+        logs = gpu_arrays.asnumpy(pairs_weights.logarithms(w))
+        tolerances.check(np.subtract(found, (of_host.min(), of_host.max())), np.zeros(2), "range")
+        tolerances.check(np.abs(logs - np.log(of_host / of_host.sum())), np.full(n, 1e-13), "log weights")
 
 
 def chosen_by_a_call(launches: Launches) -> None:
@@ -1034,6 +1047,7 @@ PASSES = (
     kendall_comparisons,
     whole_calls,
     small_problems,
+    weights_of_calls,
     chosen_by_a_call,
     splits_merged,
     differences,

@@ -38,8 +38,8 @@ _SOURCE = (
     "textbook: Flash-SD-KDE, section 3.1 and appendix A"
 )
 
-# Launches of CuPy's elementwise kernels, for the pre-pass reductions and for the weights with their logarithms.
-_SURVEY_LAUNCHES, _WEIGHT_LAUNCHES = 3, 10
+# Launches for the pre-pass reductions, and for the weights with their logarithms.
+_SURVEY_LAUNCHES, _WEIGHT_LAUNCHES = 3, 3
 
 # Entries that a block adds up for the mean, and its cycles: Nsight Compute on an H200, 9 us.
 _ENTRIES_OF_PART, _MEAN = 2**16, 17_000
@@ -349,7 +349,7 @@ def _survey(task: Pass, on: Peaks) -> list[Part]:
     """Pre-pass reductions: the mean of the data, and with ``check_finite`` a look at all arrays."""
     data = float(task.itemsize * task.d) * task.n
     values = float(task.itemsize) * task.k * task.n
-    weights = 8.0 * task.n * 8 if task.weighted else 0.0
+    weights = 8.0 * task.n * 5 if task.weighted else 0.0
     launches = 1 + (task.n * task.d > _ENTRIES_OF_PART) + _WEIGHT_LAUNCHES * task.weighted
     looked = task.point_bytes + values if task.known else 0.0
     if on.backend == "cpu":  # on one core

@@ -133,5 +133,5 @@ def f64(task: Pass, on: Peaks) -> list[Part]:
 
 
 def _splits(n: int, d: int, blocks: int, multiprocessors: int) -> int:
-    """Splits of the data that give a multiprocessor four blocks, of four tiles at least, or of one of many dimensions."""
+    """Splits of the data that give multiprocessors four blocks, of four tiles or more, or of one of many dimensions."""
     return max(1, min(4 * multiprocessors // blocks, -(-n // _TILE) // (4 if d <= _TILE else 1)))
