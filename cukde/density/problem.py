@@ -197,6 +197,9 @@ class Problem(NamedTuple):
             both = self.unchecked.tried("density_and_score", self.whitening.h, self.whitening.log_norm, self.dtype)
             return self.unchecked.look().log_density_and_score() if both is None else both
         sums = self._of_gradient().sums("moments")
+        ends = backends.ends(self.backend)
+        if ends is not None:
+            return ends.density(sums, self.epilogue(log=True)), self._gradient(sums)
         return results.log_density(sums, self.log_constant, self.dtype, self.xp), self._gradient(sums)
 
     def _of_gradient(self) -> Problem:
@@ -204,6 +207,9 @@ class Problem(NamedTuple):
         return self._replace(options=self.options._replace(of_gradient=True))
 
     def _gradient(self, sums: PartialSums) -> Any:
+        ends = backends.ends(self.backend)
+        if ends is not None and self.whitening.plain:
+            return ends.gradient(sums, self.whitening.h, self.dtype).reshape(self.query_shape)
         gradient = results.gradient(sums, self.whitening, self.xp)
         return results.cast(gradient, self.dtype).reshape(self.query_shape)
 
@@ -286,7 +292,11 @@ class Problem(NamedTuple):
         sums = estimate.sums("moments", ratio=True)
         if estimate.leave_one_out:
             sums = leave_one_out.limited(sums, estimate.whitening.h, self.xp)
-        points = moved(self.X, sums, self.whitening, estimate.whitening, self.xp)
+        ends, at, by = backends.ends(self.backend), self.whitening, estimate.whitening
+        if ends is not None and at.plain and by.plain:
+            points = ends.debiased(self.X, sums, 0.5 * (at.h / by.h) ** 2)
+        else:
+            points = moved(self.X, sums, at, by, self.xp)
         return points if self.domain is None else self.domain.folded(points, self.xp)
 
     def of_points(self, points: Any, queries: Any) -> Problem:

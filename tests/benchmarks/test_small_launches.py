@@ -69,6 +69,8 @@ def test_some_passes(small: ModuleType, capsys: pytest.CaptureFixture[str]) -> N
     [
         "waiting",
         "small_problems",
+        "weights_of_calls",
+        "ends_of_sums",
         "splits_merged",
         "other_kernels",
         "near_blocks",
