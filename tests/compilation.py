@@ -36,7 +36,7 @@ class Resources(NamedTuple):
     spills: int  # bytes
 
 
-_OF_ALL_ENGINES = ("column_means", "survey", "merge_splits", "morton_codes")
+_OF_ALL_ENGINES = ("column_means", "survey", "range", "part_sums", "log_weights", "merge_splits", "morton_codes")
 _OF_ALL_ARCHITECTURES = (  # stems
     *("kendall/merge_sort", "kendall/order_keys", "kendall/ranks", "kendall/inversions", "kendall/statistics"),
     *("piecewise/piecewise", "piecewise/columns", "piecewise/knots", "piecewise/lookup_f16"),

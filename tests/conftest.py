@@ -95,10 +95,11 @@ def emulated_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def engines_take_small_problems(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out paths that begin before values are looked at, as most tests are of the engines and of the look."""
+    """Leave out what takes small problems only, as most tests are of the engines and of the look."""
     if request.node.get_closest_marker("small") is None:
         for path in ("small", "ahead"):
             monkeypatch.setattr(f"cukde.density.backends.{path}", lambda backend: None)
+        monkeypatch.setattr("cukde.density.pairs.cost.differences.serve", lambda *_: False)
 
 
 @pytest.fixture(params=BACKENDS[1:])

@@ -95,7 +95,7 @@ def kde(
         queries, and if pairs are left out, as a warp then takes all data of its queries.
     check_finite : bool
         Refuse NaN and infinity. With False the data are unchecked: nothing waits for the GPU, and a CUDA graph can
-        capture the call, except in more than 64 dimensions, where CuPy does not allow products by cuBLAS.
+        capture the call, except for many pairs in more than 64 dimensions, where CuPy allows no products by cuBLAS.
     bounds : sequence of length d or mapping, optional
         For each column (low, high), or None; or a mapping from the names of some columns; of one column the pair alone
         will do. None or an infinity stands for an open end. The density is then one on that domain, by reflection: it

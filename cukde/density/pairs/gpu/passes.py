@@ -10,11 +10,11 @@ import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device, scratch, survey
 from cukde.core.gpu.launch import FLOAT
-from cukde.density import results
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import (
     centred,
     difference,
+    ends,
     engine as pairs_engine,
     f16,
     f16_symmetric,
@@ -32,7 +32,7 @@ from cukde.density.pairs.gpu.skipping import (
     passes as skipping_passes,
     values as skipping_values,
 )
-from cukde.density.sums import Epilogue, Output, PartialSums, merge, moment_columns, put, ready, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, merge, moment_columns, put
 
 _ALL_PAIRS = skipping_choice.Chosen()
 
@@ -75,12 +75,12 @@ def partial_sums(
     Notes
     -----
     Precision "float32" and "tf32" run on the tensor cores, in two float16 terms of each point or in one: beyond 64
-    dimensions always, below where d is at least 2 and the scaled squared radius at most 700. (In two terms of 2 to 64
-    dimensions the limit is the larger of 3500/d and 1100/sqrt(d), beyond 16 dimensions 850/sqrt(d), where that is
-    less.) Beyond these limits, passes of 2 to 64 dimensions take blocks of neighbours with centres of their own
-    (:mod:`cukde.density.pairs.gpu.centred`), but for sums of values, for so few pairs that differences take less time,
-    and while a stream is captured. Otherwise they run by differences, as "ieee" does, where float64 arrays keep 48 bits
-    of each coordinate.
+    dimensions but for few pairs, which take less time by differences; below where d is at least 2 and the scaled
+    squared radius at most 700. (In two terms of 2 to 64 dimensions the limit is the larger of 3500/d and 1100/sqrt(d),
+    beyond 16 dimensions 850/sqrt(d), where that is less.) Beyond these limits, passes of 2 to 64 dimensions take blocks
+    of neighbours with centres of their own (:mod:`cukde.density.pairs.gpu.centred`), but for sums of values, for so few
+    pairs that differences take less time, and while a stream is captured. Otherwise they run by differences, as "ieee"
+    does, where float64 arrays keep 48 bits of each coordinate.
 
     "float64" runs on the tensor cores, too, and where d is larger by a library's products on any device, up to a scaled
     squared radius of 620 (350 for "values"); otherwise by differences.
@@ -183,12 +183,12 @@ def density(
     ``points`` is what :func:`debias` returned beside these data; ``choose`` as for :func:`partial_sums`.
     """
     if options.local_factors is not None:
-        return to_density(partial_sums(X, Y, h, "sum", options), *epilogue, cp)
+        return ends.density(partial_sums(X, Y, h, "sum", options), epilogue)
     arguments = pose(X, Y, h, options)
     start = _Start() if points is None else points
     near = arguments.near("sum", look=start.look) if choose is None else choose(arguments, "sum", ratio=False)
     out = arguments.finished("kde", start.operands, epilogue) if near.takes_all else None
-    return to_density(arguments.sums("sum", None, near=near), *epilogue, cp) if out is None else out
+    return ends.density(arguments.unmerged("sum", None, near=near), epilogue) if out is None else out
 
 
 def laplace_density(
@@ -205,16 +205,13 @@ def laplace_density(
 
     Negative densities stay, and have no logarithm: NaN. ``choose`` is that of :func:`partial_sums`.
     """
+    form: pairs_finish.DensityForm = "positive" if positive else "laplace"
     if options.local_factors is not None:
-        sums = partial_sums(X, Y, h, "laplace", options)
-    else:
-        arguments = pose(X, Y, h, options)
-        near = (choose or Arguments.near)(arguments, "laplace", ratio=False)
-        out = arguments.finished("positive" if positive else "laplace", None, epilogue) if near.takes_all else None
-        if out is not None:
-            return out
-        sums = arguments.sums("laplace", None, near=near)
-    return results.positive(sums, *epilogue, cp) if positive else results.laplace(sums, *epilogue, cp)[0]
+        return ends.density(partial_sums(X, Y, h, "laplace", options), epilogue, form)
+    arguments = pose(X, Y, h, options)
+    near = (choose or Arguments.near)(arguments, "laplace", ratio=False)
+    out = arguments.finished(form, None, epilogue) if near.takes_all else None
+    return ends.density(arguments.unmerged("laplace", None, near=near), epilogue, form) if out is None else out
 
 
 def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[Any, Any, Any]:
@@ -238,8 +235,8 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     ):
         moved, queries, operands = _moved_operands(arguments, estimate)
         return moved, queries, _Start(operands, near.look)
-    sums = estimate.sums("moments", None, ratio=True, near=near)
-    return *ready(X, Y, sums, h, score_h), _Start(None, near.look)
+    sums = estimate.unmerged("moments", None, ratio=True, near=near)
+    return *ends.ready(X, Y, sums, h, score_h), _Start(None, near.look)
 
 
 def squared_radii(precision: str, d: int) -> tuple[float, ...]:
@@ -315,7 +312,7 @@ class Arguments(NamedTuple):
     def _terms(self, exact: bool) -> dict[str, Any]:
         options = self.options
         symmetric = self.Y is None and options.log_weights is None and not options.deterministic
-        return {"capability": device.capability(), "symmetric": symmetric, "exact": exact}
+        return {"capability": device.capability(), "symmetric": symmetric, "m": self.m, "exact": exact}
 
     def form(self, output: Output) -> f16.Form:
         """How the float16 engines make exponents."""
@@ -373,6 +370,25 @@ class Arguments(NamedTuple):
         near: skipping_choice.Chosen = _ALL_PAIRS,
     ) -> PartialSums:
         """Run the pass; ``near`` is what :meth:`near` has chosen."""
+        sums = self.unmerged(output, values, ratio=ratio, near=near)
+        if isinstance(sums, PartialSums):
+            return sums
+        out = (
+            PartialSums(*sums.sums)
+            if sums.parts == 1
+            else pairs_finish.empty(self.m, moment_columns(output, self.X.shape[1], values))
+        )
+        return pairs_finish.merge(sums, out)
+
+    def unmerged(
+        self,
+        output: Output,
+        values: Any | None,
+        *,
+        ratio: bool = False,
+        near: skipping_choice.Chosen = _ALL_PAIRS,
+    ) -> PartialSums | pairs_finish.Splits:
+        """Run the pass, and leave the splits of differences to who takes the sums further."""
         if isinstance(near.posed, skipping_values.Posed):
             return skipping_values.run(near.posed)
         if near.posed is not None:
@@ -406,8 +422,7 @@ class Arguments(NamedTuple):
             return wide_f64.run(*operands, centre=centre, squared_radius=options.squared_radius, store=options.kept)
         if engine == "tf32":
             return tf32.run(*operands, centre)
-        out = pairs_finish.empty(self.m, k)
-        return pairs_finish.merge(difference.launch(options.precision, *operands, out=out), out)
+        return difference.launch(options.precision, *operands, out=pairs_finish.empty(self.m, k))
 
     def sums_apart(self, output: Output, apart: Apart, *, ratio: bool) -> PartialSums:
         """Run the pass by products of the points near the centre, and by differences of the few others."""
