@@ -54,6 +54,9 @@ constexpr int bytes = block_bytes(steps, moments);
 // How moments of a block are added up: by products, by differences of coordinates about its centre, or of the points.
 enum Moments { BY_PRODUCTS, ABOUT_CENTRE, BY_POINTS };
 
+// Radius of a tile whose coordinates are kept in one float about its middle.
+constexpr float most_of_tile = 64;
+
 // Of the distance that what counts has about: farther from the centre, moments ask for differences.
 constexpr float far_for_products = 24, far_for_centre = 200;
 
@@ -215,13 +218,17 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     for (int k = lane; k < depth; k += 32) middle[warp][k] = some ? centres[(long long)tile * depth + k] : 0;
     __syncwarp();
     float* const own_points = points + warp * 32 * pitch;
-#pragma unroll 8
-    for (int i = lane; i < 32 * depth; i += 32) {
-        const int row = i / depth, k = i % depth;
-        float2 z = make_float2(0, 0);
-        if (k < d) z = Y[(long long)min(first_row + row, m - 1) * d + k];
-        own_points[row * pitch + k] = k < d ? (z.x - middle[warp][k]) + z.y : 0;
-    }
+    // Write the queries about `middle`, in one float.
+    const auto write_points = [&] {
+#pragma unroll 4
+        for (int i = lane; i < 32 * depth; i += 32) {
+            const int row = i / depth, k = i % depth;
+            float2 z = make_float2(0, 0);
+            if (k < d) z = Y[(long long)min(first_row + row, m - 1) * d + k];
+            own_points[row * pitch + k] = k < d ? (z.x - middle[warp][k]) + z.y : 0;
+        }
+    };
+    write_points();
     if (threadIdx.x == 0) found.found = 0;
     __syncthreads();
 
@@ -268,7 +275,8 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     }
     const int entries = found.found;
 
-    const float tile_square = box[warp][2 * box_axes + 1];
+    // Where one float about the middle is not enough, the centre of each block takes its place.
+    const auto is_spread = [&] { return box[warp][2 * box_axes + 1] > most_of_tile * most_of_tile; };
     float* const references_of_tile = reference_of[warp];
     references_of_tile[lane] = some ? references[first_row + lane] : 0;
     sum_of[warp][lane] = second_of[warp][lane] = 0;
@@ -306,6 +314,13 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
             const float log_mass = reinterpret_cast<const float*>(block + radius_at(steps, moments))[1];
             const float most_weight = reinterpret_cast<const float*>(block + radius_at(steps, moments))[2];
             const int first_column = (first + list[entry]) * block_rows;
+
+            if (is_spread()) {
+                for (int k = lane; k < depth; k += 32) middle[warp][k] = centre[k];
+                __syncwarp();
+                write_points();
+                __syncwarp();
+            }
 
             // A part of a block ends where a reference rises: what is good enough then depends on the new one.
             int chunk = 0;
@@ -348,7 +363,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                 // Whether the block matters to any query, whether products are good for all pairs of those that it does, and
                 // what else can be done about them.
                 bool matters = false, mixed = false, wide = false, far_out = false, very_far_out = false;
-                const float radius = root(radius2), radius_of_tile = root(tile_square);
+                const float radius = root(radius2);
                 __syncwarp();
 #pragma unroll
                 for (int q = 0; q < 2; q++)
@@ -364,7 +379,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                         const float level = fmaxf(0.0f, -reference - known);  // of exponents that count
                         const float allowed = fmaxf(budget, 4.8e-7f * level);
                         // Of the products, and of the tile's own coordinates where its points lie far apart.
-                        const float of_tile = error_of_tile(tile_square, reference);
+                        const float of_tile = is_spread() ? 0 : error_of_tile(box[warp][2 * box_axes + 1], reference);
                         const float most2 = (allowed - of_tile) * (1 / error_of_square) - far2;  // |u|^2 of good pairs
                         float least = of_pair + known + shift - 4 * (error_of_square * far2 + of_tile) - 0.01f;
                         float least_norm = near ? most_weight - 0.5f * most2 : never;
@@ -374,9 +389,8 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                         wide |= near && !(error_about_centre(far2, radius2, reference) + of_tile <= allowed);
                         if constexpr (moments) {
                             const float scale = root(1 + level), reach = far + fminf(radius, 8.4f * scale);
-                            const float most = far_for_centre * scale;  // comparisons that NaN fails
-                            far_out |= near && !(reach <= far_for_products * scale && radius_of_tile <= most);
-                            very_far_out |= near && !(reach <= most && radius_of_tile <= most);
+                            far_out |= near && !(reach <= far_for_products * scale);
+                            very_far_out |= near && !(reach <= far_for_centre * scale);
                         }
                         if (!(far2 <= farthest2)) {  // no operands: never, or always by differences
                             wide |= near;
