@@ -53,6 +53,21 @@ __device__ inline float2 two_floats(double z) {
     return make_float2(first, float(z - first));
 }
 
+// The difference of two coordinates in two floats.
+__device__ inline float difference(float2 y, float2 x) { return (y.x - x.x) + (y.y - x.y); }
+
+// Squared distance of two points of d coordinates in two floats. All kernels have the same bits: those of a large one are
+// worth many powers of 2.
+__device__ __noinline__ float distance2_of(const float2* y, const float2* x, int d) {
+    float distance2 = 0;
+#pragma unroll 4
+    for (int k = 0; k < d; k++) {
+        const float gap = difference(y[k], x[k]);
+        distance2 = fmaf(gap, gap, distance2);
+    }
+    return distance2;
+}
+
 // The sum, and the largest, over a thread block of so many warps, for all threads; `parts` is shared, a float for each warp.
 // Barriers: two; all threads call.
 template <int warps>

@@ -113,13 +113,7 @@ extern "C" __global__ void __launch_bounds__(threads)
             const long long row = (long long)b * block_rows + j;
             const float weight = weights[j];
             if (weight < hardly || (own_out && row == at)) continue;
-            float distance2 = 0;
-            for (int k = 0; k < d; k++) {
-                const float2 x = X_placed[row * d + k], y = placed[k];
-                const float gap = (y.x - x.x) + (y.y - x.y);
-                distance2 += gap * gap;
-            }
-            of_block = fmaxf(of_block, weight - 0.5f * distance2);
+            of_block = fmaxf(of_block, weight - 0.5f * distance2_of(placed, X_placed + row * d, d));
         }
         of_block = largest_over_lanes<parts>(of_block);
         if (most < hardly) most = of_block;

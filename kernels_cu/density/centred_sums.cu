@@ -48,6 +48,7 @@ constexpr int pitch = depth + 8;  // of queries in shared memory: no two lanes o
 constexpr float shift = moments ? 8 : 0;
 constexpr int most_pairs = 4;  // of a lane, that take less time one by one than all pairs of a chunk do
 constexpr float most_of_chunk = moments ? 32768.0f : 1e30f;  // float16 powers stay below 65504
+constexpr float most_error = 8;  // bits of an exponent, so that all terms of far points do not underflow
 constexpr float farthest2 = 4e8f;                            // squared distance that float16 operands reach
 constexpr int bytes = block_bytes(steps, moments);
 
@@ -80,22 +81,6 @@ __device__ inline float error_about_centre(float far2, float radius2, float refe
 }
 __device__ inline float error_of_tile(float tile2, float reference) {
     return 0x1p-24f * root(2 * (fabsf(reference) + 30) * tile2);
-}
-
-// By differences: coordinates of query i and row j.
-__device__ inline float difference(float2 y, float2 x) { return (y.x - x.x) + (y.y - x.y); }
-
-// Squared distance of two points, by differences.
-__device__ __noinline__ float distance2_of(const float2* __restrict__ Y, const float2* __restrict__ X, int query, int datum,
-                                     int d) {
-    const float2 *const y = Y + (long long)query * d, *const x = X + (long long)datum * d;
-    float distance2 = 0;
-#pragma unroll 4
-    for (int k = 0; k < d; k++) {
-        const float gap = difference(y[k], x[k]);
-        distance2 = fmaf(gap, gap, distance2);
-    }
-    return distance2;
 }
 
 // Add the moments of the pairs that lanes have a `power` of, one after the other, a lane a dimension. A lane's pair is of
@@ -202,7 +187,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     __shared__ float box[warps][tile_lines], middle[warps][depth];
     __shared__ float reference_of[warps][tile_rows], sum_of[warps][tile_rows], second_of[warps][tile_rows];  // of LAPLACE
     __shared__ float least_of[warps][tile_rows], least_norm_of[warps][tile_rows];  // exponents that matter, good operands
-    __shared__ float rise_of[warps][tile_rows];
+    __shared__ float raised_to[warps][tile_rows];  // references to come
     unsigned char* const ring = reinterpret_cast<unsigned char*>(dynamic_shared);
     float* const points = reinterpret_cast<float*>(ring + 2 * bytes);
     unsigned short* const list = reinterpret_cast<unsigned short*>(points + threads * pitch);
@@ -377,7 +362,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                         const float known = fmaxf(0.0f, log2f(sum_of[warp][16 * q + 8 * r + g]) - shift);
                         const bool near = !(log_mass + largest + of_factors <= reference + known + limit);
                         const float level = fmaxf(0.0f, -reference - known);  // of exponents that count
-                        const float allowed = fmaxf(budget, 4.8e-7f * level);
+                        const float allowed = fmaxf(budget, fminf(4.8e-7f * level, most_error));
                         // Of the products, and of the tile's own coordinates where its points lie far apart.
                         const float of_tile = is_spread() ? 0 : error_of_tile(box[warp][2 * box_axes + 1], reference);
                         const float most2 = (allowed - of_tile) * (1 / error_of_square) - far2;  // |u|^2 of good pairs
@@ -521,7 +506,8 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                     float exact = 0;
                                     if (left)
                                         exact = weights[row] + shift - references_of_tile[of_tile] -
-                                                0.5f * distance2_of(Y, X, min(first_row + of_tile, m - 1), first_column + row, d);
+                                                0.5f * distance2_of(Y + (long long)min(first_row + of_tile, m - 1) * d,
+                                                                    X + (long long)(first_column + row) * d, d);
 #pragma unroll
                                     for (int at = 0; at < 8 * octets; at++)
                                         if (at == chosen) e[at / (4 * octets)][at / 4 % octets][at % 4] = exact;
@@ -546,9 +532,12 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
 #pragma unroll
                                     for (int o = 0; o < octets; o++)
                                         most = fmaxf(most, fmaxf(e[q][o][2 * r], e[q][o][2 * r + 1]));
-                                    const float by = fmaxf(0.0f, largest_over_lanes<4>(most) - shift);
-                                    if (t == 0) rise_of[warp][16 * q + 8 * r + g] = by;
-                                    ended |= by > 0;
+                                    const float by = largest_over_lanes<4>(most) - shift;
+                                    const float reference = references_of_tile[16 * q + 8 * r + g];
+                                    // A large reference may not resolve what it should rise by.
+                                    const float higher = by > 0 ? fmaxf(reference + by, nextafterf(reference, 3e38f)) : reference;
+                                    if (t == 0) raised_to[warp][16 * q + 8 * r + g] = higher;
+                                    ended |= higher > reference;
                                 }
                             ended = __any_sync(~0u, ended);
                             if (ended) break;
@@ -678,11 +667,13 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                 }
                 if (ended) {
                     __syncwarp();
+                    const float higher = raised_to[warp][lane], factor = exp2_approx(references_of_tile[lane] - higher);
                     if constexpr (moments)
-                        for (int i = lane; i < 32 * depth; i += 32)
-                            moments_of_tile()[i] *= exp2_approx(-rise_of[warp][i / depth]);
-                    const float by = rise_of[warp][lane], factor = exp2_approx(-by);
-                    references_of_tile[lane] += by;
+                        for (int row = 0; row < 32; row++) {
+                            const float of_row = __shfl_sync(~0u, factor, row);
+                            for (int k = lane; k < depth; k += 32) moments_of_tile()[row * depth + k] *= of_row;
+                        }
+                    references_of_tile[lane] = higher;
                     sum_of[warp][lane] *= factor;
                     if constexpr (laplace) second_of[warp][lane] *= factor;
                     __syncwarp();
