@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, NamedTuple, Protocol
 
 import cupy as cp
@@ -50,6 +51,8 @@ def partial_sums(
 ) -> PartialSums:
     """Sum over all data rows for each query, on the current device and stream; nothing waits for the result.
 
+    Where the scaled squared radius is unknown, it is found first, and the call waits for it (:func:`located`).
+
     Parameters
     ----------
     X : array, shape (n, d)
@@ -61,7 +64,6 @@ def partial_sums(
     output : {"sum", "moments", "laplace", "laplace_moments", "values"}
         What to sum; see :class:`cukde.density.sums.PartialSums`. "laplace_moments" are always summed by differences.
     options : Options
-        Where the scaled squared radius is unknown, the device finds it and decides which kernel works, of all pairs.
         ``deterministic`` slows down only the pass of data of 2 to 64 dimensions against themselves. With local factors
         ``log_weights`` are those of weights over the factors' power d, and all pairs are taken, by differences; not of
         output "values".
@@ -106,7 +108,8 @@ def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> t
     """Output "moments" of all rows of ``B`` at the points of ``A``, and of all rows of ``A`` at those of ``B``.
 
     For blocks of one data set without weights: at the points of a block, these merge (:func:`cukde.density.sums.merge`)
-    with those of the other blocks and, by :func:`partial_sums`, of the block itself. Nothing waits for the result.
+    with those of the other blocks and, by :func:`partial_sums`, of the block itself. Nothing waits for the result; for
+    an unknown scaled squared radius the call waits, as that one does.
 
     Parameters
     ----------
@@ -115,8 +118,7 @@ def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> t
     h : float
         Bandwidth, in the units of the points.
     options : Options
-        Precision, centre and scaled squared radius, of the rows of either. The default centre is the mean of all rows,
-        or of the data of each pass.
+        Precision, centre and scaled squared radius, of the rows of either. The default centre is the mean of all rows.
     ratio : bool
         Only moments / total of the merged sums is wanted: totals alone may then be off by 2.4e-4.
 
@@ -149,6 +151,9 @@ def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> t
     """
     A, B = pairs_operands.of_one_dtype(A, B)
     n, m, d = A.shape[0], B.shape[0], A.shape[1]
+    if options.centre is None:
+        options = options._replace(centre=(survey.total(A) + survey.total(B)) / (n + m))
+    options = located(A, B, h, options)
     engine = pairs_engine.engine(
         "moments",
         options.precision,
@@ -184,8 +189,8 @@ def density(
     """
     if options.local_factors is not None:
         return to_density(partial_sums(X, Y, h, "sum", options), *epilogue, cp)
-    arguments = pose(X, Y, h, options)
     start = _Start() if points is None else points
+    arguments = pose(X, Y, h, start.located(options))
     near = arguments.near("sum", look=start.look) if choose is None else choose(arguments, "sum", ratio=False)
     out = arguments.finished("kde", start.operands, epilogue) if near.takes_all else None
     return to_density(arguments.sums("sum", None, near=near), *epilogue, cp) if out is None else out
@@ -227,8 +232,11 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     points : object
         What the pass over them can start from, or None.
     """
-    estimate = pose(X, None, score_h, options.at_ratio(h / score_h))
-    arguments = pose(X, Y, h, options._replace(centre=estimate.options.centre))
+    arguments = pose(X, Y, h, options)
+    located_options = arguments.options
+    estimate = pose(X, None, score_h, located_options.at_ratio(h / score_h))
+    # About a given centre points that move at most half way to a mean of the data move no farther out.
+    radius = located_options.squared_radius if options.centre is not None and h <= score_h else None
     near = estimate.near("moments", ratio=True, following=arguments.Y)
     if (
         near.posed is None
@@ -237,9 +245,9 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
         and estimate.engine("moments", X.shape[1]) == "f16_symmetric"
     ):
         moved, queries, operands = _moved_operands(arguments, estimate)
-        return moved, queries, _Start(operands, near.look)
+        return moved, queries, _Start(operands, near.look, radius)
     sums = estimate.sums("moments", None, ratio=True, near=near)
-    return *ready(X, Y, sums, h, score_h), _Start(None, near.look)
+    return *ready(X, Y, sums, h, score_h), _Start(None, near.look, radius)
 
 
 def squared_radii(precision: str, d: int) -> tuple[float, ...]:
@@ -252,6 +260,11 @@ class _Start(NamedTuple):
 
     operands: f16.Points | None = None
     look: skipping_choice.Look | None = None
+    squared_radius: float | None = None  # that theirs does not exceed
+
+    def located(self, options: Options) -> Options:
+        """Return the options of that pass."""
+        return options if self.squared_radius is None else options._replace(squared_radius=self.squared_radius)
 
 
 class Choose(Protocol):
@@ -463,11 +476,24 @@ class Arguments(NamedTuple):
 
 
 def pose(X: Any, Y: Any | None, h: float, options: Options) -> Arguments:
-    """Pose a pass on the current device."""
+    """Pose a pass on the current device, :func:`located`."""
     X, Y = pairs_operands.of_one_dtype(X, Y)
+    return Arguments(X, Y, h, located(X, Y, h, options))
+
+
+def located(X: Any, Y: Any | None, h: float, options: Options) -> Options:
+    """Return the options with a centre and the scaled squared radius; the host waits for the device to find it.
+
+    It stays None where no engine asks for it, while a stream is captured, which may not wait, and of NaN and infinity.
+    """
     if options.centre is None:
         options = options._replace(centre=survey.mean(X))
-    return Arguments(X, Y, h, options)
+    unasked = options.precision == "ieee" or X.shape[1] == 1 or core_compile.is_rehearsal()
+    if options.squared_radius is not None or unasked or device.capturing():
+        return options
+    square, finite = survey.look(*pairs_operands.of_one_dtype(X, Y), options.centre)
+    radius = square / h / h
+    return options._replace(squared_radius=radius if all(finite) and radius < math.inf else None)
 
 
 def _differences(X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums:
@@ -591,10 +617,8 @@ class _SymmetricScore(NamedTuple):
 
 def _mutual_score(A: Any, B: Any, h: float, options: Options, *, exact_sums: bool) -> tuple[PartialSums, PartialSums]:
     """Mean shift of two blocks of data at the points of each other, each exponential taken once."""
-    n, m, d = A.shape[0], B.shape[0], A.shape[1]
+    n, d = A.shape
     centre, form = options.centre, _form(options, d, "moments")
-    if centre is None:
-        centre = (survey.total(A) + survey.total(B)) / (n + m)
     limit = form.length_limit
     squared_radius = None if options.squared_radius is not None else cp.zeros(1, np.float32)
     operand = pairs_operands.prepare_two(A, B, centre, h, split=form.split, squared_radius=squared_radius)
