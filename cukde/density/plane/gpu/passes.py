@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu import compile as core_compile, device, merge_sort
 from cukde.density.kept import kept
 from cukde.density.one_dimension.plan import BANDWIDTHS
 from cukde.density.options import Options
@@ -142,7 +142,7 @@ def _sums(X: Any, Y: Any | None, h: float, output: Output, options: Options, pla
     del expanded
     out = pairs_finish.empty(len(queries), moment_columns(output, plan.columns, None))
     out.reference.fill(0.0)
-    order = data.order if Y is None else cp.argsort(near).astype(np.int64, copy=False)
+    order = data.order if Y is None else merge_sort.in_order(near)[1]
     sums = expansions.values(queries, order, B, of, bounds.bound, plan, grid, out)
     del B
     expansions.sum_windows(sums, data, bounds.whole, queries, plan, grid)
