@@ -171,7 +171,6 @@ class Device:
                 self.log_weights,
                 form=f16.Form(products, f16.SQUARED_RADIUS),
                 centre=self.centre,
-                radius_known=True,
                 ratio=self.Y is None,
             )
 
@@ -296,7 +295,7 @@ def whole_calls(launches: Launches) -> None:
 
 
 def chosen_by_a_call(launches: Launches) -> None:
-    """Passes as a call chooses them, the scaled squared radius known to the host or not: then others stand by."""
+    """Passes as a call chooses them, the scaled squared radius known or to be found."""
     kinds = [(output, precision, "float32") for output in OUTPUTS for precision in ("float32", "tf32")]
     kinds.append(("sum", "float32", "float64"))
     for depth, (output, precision, dtype) in itertools.product(ORDERED, kinds):

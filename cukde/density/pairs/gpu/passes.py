@@ -7,10 +7,8 @@ import math
 from typing import Any, NamedTuple, Protocol
 
 import cupy as cp
-import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device, scratch, survey
-from cukde.core.gpu.launch import FLOAT
 from cukde.density import results
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import (
@@ -79,13 +77,14 @@ def partial_sums(
     Precision "float32" and "tf32" run on the tensor cores, in two float16 terms of each point or in one: beyond 64
     dimensions always, below where d is at least 2 and the scaled squared radius at most 700. (In two terms of 2 to 64
     dimensions the limit is the larger of 3500/d and 1100/sqrt(d), beyond 16 dimensions 850/sqrt(d), where that is
-    less.) Beyond these limits, passes of 2 to 64 dimensions take blocks of neighbours with centres of their own
-    (:mod:`cukde.density.pairs.gpu.centred`), but for sums of values, for so few pairs that differences take less time,
-    and while a stream is captured. Otherwise they run by differences, as "ieee" does, where float64 arrays keep 48 bits
-    of each coordinate.
+    less.) Beyond these limits, and where the radius is unknown, passes of 2 to 64 dimensions take blocks of neighbours
+    with centres of their own (:mod:`cukde.density.pairs.gpu.centred`), but for sums of values, and for so few pairs
+    that differences take less time. Otherwise they run by differences, as "ieee" does, where float64 arrays keep 48
+    bits of each coordinate.
 
     "float64" runs on the tensor cores, too, and where d is larger by a library's products on any device, up to a scaled
-    squared radius of 620 (350 for "values"); otherwise by differences.
+    squared radius of 620 (350 for "values"); otherwise by differences. Up to 64 dimensions an unknown radius is found
+    on the device, which then does both, and differences return at once where they are not needed.
 
     Where a few rows lie beyond these limits, at most one in 16 of the data and of the queries, they are taken apart, by
     differences, and all others on the tensor cores: where the squared radius is known on the host and differences would
@@ -282,24 +281,21 @@ class Arguments(NamedTuple):
     options: Options  # with a centre
 
     @property
-    def radius_known(self) -> bool:
-        """Whether the host knows the scaled squared radius."""
-        return self.options.squared_radius is not None
-
-    @property
     def m(self) -> int:
         """Number of queries."""
         return int((self.X if self.Y is None else self.Y).shape[0])
 
     def engine(self, output: Output, k: int, *, exact: bool = False) -> pairs_engine.Engine:
-        """Which engine takes the pass; ``k`` columns of moments or values, ``exact`` totals of moments."""
+        """Which engine takes the pass; ``k`` columns of moments or values, ``exact`` totals of moments.
+
+        Of an unknown scaled squared radius it is one that serves any, or that finds it on the device.
+        """
         squared_radius, (n, d), precision = self.options.squared_radius, self.X.shape, self.options.precision
         chosen = pairs_engine.engine(*self._shape(output, k), squared_radius=squared_radius, **self._terms(exact))
         if (
             chosen == "difference"
             and centred.serves(output, precision, d)
-            and skipping_choice.centred_is_faster(n, self.m, d, precision)
-            and not device.capturing()
+            and (squared_radius is None or skipping_choice.centred_is_faster(n, self.m, d, precision))
         ):
             return "centred"
         return chosen
@@ -309,7 +305,7 @@ class Arguments(NamedTuple):
         n, d = self.X.shape
         if (
             not skipping_choice.differences_take_long(n, self.m, d, self.options.precision)
-            or not self.radius_known
+            or self.options.squared_radius is None
             or device.capturing()
             or core_compile.is_rehearsal()
         ):
@@ -392,7 +388,7 @@ class Arguments(NamedTuple):
             return skipping_passes.run(near.posed)
         if near.apart is not None:
             return self.sums_apart(output, near.apart, ratio=ratio)
-        d, options, known = self.X.shape[1], self.options, self.radius_known
+        d, options = self.X.shape[1], self.options
         k = moment_columns(output, d, values)
         if self.m == 0:
             return pairs_finish.empty(0, k)
@@ -404,7 +400,7 @@ class Arguments(NamedTuple):
         if engine == "centred":
             return centred.sums(self.X, self.Y, self.h, output, options, ratio=ratio)
         if engine == "f16_symmetric":
-            memory = _MemoryOfScore.allocate(self.X.shape, None, self.form(output).split, known)
+            memory = _MemoryOfScore.allocate(self.X.shape, None, self.form(output).split)
             return _SymmetricScore.launch(self, exact_sums=not ratio, memory=memory).finish()
         operands, centre = (self.X, self.Y, self.h, output, values, options.log_weights), options.centre
         if engine == "wide":
@@ -414,6 +410,7 @@ class Arguments(NamedTuple):
                 *operands, terms=terms, centre=centre, squared_radius=squared_radius, ratio=ratio, store=options.kept
             )
         if engine == "f64":
+            known = options.squared_radius is not None
             return f64.run(*operands, centre=centre, radius_known=known, store=options.kept)
         if engine == "wide_f64":
             return wide_f64.run(*operands, centre=centre, squared_radius=options.squared_radius, store=options.kept)
@@ -467,7 +464,6 @@ class Arguments(NamedTuple):
             self.options.log_weights,
             form=self.form(output),
             centre=self.options.centre,
-            radius_known=self.radius_known,
             ratio=ratio,
             points=points,
             density=density,
@@ -526,30 +522,22 @@ class _MemoryOfScore(NamedTuple):
 
     operands: list[Any]
     sums: Any
-    exact: list[Any] | None  # where the sums by differences are not returned
     moved: list[Any]
-    squared_radius: Any | None  # zero, as is the next: where the host does not know them
-    radius_of_moved: Any | None
 
     @classmethod
-    def allocate(cls, shape: tuple[int, int], m: int | None, split: bool, radius_known: bool) -> _MemoryOfScore:
+    def allocate(cls, shape: tuple[int, int], m: int | None, split: bool) -> _MemoryOfScore:
         """Allocate it for data of a shape, and ``m`` queries if they are going to be moved."""
-        operands, (sums,), exact, moved, squared_radii = _layout_of_score(*shape, m, split, radius_known).allocate()
-        return cls(operands, sums, exact or None, moved, *squared_radii)
+        operands, (sums,), moved, _ = _layout_of_score(*shape, m, split).allocate()
+        return cls(operands, sums, moved)
 
 
 @functools.lru_cache(maxsize=1024)
-def _layout_of_score(n: int, d: int, m: int | None, split: bool, radius_known: bool) -> scratch.Layout:
+def _layout_of_score(n: int, d: int, m: int | None, split: bool) -> scratch.Layout:
     operands = pairs_operands.specs_of_both(
         n, None, d, split=split, symmetric=True, weighted=False, weights_apart=False
     )
-    sums = f16_symmetric.spec_of_sums(n, d)
-    squared_radius = None if radius_known else ((1,), FLOAT)
-    if m is None:
-        return scratch.Layout([operands, [sums], [], []], [squared_radius, None])
-    exact = [] if radius_known else pairs_finish.specs(n, d)
-    moved = pairs_operands.specs_of_moved(n, m, d, split=split)
-    return scratch.Layout([operands, [sums], exact, moved], [squared_radius, squared_radius])
+    moved = [] if m is None else pairs_operands.specs_of_moved(n, m, d, split=split)
+    return scratch.Layout([operands, [f16_symmetric.spec_of_sums(n, d)], moved])
 
 
 class _SymmetricScore(NamedTuple):
@@ -559,95 +547,45 @@ class _SymmetricScore(NamedTuple):
     operand: pairs_operands.Operand
     S: Any
     T: Any
-    squared_radius: Any | None  # (1,) float32, where the host does not know it
-    exact: PartialSums | None  # sums by differences, where the radius is beyond the limit
 
     @classmethod
     def launch(cls, arguments: Arguments, *, exact_sums: bool, memory: _MemoryOfScore) -> _SymmetricScore:
         """Launch the pass, which writes to ``memory``."""
         X, h = arguments.X, arguments.h
-        form = arguments.form("moments")
-        squared_radius, sums, limit = memory.squared_radius, memory.sums, form.length_limit
         operand, _ = pairs_operands.prepare(
             X,
             None,
             arguments.options.centre,
             h,
-            split=form.split,
-            squared_radius=squared_radius,
+            split=arguments.form("moments").split,
             symmetric=True,
-            sums=sums,
+            sums=memory.sums,
             memory=memory.operands,
         )
-        S, T = f16_symmetric.launch(
-            operand, exact_sums=exact_sums, squared_radius=squared_radius, limit=limit, sums=sums
-        )
-        exact = None
-        if squared_radius is not None:
-            exact = _by_difference(X, None, h, squared_radius, limit, memory.exact)
-        return cls(arguments, operand, S, T, squared_radius, exact)
+        return cls(arguments, operand, *f16_symmetric.launch(operand, exact_sums=exact_sums, sums=memory.sums))
 
     def finish(self) -> PartialSums:
         """Return the sums."""
         n, d = self.arguments.X.shape
-        return f16_symmetric.finish(
-            self.operand,
-            self.S,
-            self.T,
-            n,
-            d,
-            self.arguments.h,
-            squared_radius=self.squared_radius,
-            limit=self.arguments.form("moments").length_limit,
-            out=self.exact,
-        )
+        return f16_symmetric.finish(self.operand, self.S, self.T, n, d, self.arguments.h)
 
     @property
     def shift(self) -> pairs_operands.Shift:
         """What the points are moved along."""
-        return pairs_operands.Shift(
-            self.S,
-            self.T,
-            self.arguments.h,
-            self.squared_radius,
-            self.arguments.form("moments").length_limit,
-            self.exact,
-        )
+        return pairs_operands.Shift(self.S, self.T, self.arguments.h)
 
 
 def _mutual_score(A: Any, B: Any, h: float, options: Options, *, exact_sums: bool) -> tuple[PartialSums, PartialSums]:
     """Mean shift of two blocks of data at the points of each other, each exponential taken once."""
     n, d = A.shape
-    centre, form = options.centre, _form(options, d, "moments")
-    limit = form.length_limit
-    squared_radius = None if options.squared_radius is not None else cp.zeros(1, np.float32)
-    operand = pairs_operands.prepare_two(A, B, centre, h, split=form.split, squared_radius=squared_radius)
+    operand = pairs_operands.prepare_two(A, B, options.centre, h, split=_form(options, d, "moments").split)
     own_rows = pairs_operands.padded(n)
-    S, T = f16_symmetric.launch(
-        operand, exact_sums=exact_sums, squared_radius=squared_radius, limit=limit, own_rows=own_rows
-    )
+    S, T = f16_symmetric.launch(operand, exact_sums=exact_sums, own_rows=own_rows)
 
-    def finished(Y: Any, X: Any, rows: slice) -> PartialSums:
-        arguments = operand.rows(rows), S[rows], T[rows], Y.shape[0], d, h
-        exact = None if squared_radius is None else _by_difference(X, Y, h, squared_radius, limit)
-        return f16_symmetric.finish(
-            *arguments, squared_radius=squared_radius, limit=limit, out=exact, self_interaction=False
-        )
+    def finished(m: int, rows: slice) -> PartialSums:
+        return f16_symmetric.finish(operand.rows(rows), S[rows], T[rows], m, d, h, self_interaction=False)
 
-    return finished(A, B, slice(own_rows)), finished(B, A, slice(own_rows, None))
-
-
-def _by_difference(
-    X: Any, Y: Any | None, h: float, squared_radius: Any, limit: float, memory: list[Any] | None = None
-) -> PartialSums:
-    """Output "moments" where the device finds the radius beyond the limit; otherwise arrays for another engine to fill.
-
-    ``memory`` is for the sums, default new arrays.
-    """
-    out = pairs_finish.empty((X if Y is None else Y).shape[0], X.shape[1]) if memory is None else PartialSums(*memory)
-    guard = difference.Guard(squared_radius, limit, None, f16.LEAST)
-    difference.launch("float32", X, Y, h, "moments", None, None, out=out, guard=guard, one_split=True)
-    return out
+    return finished(n, slice(own_rows)), finished(len(B), slice(own_rows, None))
 
 
 def _symmetric_values(arguments: Arguments, values: Any) -> PartialSums:
@@ -662,9 +600,7 @@ def _symmetric_values(arguments: Arguments, values: Any) -> PartialSums:
 
 def _moved_operands(arguments: Arguments, estimate: Arguments) -> tuple[Any, Any, f16.Points]:
     """:func:`debias` by launches that leave the operands of the next pass: prepare, pass, prepare."""
-    memory = _MemoryOfScore.allocate(
-        arguments.X.shape, arguments.m, estimate.form("moments").split, estimate.radius_known
-    )
+    memory = _MemoryOfScore.allocate(arguments.X.shape, arguments.m, estimate.form("moments").split)
     score = _SymmetricScore.launch(estimate, exact_sums=False, memory=memory)
     moved, queries, data, of_queries = pairs_operands.prepare_moved(
         score.operand,
@@ -675,6 +611,5 @@ def _moved_operands(arguments: Arguments, estimate: Arguments) -> tuple[Any, Any
         score.shift,
         memory=memory.moved,
         exact_hi=arguments.form("sum").exact_hi,
-        squared_radius=memory.radius_of_moved,
     )
-    return moved, queries, f16.Points(data, of_queries, memory.radius_of_moved)
+    return moved, queries, f16.Points(data, of_queries)
