@@ -401,7 +401,8 @@ class Arguments(NamedTuple):
             return centred.sums(self.X, self.Y, self.h, output, options, ratio=ratio)
         if engine == "f16_symmetric":
             memory = _MemoryOfScore.allocate(self.X.shape, None, self.form(output).split)
-            return _SymmetricScore.launch(self, exact_sums=not ratio, memory=memory).finish()
+            score = _symmetric_score(self, memory, exact_sums=not ratio)
+            return f16_symmetric.finish(*score, len(self.X), d, self.h)
         operands, centre = (self.X, self.Y, self.h, output, values, options.log_weights), options.centre
         if engine == "wide":
             terms = 1 if options.precision == "tf32" else 2
@@ -540,39 +541,21 @@ def _layout_of_score(n: int, d: int, m: int | None, split: bool) -> scratch.Layo
     return scratch.Layout([operands, [f16_symmetric.spec_of_sums(n, d)], moved])
 
 
-class _SymmetricScore(NamedTuple):
-    """Mean shift of self-interaction (Y = X), each exponential taken once; not yet finished."""
-
-    arguments: Arguments
-    operand: pairs_operands.Operand
-    S: Any
-    T: Any
-
-    @classmethod
-    def launch(cls, arguments: Arguments, *, exact_sums: bool, memory: _MemoryOfScore) -> _SymmetricScore:
-        """Launch the pass, which writes to ``memory``."""
-        X, h = arguments.X, arguments.h
-        operand, _ = pairs_operands.prepare(
-            X,
-            None,
-            arguments.options.centre,
-            h,
-            split=arguments.form("moments").split,
-            symmetric=True,
-            sums=memory.sums,
-            memory=memory.operands,
-        )
-        return cls(arguments, operand, *f16_symmetric.launch(operand, exact_sums=exact_sums, sums=memory.sums))
-
-    def finish(self) -> PartialSums:
-        """Return the sums."""
-        n, d = self.arguments.X.shape
-        return f16_symmetric.finish(self.operand, self.S, self.T, n, d, self.arguments.h)
-
-    @property
-    def shift(self) -> pairs_operands.Shift:
-        """What the points are moved along."""
-        return pairs_operands.Shift(self.S, self.T, self.arguments.h)
+def _symmetric_score(
+    arguments: Arguments, memory: _MemoryOfScore, *, exact_sums: bool
+) -> tuple[pairs_operands.Operand, Any, Any]:
+    """Launch the mean shift of self-interaction (Y = X), each exponential taken once; return what is to be finished."""
+    operand, _ = pairs_operands.prepare(
+        arguments.X,
+        None,
+        arguments.options.centre,
+        arguments.h,
+        split=arguments.form("moments").split,
+        symmetric=True,
+        sums=memory.sums,
+        memory=memory.operands,
+    )
+    return operand, *f16_symmetric.launch(operand, exact_sums=exact_sums, sums=memory.sums)
 
 
 def _mutual_score(A: Any, B: Any, h: float, options: Options, *, exact_sums: bool) -> tuple[PartialSums, PartialSums]:
@@ -601,14 +584,14 @@ def _symmetric_values(arguments: Arguments, values: Any) -> PartialSums:
 def _moved_operands(arguments: Arguments, estimate: Arguments) -> tuple[Any, Any, f16.Points]:
     """:func:`debias` by launches that leave the operands of the next pass: prepare, pass, prepare."""
     memory = _MemoryOfScore.allocate(arguments.X.shape, arguments.m, estimate.form("moments").split)
-    score = _SymmetricScore.launch(estimate, exact_sums=False, memory=memory)
+    operand, S, T = _symmetric_score(estimate, memory, exact_sums=False)
     moved, queries, data, of_queries = pairs_operands.prepare_moved(
-        score.operand,
+        operand,
         arguments.X,
         arguments.Y,
         arguments.options.centre,
         arguments.h,
-        score.shift,
+        pairs_operands.Shift(S, T, estimate.h),
         memory=memory.moved,
         exact_hi=arguments.form("sum").exact_hi,
     )
