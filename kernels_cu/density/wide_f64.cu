@@ -106,7 +106,7 @@ powers_f64(double* __restrict__ P, const double* __restrict__ Y_norms, const dou
                 }
                 if constexpr (KEPT) store(row + r * P_pitch, place[r]);
                 row_total = sum_over_lanes<32>(row_total);
-                if (lane == group + r) total += row_total;
+                total += lane == group + r ? row_total : 0.0;  // a branch would take registers that some compilers lack
                 if constexpr (LAPLACE) {
                     row_corrected = sum_over_lanes<32>(row_corrected);
                     if (lane == group + r) corrected += row_corrected;
