@@ -1,6 +1,6 @@
 """What NVRTC makes of the CUDA sources, and Numba of its kernels, without a GPU: registers, shared memory, spills.
 
-NVRTC's reports on the library's kernels are kept: the same compiler says the same of the same text.
+NVRTC's reports are kept: the same compiler says the same of the same text.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import re
 from concurrent.futures import Future, ProcessPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from cukde.core.gpu import compile as core_compile
@@ -35,7 +36,7 @@ class Resources(NamedTuple):
     spills: int  # bytes
 
 
-_OF_ALL_ENGINES = ("column_means", "survey", "merge_splits", "morton_codes")
+_OF_ALL_ENGINES = ("column_means", "survey", "range", "part_sums", "log_weights", "merge_splits", "morton_codes")
 _OF_ALL_ARCHITECTURES = (  # stems
     *("core/merge_sort", "kendall/order_keys", "kendall/ranks", "kendall/inversions", "kendall/statistics"),
     *("piecewise/piecewise", "piecewise/columns", "piecewise/knots", "piecewise/lookup_f16"),
@@ -59,8 +60,8 @@ def supported(kernel: Kernel, architecture: int) -> bool:
     """Whether a kernel can be asked for.
 
     Below compute capability 8.0 sorts, differences, and float64 by a library; products of bits below 10.0; four
-    groups a warp of a convolution of float32 from 9.0 on; blocks with centres of their own below 10.0, as far
-    as shared memory holds them.
+    groups a warp of a convolution of float32 from 9.0 on; blocks with centres of their own as far as shared memory
+    holds them.
     """
     stem, name, defines = kernel
     if architecture >= 100 and {("BITS", "1"), ("PRODUCT", "b1")} & set(defines):
@@ -69,18 +70,16 @@ def supported(kernel: Kernel, architecture: int) -> bool:
         return False
     if stem == "density/skipping_units" and architecture != 90 and ("DIM", "128") in defines:
         return False
-    if stem.startswith("density/centred") and architecture >= 100:
-        return False
     few_steps = {("STEPS", "1")} & set(defines) or {("STEPS", "2"), ("OUTPUT", "SUM")} <= set(defines)
-    if stem == "density/centred_sums" and architecture in (86, 89) and not few_steps:
+    if stem == "density/centred_sums" and architecture in (86, 89, 120) and not few_steps:
         return False  # a block has 99 KB of shared memory there
     everywhere = stem in _OF_ALL_ARCHITECTURES or name.endswith(("_ieee", "_f64")) or name in _OF_ALL_ENGINES
     return architecture >= 80 or everywhere
 
 
 def compile_for(architecture: int, source: str, options: tuple[str, ...], name: str | None = None) -> Resources:
-    """Compile and read the report on a kernel, by default the only one."""
-    reports = compile_all_for(architecture, source, options)
+    """The report on a kernel, by default the only one of its source."""
+    reports = kept_reports(architecture, source, options)
     (report,) = reports.values() if name is None else [reports[name]]
     return report
 
@@ -103,7 +102,8 @@ def compile_all_for(architecture: int, source: str, options: tuple[str, ...]) ->
 
 def kept_reports(architecture: int, source: str, options: tuple[str, ...]) -> dict[str, Resources]:
     """The reports of an earlier run where there are any."""
-    text = json.dumps([architecture, source, options, _compilers(), Resources._fields])
+    without_folders = [f"-I{_contents(option[2:])}" if option.startswith("-I") else option for option in options]
+    text = json.dumps([architecture, source, without_folders, _compilers(), Resources._fields])
     path = compiled.folder() / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
     if not path.exists():
         reports = compile_all_for(architecture, source, options)
@@ -111,6 +111,14 @@ def kept_reports(architecture: int, source: str, options: tuple[str, ...]) -> di
         own.write_text(json.dumps(reports))
         os.replace(own, path)
     return {name: Resources(*report) for name, report in json.loads(path.read_text()).items()}
+
+
+@functools.cache
+def _contents(folder: str) -> str:
+    """A digest of the names and sizes of a folder's headers, which lie elsewhere in each virtual environment."""
+    files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
+    listed = "".join(f"{path.relative_to(folder)} {path.stat().st_size}\n" for path in files)
+    return hashlib.sha256(listed.encode()).hexdigest()
 
 
 @functools.cache

@@ -95,10 +95,11 @@ def emulated_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def engines_take_small_problems(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out paths that begin before values are looked at, as most tests are of the engines and of the look."""
+    """Leave out what takes small problems only, as most tests are of the engines and of the look."""
     if request.node.get_closest_marker("small") is None:
         for path in ("small", "ahead"):
             monkeypatch.setattr(f"cukde.density.backends.{path}", lambda backend: None)
+        monkeypatch.setattr("cukde.density.pairs.cost.differences.serve", lambda *_: False)
 
 
 @pytest.fixture(params=BACKENDS[1:])
@@ -180,16 +181,17 @@ def _mark_kernels(items: list[pytest.Item]) -> None:
 def _is_crossed(item: pytest.Item) -> bool:
     """Whether others of a test's cases have each two of this one's parameters together, too.
 
-    Of k parameters those cases stay whose places in all parameters add up to a multiple of k - 1: beside any two, the
+    Those cases stay whose places in all parameters add up to a multiple of a number: beside any two parameters, the
     others make up for every rest.
     """
-    places = []
+    places, most = [], []
     for names, values, *_ in (mark.args for mark in item.iter_markers("parametrize")):
         if len(values) > 1:
             names = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
             own = [item.callspec.params[name] for name in names]  # type: ignore[attr-defined]
             places.append(next(place for place, value in enumerate(values) if _is_same(own, value)))
-    return len(places) > 2 and sum(places) % (len(places) - 1) > 0
+            most.append(len(values) - 1)
+    return sum(places) % (1 + sum(sorted(most)[:-2])) > 0
 
 
 def _is_same(own: list[Any], value: Any) -> bool:

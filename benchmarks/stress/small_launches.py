@@ -41,6 +41,7 @@ from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.pairs.gpu import (
     centred as pairs_centred,
     difference,
+    ends as pairs_ends,
     engine,
     f16,
     f16_symmetric as pairs_f16_symmetric,
@@ -51,6 +52,7 @@ from cukde.density.pairs.gpu import (
     splits,
     tf32,
     values as pairs_values,
+    weights as pairs_weights,
     wide as pairs_wide,
     wide_f64,
 )
@@ -292,6 +294,46 @@ def whole_calls(launches: Launches) -> None:
         value, size = reference.laplace(s.X, s.Y, s.h)
         off = np.abs(gpu_arrays.asnumpy(got) - value)
         tolerances.check(off, _ALLOWED["float32"] * size + np.finfo(dtype).tiny, "Laplace density")
+
+
+def weights_of_calls(launches: Launches) -> None:
+    """What a call asks of its weights: their range, and logarithms of shares; in one part and in several."""
+    for n, dtype in itertools.product((1, N, 5000), ("float32", "float64")):
+        s = sample(1, n=n)
+        w = gpu_arrays.asarray(np.abs(s.V[:, 0]).astype(dtype))
+        of_host = gpu_arrays.asnumpy(w).astype(np.float64)
+        _, _, [found] = gpu_arrays.look(w[:, None], None, None, [], [w])
+        logs = gpu_arrays.asnumpy(pairs_weights.logarithms(w))
+        tolerances.check(np.subtract(found, (of_host.min(), of_host.max())), np.zeros(2), "range")
+        tolerances.check(np.abs(logs - np.log(of_host / of_host.sum())), np.full(n, 1e-13), "log weights")
+
+
+def ends_of_sums(launches: Launches) -> None:
+    """Densities, gradients and moved points from the sums of one split of the data and of several."""
+    s = sample(5, True, n=ROWS_OF_SPLITS)
+    log_density, scores = reference.density_and_score(s.X, s.Y, s.h, s.w)
+    value, size = reference.laplace(s.X, s.Y, s.h, s.w)
+    reach = reference.nearness(s.X, s.Y, s.h, s.w).reach
+    allowed = np.full(M, _ALLOWED["ieee"])
+
+    def check_scores(got: np.ndarray) -> None:
+        tolerances.check_score(np.linalg.norm(s.h * (got - scores), axis=1), allowed, reach)
+
+    for several, dtype in itertools.product((False, True), map(np.dtype, ("float32", "float64"))):
+
+        def sums(output: Output, several: bool = several) -> Any:
+            on = Device(s, output, 1)
+            posed = pairs_passes.pose(on.X, on.Y, s.h, Options("ieee", log_weights=on.log_weights))
+            return posed.unmerged(output, None) if several else posed.sums(output, None)
+
+        epilogue = Epilogue(s.log_scale, False, dtype)
+        logs = pairs_ends.density(sums("sum"), epilogue._replace(log=True))
+        check_log(gpu_arrays.asnumpy(logs), log_density, allowed)
+        corrected = gpu_arrays.asnumpy(pairs_ends.density(sums("laplace"), epilogue, "laplace"))
+        tolerances.check(np.abs(corrected - value), allowed * size + np.finfo(dtype).tiny, "Laplace density")
+        check_scores(gpu_arrays.asnumpy(pairs_ends.gradient(sums("moments"), s.h, dtype)))
+        moved = pairs_ends.debiased(gpu_arrays.asarray(s.Y.astype(dtype)), sums("moments"), 0.5)
+        check_scores((gpu_arrays.asnumpy(moved) - s.Y) / (0.5 * s.h**2))
 
 
 def chosen_by_a_call(launches: Launches) -> None:
@@ -1042,6 +1084,8 @@ PASSES = (
     kendall_comparisons,
     whole_calls,
     small_problems,
+    weights_of_calls,
+    ends_of_sums,
     chosen_by_a_call,
     splits_merged,
     differences,

@@ -57,10 +57,9 @@ def rows(X: Any, weights: Any, backend: ModuleType, *, line: bool = False) -> Ro
         w = xp.ones(n)
     else:
         w = density_check.weights(weights, n, backend).astype(xp.float64, copy=False)
-    _, (x_finite, w_finite) = backend.look(x, None, None, [w])
+    _, (x_finite, w_finite), [(least, most)] = backend.look(x, None, None, [], [w])
     core_check.finite({"X": x_finite, "weights": w_finite})
-    most = float(w.max())
-    density_check.weight_range(float(w.min()), most)
+    density_check.weight_range(least, most)
 
     w = w / most  # the sum of huge weights must not overflow
     heaviest = w.argmax()

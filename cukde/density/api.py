@@ -94,9 +94,9 @@ def kde(
         GPU it costs time if Y = X in 2 to 64 dimensions, 1.4 times for :func:`sd_kde` of 1,048,576 points at 131,072
         queries, and if pairs are left out, as a warp then takes all data of its queries.
     check_finite : bool
-        Refuse NaN and infinity. With False the data are unchecked, and a CUDA graph can capture the call, except in
-        more than 64 dimensions, where CuPy does not allow products by cuBLAS. Otherwise the call waits for the GPU all
-        the same, for how far the data reach; small calls do not.
+        Refuse NaN and infinity. With False the data are unchecked, and a CUDA graph can capture the call, except for
+        many pairs in more than 64 dimensions, where CuPy allows no products by cuBLAS. Otherwise the call waits for the
+        GPU all the same, for how far the data reach; small calls do not.
     bounds : sequence of length d or mapping, optional
         For each column (low, high), or None; or a mapping from the names of some columns; of one column the pair alone
         will do. None or an infinity stands for an open end. The density is then one on that domain, by reflection: it

@@ -15,7 +15,7 @@ from cukde.density import backends, check, over_devices, rules_by_name
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.options import Options
-from cukde.density.problem import SURE, Problem, Unchecked, checked_radius, least_factor, log_weights
+from cukde.density.problem import SURE, Problem, Unchecked, checked_radius, least_factor, shares
 from cukde.density.whitening import Whitening, whitening_of
 
 _NUMBERS = float, np.float64
@@ -146,18 +146,21 @@ def prepare(
         y = x if itself else xp.ascontiguousarray(y, dtype=storage)
         v = None if v is None else xp.ascontiguousarray(v, dtype=storage)
         radius, bounded = None, False
+        ranges: dict[str, tuple[float, float]] = {}
         with np.errstate(over="ignore", invalid="ignore"):  # such data are refused
             centre = backend.mean(x)
             if check_finite:
                 points = [("X", x)] if itself else [("X", x), ("Y", y)]
-                named = ("V", v), ("weights", w), ("local_factors", factors)
-                others = [one for one in named if one[1] is not None]
-                radius, bounded = checked_radius(backend, points, centre, whitening, x, others)
+                named = {"weights": w, "local_factors": factors}
+                ranged = {name: a for name, a in named.items() if a is not None}
+                others = {} if v is None else {"V": v}
+                radius, bounded, ranges = checked_radius(backend, points, centre, whitening, x, others, ranged)
         if radius is not None:
             if w is not None:
-                check.weight_range(float(w.min()), float(w.max()))
-            check.squared_radius(radius / least_factor(factors) ** 2, single=chosen != "float64")
-        log_w = None if w is None else log_weights(w, xp)[0]
+                check.weight_range(*ranges["weights"])
+            narrowest = least_factor(factors, ranges.get("local_factors"))
+            check.squared_radius(radius / narrowest**2, single=chosen != "float64")
+        log_w = None if w is None else shares(backend, w)
         factors = None if factors is None else factors.astype(xp.float64, copy=False)
         options = Options(chosen, log_w, centre, radius, deterministic, factors, rtol, bounded=bounded)
         if leave_one_out:

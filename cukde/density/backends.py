@@ -85,6 +85,26 @@ def small(backend: ModuleType) -> ModuleType | None:
     return None
 
 
+@cache
+def logarithms(backend: ModuleType) -> Callable[[Any], Any] | None:
+    """Logarithms of weights, (n,), divided by their sum, where the backend has a kernel for them."""
+    if backend.name == "gpu":
+        from cukde.density.pairs.gpu import weights as on_gpu
+
+        return on_gpu.logarithms
+    return None
+
+
+@cache
+def ends(backend: ModuleType) -> ModuleType | None:
+    """What becomes of sums, where the backend has kernels for it."""
+    if backend.name == "gpu":
+        from cukde.density.pairs.gpu import ends as on_gpu
+
+        return on_gpu
+    return None
+
+
 def radial(backend: ModuleType, X: Any, Y: Any | None) -> ModuleType:
     """Sums of the other kernels over all pairs; the CPU takes few by passes of their own."""
     return radial_few if has_few(backend, X, Y) else _radial(backend)

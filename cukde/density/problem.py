@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +32,8 @@ WIDE = 1e6
 
 # A scaled squared radius, in any bandwidth, that is far below those that are refused.
 SURE = 1e30
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 _HERE = contextlib.nullcontext()
 
@@ -195,6 +197,9 @@ class Problem(NamedTuple):
             both = self.unchecked.tried("density_and_score", self.whitening.h, self.whitening.log_norm, self.dtype)
             return self.unchecked.look().log_density_and_score() if both is None else both
         sums = self._of_gradient().sums("moments")
+        ends = backends.ends(self.backend)
+        if ends is not None:
+            return ends.density(sums, self.epilogue(log=True)), self._gradient(sums)
         return results.log_density(sums, self.log_constant, self.dtype, self.xp), self._gradient(sums)
 
     def _of_gradient(self) -> Problem:
@@ -202,6 +207,9 @@ class Problem(NamedTuple):
         return self._replace(options=self.options._replace(of_gradient=True))
 
     def _gradient(self, sums: PartialSums) -> Any:
+        ends = backends.ends(self.backend)
+        if ends is not None and self.whitening.plain:
+            return ends.gradient(sums, self.whitening.h, self.dtype).reshape(self.query_shape)
         gradient = results.gradient(sums, self.whitening, self.xp)
         return results.cast(gradient, self.dtype).reshape(self.query_shape)
 
@@ -284,7 +292,11 @@ class Problem(NamedTuple):
         sums = estimate.sums("moments", ratio=True)
         if estimate.leave_one_out:
             sums = leave_one_out.limited(sums, estimate.whitening.h, self.xp)
-        points = moved(self.X, sums, self.whitening, estimate.whitening, self.xp)
+        ends, at, by = backends.ends(self.backend), self.whitening, estimate.whitening
+        if ends is not None and at.plain and by.plain:
+            points = ends.debiased(self.X, sums, 0.5 * (at.h / by.h) ** 2)
+        else:
+            points = moved(self.X, sums, at, by, self.xp)
         return points if self.domain is None else self.domain.folded(points, self.xp)
 
     def of_points(self, points: Any, queries: Any) -> Problem:
@@ -375,7 +387,7 @@ class Problem(NamedTuple):
             y = self.domain.anchored(y, backend.xp)
         y = backend.xp.ascontiguousarray(y, dtype=self.X.dtype)
         with np.errstate(over="ignore", invalid="ignore"):  # such queries are refused
-            radius, bounded = checked_radius(backend, [(name, y)], options.centre, self.whitening, self.X)
+            radius, bounded, _ = checked_radius(backend, [(name, y)], options.centre, self.whitening, self.X)
         if radius > options.squared_radius:
             narrowest = least_factor(options.local_factors)
             check.squared_radius(radius / narrowest**2, single=options.precision != "float64")
@@ -451,12 +463,12 @@ def score_problem(problem: Problem, score_bandwidth: Any, *, own_point: bool = T
     return estimate._replace(leave_one_out=True)
 
 
-def least_factor(factors: Any | None) -> float:
-    """Smallest local factor and 1, None being none; the largest is checked with it."""
+def least_factor(factors: Any | None, least_and_largest: tuple[float, float] | None = None) -> float:
+    """Smallest local factor and 1, None being none; the largest is checked with it. Both may be known."""
     if factors is None:
         return 1.0
-    least = float(factors.min())
-    check.factor_range(least, float(factors.max()))
+    least, largest = least_and_largest or (float(factors.min()), float(factors.max()))
+    check.factor_range(least, largest)
     return min(1.0, least)
 
 
@@ -466,26 +478,29 @@ def checked_radius(
     centre: Any,
     whitening: Whitening,
     X: Any,
-    others: Sequence[tuple[str, Any]] = (),
-) -> tuple[float, bool]:
-    """Check that arrays are finite; return the scaled squared radius of points, and whether it is a bound.
+    others: Mapping[str, Any] = _NOTHING,
+    ranged: Mapping[str, Any] = _NOTHING,
+) -> tuple[float, bool, dict[str, tuple[float, float]]]:
+    """Check that arrays are finite; return the scaled squared radius of points, whether it is a bound, and ranges.
 
     Everything is reduced where the arrays are. ``points`` are the data or queries, or both, with their names in errors,
-    ``X`` the data of a pass, and ``others`` further arrays.
+    ``X`` the data of a pass, ``others`` further arrays, and ``ranged`` those whose least and largest entry are wanted.
     """
     x, y = points[0][1], points[1][1] if len(points) > 1 else None
-    if backends.has_few(backend, X, x if y is None else y) and all(name != "local_factors" for name, _ in others):
+    if backends.has_few(backend, X, x if y is None else y) and "local_factors" not in ranged:
         bound = _bound(x, centre, whitening)
         if y is not None and bound < SURE:
             of_queries = _bound(y, centre, whitening)
             bound = bound if of_queries <= bound else of_queries  # or NaN
-        if bound < SURE and all(np.isfinite(a).all() for _, a in others):
-            return bound, True
-    radius, finite = backend.look(x, y, centre if whitening.plain else None, [a for _, a in others])
-    core_check.finite(dict(zip((name for name, _ in (*points, *others)), finite, strict=True)))
+        if bound < SURE and all(np.isfinite(a).all() for a in (*others.values(), *ranged.values())):
+            return bound, True, {name: cpu.range_of(a) for name, a in ranged.items()}
+    about = centre if whitening.plain else None
+    radius, finite, found = backend.look(x, y, about, list(others.values()), list(ranged.values()))
+    core_check.finite(dict(zip((*(name for name, _ in points), *others, *ranged), finite, strict=True)))
+    ranges = dict(zip(ranged, found, strict=True))
     if whitening.plain:
-        return radius / whitening.h**2, False
-    return squared_radius(backend, x, y, centre, whitening), False
+        return radius / whitening.h**2, False, ranges
+    return squared_radius(backend, x, y, centre, whitening), False, ranges
 
 
 def _bound(A: Any, centre: Any, whitening: Whitening) -> float:
@@ -499,6 +514,12 @@ def squared_radius(backend: ModuleType, x: Any, y: Any, centre: Any, whitening: 
     with np.errstate(over="ignore", invalid="ignore"):
         x, y = (None if a is None else whitening.apply(a, centre, backend.xp) for a in (x, y))
         return backend.look(x, y, whitening.image(centre, backend.xp))[0] / whitening.h**2
+
+
+def shares(backend: ModuleType, w: Any) -> Any:
+    """Logarithms of weights, (n,), divided by their sum; nothing waits for them."""
+    by_kernel = backends.logarithms(backend)
+    return log_weights(w, backend.xp)[0] if by_kernel is None else by_kernel(w)
 
 
 def log_weights(w: Any, xp: Any) -> tuple[Any, Any]:

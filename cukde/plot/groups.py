@@ -106,7 +106,7 @@ def rows(X: Any, called: entry_names.Labels, hue: Any, title: str | None, weight
         log = check.log_scale(log_scale, d)
         w = None if weights is None else density_check.weights(weights, n, backend).astype(xp.float64)
         labels, which = (None, None) if hue is None else check.row_labels("hue", hue, n)
-        _, finite = backend.look(x, None, None, [] if w is None else [w])
+        _, finite, ranges = backend.look(x, None, None, [], [] if w is None else [w])
         kept = None if which is None or (which >= 0).all() else backend.asarray(which >= 0)
         if not all(finite):
             whole = ~xp.isnan(x).any(axis=1)
@@ -116,11 +116,11 @@ def rows(X: Any, called: entry_names.Labels, hue: Any, title: str | None, weight
             x, w = x[kept], None if w is None else w[kept]
             which = None if which is None else which[backend.asnumpy(kept)]
             check.rows(len(x), False)
-            _, finite = backend.look(x, None, None, [] if w is None else [w])
+            _, finite, ranges = backend.look(x, None, None, [], [] if w is None else [w])
         core_check.finite(dict(zip(("X", "weights"), finite, strict=False)))
         left_out = n - len(x)
         if w is not None:
-            density_check.weight_range(float(w.min()), float(w.max()))
+            density_check.weight_range(*ranges[0])
             positive = w > 0
             x, w = x[positive], rows_by_weight.scaled(w[positive], xp)[0]
             which = None if which is None else which[backend.asnumpy(positive)]

@@ -76,6 +76,39 @@ survey(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const doubl
     if (broken) atomicOr(&figures[1], 1ull << (bit + blockIdx.y));
 }
 
+// The place of a number in the order of doubles, NaN above all.
+__device__ inline unsigned long long place_of(double number) {
+    const unsigned long long bits = __double_as_longlong(number), sign = 1ull << 63;
+    return isnan(number) ? ~0ull : bits & sign ? ~bits : bits | sign;
+}
+
+// Least and largest of many numbers:
+//
+//   entries  (n,)  STORAGE
+//   figures  (2,)  uint64, zero before: become the places of the largest and of the negative of the least
+//
+// Grid: x over parts of the entries. No barriers.
+extern "C" __global__ void __launch_bounds__(threads_of_survey)
+range(const STORAGE* __restrict__ entries, unsigned long long* __restrict__ figures, long long n) {
+    unsigned long long places[2] = {0, 0};
+    const long long step = (long long)gridDim.x * threads_of_survey;
+    for (long long i = (long long)blockIdx.x * threads_of_survey + threadIdx.x; i < n; i += step) {
+        const double entry = entries[i];
+        const unsigned long long place = place_of(entry), negative = place_of(-entry);
+        if (place > places[0]) places[0] = place;
+        if (negative > places[1]) places[1] = negative;
+    }
+#pragma unroll
+    for (int which = 0; which < 2; which++) {
+#pragma unroll
+        for (int other = 16; other > 0; other /= 2) {
+            const unsigned long long place = __shfl_xor_sync(~0u, places[which], other);
+            if (place > places[which]) places[which] = place;
+        }
+        if (threadIdx.x % 32 == 0) atomicMax(&figures[which], places[which]);
+    }
+}
+
 // Where points of a line lie, of data in ascending order and of queries in any:
 //
 //   ascending, points  (n,), (m,)  STORAGE, NaN at the end

@@ -10,7 +10,8 @@
 //   norms    [128]               float   -|u|^2 / 2 + log2 w, of u as it is kept; `never` of rows that do not count
 //   weights  [128]               float   log2 w
 //   centre   [16 steps]          float
-//   radius2, log_mass            float   largest |u|^2, log2 of the sum of the weights; two more fill 16 bytes
+//   radius2, log_mass, most      float   largest |u|^2, log2 of the sum of the weights and of the largest; one more fills
+//                                        16 bytes
 //
 // Boxes of blocks and of tiles of 32 queries are along six axes at most, the others are zero.
 #pragma once

@@ -11,7 +11,7 @@
 //   references  (32 tiles,)  float       exponent of the largest term of the nearest block of those that are tried
 //
 // A reference is at most the logarithm of the query's sum, whichever block it is of; a near one lets the pass leave out
-// more. Blocks are tried by their boxes: some 256 of all, then the neighbours of the nearest of them. With `own_out` a
+// more. Blocks are tried by their boxes: some thousand of all, then the neighbours of the nearest of them. With `own_out` a
 // query's own row does not count.
 //
 // A block of 128 threads makes a tile, four threads a query. Dynamic shared memory: 32 (d | 1) floats.
@@ -20,7 +20,7 @@
 
 constexpr int parts = 4;  // of a query's work
 constexpr int threads = parts * tile_rows;
-constexpr int tried = 256;
+constexpr int tried = 1024;
 
 extern "C" __global__ void __launch_bounds__(threads)
     centred_queries(const STORAGE* __restrict__ Y, const long long* __restrict__ order,

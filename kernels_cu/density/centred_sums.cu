@@ -23,16 +23,15 @@
 // too large for it. A block is left out where its mass times the largest term that its box allows is at most
 // 2^(limit + a_i): all that is left out together is below the tolerance of the sum, by construction.
 //
-// The error of a product is about 2^-24 (|v|^2 + |u|^2); it may be `budget`, or 4 eps times the reference where that is more. Where a
-// block may matter to a query and the error may be larger, the products say which of its pairs can matter, and these few
-// are taken by differences of coordinates.
+// The error of a product is about 2^-24 (|v|^2 + |u|^2); it may be `budget`, or 4 eps times the reference where that is
+// more. Where it may be more for some pair of a block, each pair is looked at: those that can matter and whose error may be
+// too large are taken by differences of coordinates. Rows far out thus cost what they are, and not what their block is.
 //
 // Grid: x over groups of WARPS warps, y over spans of blocks. The blocks that any warp needs pass through shared memory, two at
 // a time. Sums are added up in the same order on every run. Barriers: two a block, all threads pass all of them.
 //
 // Macros: KERNEL; OUTPUT; STEPS of 16 dimensions; POWER_TERMS of float16 that a power has in moments; WARPS, at most 16,
-// of a block; MULTIPROCESSOR_BLOCKS that run on a multiprocessor at a time; OCTETS of rows that are
-// under way at a time, an even number.
+// of a block; MULTIPROCESSOR_BLOCKS that run on a multiprocessor at a time.
 #include "centred.cuh"
 
 enum Output { SUM, MOMENTS, LAPLACE };
@@ -44,7 +43,7 @@ constexpr unsigned ones = 0x3c003c00;  // 1, 1
 constexpr int steps = STEPS, depth = 16 * steps;
 
 constexpr int warps = WARPS, threads = 32 * warps;
-constexpr int octets = OCTETS, chunk_rows = 8 * octets, chunks = block_rows / chunk_rows;
+constexpr int octets = 2, chunk_rows = 8 * octets, chunks = block_rows / chunk_rows;  // of rows that are under way at a time
 constexpr int pitch = depth + 8;  // of queries in shared memory: no two lanes of a load meet in a bank
 constexpr float shift = moments ? 8 : 0;
 constexpr int most_pairs = 4;  // of a lane, that take less time one by one than all pairs of a chunk do
@@ -52,9 +51,11 @@ constexpr float most_of_chunk = moments ? 32768.0f : 1e30f;  // float16 powers s
 constexpr float farthest2 = 4e8f;                            // squared distance that float16 operands reach
 constexpr int bytes = block_bytes(steps, moments);
 
-// What is good enough for the pairs of a block that may matter: products; differences of coordinates about the centre;
-// differences of the points themselves, with moments about the centre or without.
-enum Block { FINE, COARSE, WIDE, VERY_WIDE };
+// How moments of a block are added up: by products, by differences of coordinates about its centre, or of the points.
+enum Moments { BY_PRODUCTS, ABOUT_CENTRE, BY_POINTS };
+
+// Of the distance that what counts has about: farther from the centre, moments ask for differences.
+constexpr float far_for_products = 24, far_for_centre = 200;
 
 struct Span {
     int found;
@@ -63,8 +64,10 @@ struct Span {
 
 __device__ inline float root(float x) { return x * rsqrtf(fmaxf(x, 1e-30f)); }
 
-// Of a product, relative to the squares that add up to it: tensor cores truncate at every step.
-constexpr float error_of_square = 0x1p-25f * (1 + steps);
+// Of a product, relative to the squares that add up to it: three standard deviations of what float32 sums of truncated
+// products come to. What tensor cores cut off is near half a last place in the mean, for which a factor of every second
+// step makes up.
+constexpr float error_of_square = 2.5f * 0x1p-25f, not_cut_off = 1 + 0x1p-23f;
 
 // Errors of an exponent, in bits: by products; by differences of coordinates about the centre, of pairs whose exponent is
 // about `reference`; and those of a tile's own coordinates, which are kept in one float about its middle.
@@ -110,11 +113,27 @@ __device__ inline void add_by_differences(float power, const float2* __restrict_
     }
 }
 
+// Coordinate k of the rows of a chunk that a lane has pairs of, about the centre of the block.
+__device__ inline void coordinates(float (&u)[octets][2], const uint4* right, int k) {
+    const int of_lane = k / 2 % 4, word = k / 8 % 2, s = k / 16, t = threadIdx.x % 4;
+#pragma unroll
+    for (int o = 0; o < octets; o++)
+#pragma unroll
+        for (int c = 0; c < 2; c++) {
+            const unsigned* const terms =
+                reinterpret_cast<const unsigned*>(right + (o * steps + s) * 32 + (2 * t + c) * 4 + of_lane) + word;
+            float first, second, unused;
+            unpack_f16(terms[0] >> k % 2 * 16, first, unused);
+            unpack_f16(terms[2] >> k % 2 * 16, second, unused);
+            u[o][c] = first + second;
+        }
+}
+
 // Squared distances of a chunk, by differences of coordinates about the centre of the block. A lane has the pairs that it
 // has of the products.
 __device__ inline void squared_distances(float (&distance2)[2][octets][4], const float* points, const float* middle,
-                                         const float* centre, const uint4* right) {
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+                                         const float* centre, const uint4* right, int d) {
+    const int g = threadIdx.x % 32 / 4;
 #pragma unroll
     for (int q = 0; q < 2; q++)
 #pragma unroll
@@ -122,21 +141,10 @@ __device__ inline void squared_distances(float (&distance2)[2][octets][4], const
 #pragma unroll
             for (int i = 0; i < 4; i++) distance2[q][o][i] = 0;
 #pragma unroll 1
-    for (int k = 0; k < depth; k++) {
-        const int of_lane = k / 2 % 4, word = k / 8 % 2, s = k / 16;
+    for (int k = 0; k < d; k++) {
         const float between = middle[k] - centre[k];
         float u[octets][2];
-#pragma unroll
-        for (int o = 0; o < octets; o++)
-#pragma unroll
-            for (int c = 0; c < 2; c++) {
-                const unsigned* const terms =
-                    reinterpret_cast<const unsigned*>(right + (o * steps + s) * 32 + (2 * t + c) * 4 + of_lane) + word;
-                float first, second, unused;
-                unpack_f16(terms[0] >> k % 2 * 16, first, unused);
-                unpack_f16(terms[2] >> k % 2 * 16, second, unused);
-                u[o][c] = first + second;
-            }
+        coordinates(u, right, k);
 #pragma unroll
         for (int q = 0; q < 2; q++)
 #pragma unroll
@@ -147,6 +155,32 @@ __device__ inline void squared_distances(float (&distance2)[2][octets][4], const
 #pragma unroll
                     for (int c = 0; c < 2; c++)
                         distance2[q][o][2 * r + c] = fmaf(v - u[o][c], v - u[o][c], distance2[q][o][2 * r + c]);
+            }
+    }
+}
+
+// Add the moments of a chunk by differences of coordinates about the centre of the block.
+__device__ inline void add_about_centre(const float (&power)[2][octets][4], float* T, const float* points,
+                                        const float* middle, const float* centre, const uint4* right, int d) {
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+#pragma unroll 1
+    for (int k = 0; k < d; k++) {
+        const float between = middle[k] - centre[k];
+        float u[octets][2];
+        coordinates(u, right, k);
+#pragma unroll
+        for (int q = 0; q < 2; q++)
+#pragma unroll
+            for (int r = 0; r < 2; r++) {
+                const int of_tile = 16 * q + 8 * r + g;
+                const float v = points[of_tile * pitch + k] + between;
+                float sum = 0;
+#pragma unroll
+                for (int o = 0; o < octets; o++)
+#pragma unroll
+                    for (int c = 0; c < 2; c++) sum = fmaf(power[q][o][2 * r + c], u[o][c] - v, sum);
+                sum = sum_over_lanes<4>(sum);
+                if (t == k % 4) T[of_tile * depth + k] += sum;
             }
     }
 }
@@ -164,6 +198,8 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     __shared__ Span found;
     __shared__ float box[warps][tile_lines], middle[warps][depth];
     __shared__ float reference_of[warps][tile_rows], sum_of[warps][tile_rows], second_of[warps][tile_rows];  // of LAPLACE
+    __shared__ float least_of[warps][tile_rows], least_norm_of[warps][tile_rows];  // exponents that matter, good operands
+    __shared__ float rise_of[warps][tile_rows];
     unsigned char* const ring = reinterpret_cast<unsigned char*>(dynamic_shared);
     float* const points = reinterpret_cast<float*>(ring + 2 * bytes);
     unsigned short* const list = reinterpret_cast<unsigned short*>(points + threads * pitch);
@@ -253,6 +289,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
         }
         copy_async_commit();
     };
+    bool sparse = false;  // little of the block before mattered: then it pays to look before powers are taken
     fetch(0);
     for (int entry = 0; entry < entries; entry++) {
         fetch(entry + 1);
@@ -267,104 +304,130 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
             const float* const centre = reinterpret_cast<const float*>(block + centre_at(steps, moments));
             const float radius2 = reinterpret_cast<const float*>(block + radius_at(steps, moments))[0];
             const float log_mass = reinterpret_cast<const float*>(block + radius_at(steps, moments))[1];
+            const float most_weight = reinterpret_cast<const float*>(block + radius_at(steps, moments))[2];
             const int first_column = (first + list[entry]) * block_rows;
 
-            // The queries about the centre of the block.
-            unsigned hi[steps][2][4], lo[steps][2][4];
-            float base[2][2] = {};
+            // A part of a block ends where a reference rises: what is good enough then depends on the new one.
+            int chunk = 0;
+#pragma unroll 1
+            do {
+                // The queries about the centre of the block.
+                unsigned hi[steps][2][4], lo[steps][2][4];
+                float base[2][2] = {};
 #pragma unroll
-            for (int s = 0; s < steps; s++) {
-                float between[4];  // the middle of the tile and the centre
+                for (int s = 0; s < steps; s++) {
+                    float between[4];  // the middle of the tile and the centre
 #pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    const int k = 16 * s + 2 * t + i / 2 * 8 + i % 2;
-                    between[i] = middle[warp][k] - centre[k];
+                    for (int i = 0; i < 4; i++) {
+                        const int k = 16 * s + 2 * t + i / 2 * 8 + i % 2;
+                        between[i] = middle[warp][k] - centre[k];
+                    }
+#pragma unroll
+                    for (int q = 0; q < 2; q++)
+#pragma unroll
+                        for (int r = 0; r < 2; r++) {
+                            const float* const point = own_points + (16 * q + 8 * r + g) * pitch + 16 * s + 2 * t;
+                            const float2 low = *reinterpret_cast<const float2*>(point), high = *reinterpret_cast<const float2*>(point + 8);
+                            const float v[4] = {low.x + between[0], low.y + between[1], high.x + between[2], high.y + between[3]};
+                            float first_terms[4], second_terms[4];
+                            hi[s][q][r] = pack_f16(v[0], v[1]);
+                            hi[s][q][2 + r] = pack_f16(v[2], v[3]);
+                            unpack_f16(hi[s][q][r], first_terms[0], first_terms[1]);
+                            unpack_f16(hi[s][q][2 + r], first_terms[2], first_terms[3]);
+                            lo[s][q][r] = pack_f16(v[0] - first_terms[0], v[1] - first_terms[1]);
+                            lo[s][q][2 + r] = pack_f16(v[2] - first_terms[2], v[3] - first_terms[3]);
+                            unpack_f16(lo[s][q][r], second_terms[0], second_terms[1]);
+                            unpack_f16(lo[s][q][2 + r], second_terms[2], second_terms[3]);
+#pragma unroll
+                            for (int i = 0; i < 4; i++) {
+                                const float kept = first_terms[i] + second_terms[i];
+                                base[q][r] = fmaf(kept, kept, base[q][r]);
+                            }
+                        }
                 }
+                // Whether the block matters to any query, whether products are good for all pairs of those that it does, and
+                // what else can be done about them.
+                bool matters = false, mixed = false, wide = false, far_out = false, very_far_out = false;
+                const float radius = root(radius2), radius_of_tile = root(tile_square);
+                __syncwarp();
 #pragma unroll
                 for (int q = 0; q < 2; q++)
 #pragma unroll
                     for (int r = 0; r < 2; r++) {
-                        const float* const point = own_points + (16 * q + 8 * r + g) * pitch + 16 * s + 2 * t;
-                        const float2 low = *reinterpret_cast<const float2*>(point), high = *reinterpret_cast<const float2*>(point + 8);
-                        const float v[4] = {low.x + between[0], low.y + between[1], high.x + between[2], high.y + between[3]};
-                        float first_terms[4], second_terms[4];
-                        hi[s][q][r] = pack_f16(v[0], v[1]);
-                        hi[s][q][2 + r] = pack_f16(v[2], v[3]);
-                        unpack_f16(hi[s][q][r], first_terms[0], first_terms[1]);
-                        unpack_f16(hi[s][q][2 + r], first_terms[2], first_terms[3]);
-                        lo[s][q][r] = pack_f16(v[0] - first_terms[0], v[1] - first_terms[1]);
-                        lo[s][q][2 + r] = pack_f16(v[2] - first_terms[2], v[3] - first_terms[3]);
-                        unpack_f16(lo[s][q][r], second_terms[0], second_terms[1]);
-                        unpack_f16(lo[s][q][2 + r], second_terms[2], second_terms[3]);
+                        const float far2 = quad_sum(base[q][r]), far = root(far2), gap = fmaxf(0.0f, far * 0.9999f - radius * 1.0001f);
+                        const float largest = -0.4999f * gap * gap;
+                        const float of_factors = output == SUM ? 0 : log2f(1 + 0.5f * d - largest);
+                        const float reference = references_of_tile[16 * q + 8 * r + g];
+                        // What is known of the sum: what has been added up says more, once it is more than the reference.
+                        const float known = fmaxf(0.0f, log2f(sum_of[warp][16 * q + 8 * r + g]) - shift);
+                        const bool near = !(log_mass + largest + of_factors <= reference + known + limit);
+                        const float level = fmaxf(0.0f, -reference - known);  // of exponents that count
+                        const float allowed = fmaxf(budget, 4.8e-7f * level);
+                        // Of the products, and of the tile's own coordinates where its points lie far apart.
+                        const float of_tile = error_of_tile(tile_square, reference);
+                        const float most2 = (allowed - of_tile) * (1 / error_of_square) - far2;  // |u|^2 of good pairs
+                        float least = of_pair + known + shift - 4 * (error_of_square * far2 + of_tile) - 0.01f;
+                        float least_norm = near ? most_weight - 0.5f * most2 : never;
+                        base[q][r] = shift - 0.5f * far2 - reference;
+                        matters |= near;
+                        mixed |= near && !(radius2 <= most2);
+                        wide |= near && !(error_about_centre(far2, radius2, reference) + of_tile <= allowed);
+                        if constexpr (moments) {
+                            const float scale = root(1 + level), reach = far + fminf(radius, 8.4f * scale);
+                            const float most = far_for_centre * scale;  // comparisons that NaN fails
+                            far_out |= near && !(reach <= far_for_products * scale && radius_of_tile <= most);
+                            very_far_out |= near && !(reach <= most && radius_of_tile <= most);
+                        }
+                        if (!(far2 <= farthest2)) {  // no operands: never, or always by differences
+                            wide |= near;
 #pragma unroll
-                        for (int i = 0; i < 4; i++) {
-                            const float kept = first_terms[i] + second_terms[i];
-                            base[q][r] = fmaf(kept, kept, base[q][r]);
+                            for (int s = 0; s < steps; s++) hi[s][q][r] = hi[s][q][2 + r] = lo[s][q][r] = lo[s][q][2 + r] = 0;
+                            base[q][r] = near ? 1e32f : never;
+                            least = 0;
+                            least_norm = 3e38f;
+                        }
+                        if (t == 0) {
+                            least_of[warp][16 * q + 8 * r + g] = least;
+                            least_norm_of[warp][16 * q + 8 * r + g] = least_norm;
                         }
                     }
-            }
-            // Whether the block matters to any query, and whether products are good enough for those that it does.
-            bool matters = false, coarse = false, wide = false, very_wide = false;
-            const float radius = root(radius2);
-#pragma unroll
-            for (int q = 0; q < 2; q++)
-#pragma unroll
-                for (int r = 0; r < 2; r++) {
-                    const float far2 = quad_sum(base[q][r]), far = root(far2), gap = fmaxf(0.0f, far * 0.9999f - radius * 1.0001f);
-                    const float largest = -0.4999f * gap * gap;
-                    const float of_factors = output == SUM ? 0 : log2f(1 + 0.5f * d - largest);
-                    const float reference = references_of_tile[16 * q + 8 * r + g];
-                    const bool near = !(log_mass + largest + of_factors <= reference + limit);
-                    const float allowed = fmaxf(budget, 4.8e-7f * fabsf(reference));
-                    // Of the products, and of the tile's own coordinates where its points lie far apart.
-                    const float of_tile = error_of_tile(tile_square, reference);
-                    base[q][r] = shift - 0.5f * far2 - reference;
-                    matters |= near;
-                    coarse |= near && !(error_of_products(far2, radius2) + of_tile <= allowed);
-                    wide |= near && !(error_about_centre(far2, radius2, reference) + of_tile <= allowed);
-                    very_wide |= near && !(far + radius <= 40 * root(1 + fabsf(reference)));
-                    if (!(far2 <= farthest2)) {  // no operands: never, or always by differences
-                        wide |= near;
-#pragma unroll
-                        for (int s = 0; s < steps; s++) hi[s][q][r] = hi[s][q][2 + r] = lo[s][q][r] = lo[s][q][2 + r] = 0;
-                        base[q][r] = near ? 1e32f : never;
-                    }
-                }
-            matters = __any_sync(~0u, matters);
-            const Block kind = !__any_sync(~0u, coarse || wide)         ? FINE
-                               : !__any_sync(~0u, wide)                 ? COARSE
-                               : !moments || !__any_sync(~0u, very_wide) ? WIDE
-                                                                        : VERY_WIDE;
-            const bool diagonal = own_out && first_row < first_column + block_rows && first_column < first_row + tile_rows;
-            const int below = diagonal ? first_row - first_column + g - 2 * t : 0;  // of the diagonal
+                __syncwarp();
+                matters = __any_sync(~0u, matters);
+                mixed = __any_sync(~0u, mixed);
+                wide = __any_sync(~0u, wide);
+                const Moments how = !moments || !__any_sync(~0u, far_out) ? BY_PRODUCTS
+                                    : !__any_sync(~0u, very_far_out)      ? ABOUT_CENTRE
+                                                                          : BY_POINTS;
+                const bool diagonal = own_out && first_row < first_column + block_rows && first_column < first_row + tile_rows;
+                const int below = diagonal ? first_row - first_column + g - 2 * t : 0;  // of the diagonal
 
-            float of_block[2][2] = {}, factored[2][2] = {}, rounded_sum[2][4] = {}, moment[2][2 * steps][4] = {};
-            if (matters) {
+                const bool looks = mixed || sparse;
+                int skipped = 0;
+                bool ended = false;
+                float of_block[2][2] = {}, factored[2][2] = {}, rounded_sum[2][4] = {}, moment[2][2 * steps][4] = {};
+                if (!matters) chunk = chunks;
 #pragma unroll 1
-                for (int chunk = 0; chunk < chunks; chunk++) {
+                for (; chunk < chunks; chunk++) {
                     bool raised = false, raising = false, nothing = false;
                     float e[2][octets][4];
 #pragma unroll 1
                     for (;;) {
-                        // Exponents of 32 queries and 8 OCTETS rows.
+                        // Exponents of 32 queries and 16 rows.
                         uint4 b[octets][steps];
+                        const float* const norms_of_chunk = norms + chunk_rows * chunk + 2 * t;
 #pragma unroll
-                        for (int o = 0; o < octets; o++) {
-                            const float2 norm = *reinterpret_cast<const float2*>(norms + chunk_rows * chunk + 8 * o + 2 * t);
-#pragma unroll
-                            for (int q = 0; q < 2; q++)
-#pragma unroll
-                                for (int i = 0; i < 4; i++) e[q][o][i] = (i % 2 ? norm.y : norm.x) + base[q][i / 2];
+                        for (int o = 0; o < octets; o++)
 #pragma unroll
                             for (int s = 0; s < steps; s++) b[o][s] = right[((octets * chunk + o) * steps + s) * 32 + lane];
-                        }
-                        // The large products first: then the sum is as small as the exponent, and the others lose nothing.
+                        // The small products, then squares and large products in turn, so that sums stay small. They add
+                        // up by rounding, from zero each: tensor cores cut off a chain of products at every step.
 #pragma unroll
-                        for (int s = 0; s < steps; s++)
+                        for (int o = 0; o < octets; o++)
 #pragma unroll
-                            for (int o = 0; o < octets; o++)
+                            for (int q = 0; q < 2; q++) {
 #pragma unroll
-                                for (int q = 0; q < 2; q++) mma_f16_m16n8k16(e[q][o], hi[s][q], b[o][s].x, b[o][s].y);
+                                for (int i = 0; i < 4; i++) e[q][o][i] = 0;
+                            }
 #pragma unroll
                         for (int s = 0; s < steps; s++)
 #pragma unroll
@@ -374,55 +437,82 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                     mma_f16_m16n8k16(e[q][o], hi[s][q], b[o][s].z, b[o][s].w);
                                     mma_f16_m16n8k16(e[q][o], lo[s][q], b[o][s].x, b[o][s].y);
                                 }
-                        if (kind != FINE) {
-                            // The pairs that can matter, a bit each.
-                            unsigned can_matter = 0;
+#pragma unroll
+                        for (int o = 0; o < octets; o++) {
+                            const float2 norm = *reinterpret_cast<const float2*>(norms_of_chunk + 8 * o);
 #pragma unroll
                             for (int q = 0; q < 2; q++)
 #pragma unroll
-                                for (int i = 0; i < 4; i++) {
-                                    const float about = shift - references_of_tile[16 * q + i / 2 * 8 + g];
-                                    const float far2 = fmaxf(0.0f, 2 * (about - base[q][i / 2]));
-                                    const float uncertain =
-                                        4 * (error_of_products(far2, radius2) + error_of_tile(tile_square, about - shift));
+                                for (int i = 0; i < 4; i++) e[q][o][i] += i % 2 ? norm.y : norm.x;
+                        }
 #pragma unroll
-                                    for (int o = 0; o < octets; o++) {
-                                        const float weight = weights[chunk_rows * chunk + 8 * o + 2 * t + i % 2];
-                                        const bool far = e[q][o][i] < of_pair + shift - uncertain - 0.01f;
-                                        if (!far && weight > hardly) can_matter |= 1u << ((q * octets + o) * 4 + i);
+                        for (int s = 0; s < steps; s++)
+#pragma unroll
+                            for (int o = 0; o < octets; o++)
+#pragma unroll
+                                for (int q = 0; q < 2; q++) {
+                                    // Of many steps operands are read again, so that no registers are kept for them.
+                                    uint2 large = make_uint2(b[o][s].x, b[o][s].y);
+                                    if constexpr (steps > 2)
+                                        large = *reinterpret_cast<const uint2*>(
+                                            right + ((octets * chunk + o) * steps + s) * 32 + computed_here(lane));
+                                    float of_step[4] = {};
+                                    mma_f16_m16n8k16(of_step, hi[s][q], large.x, large.y);
+#pragma unroll
+                                    for (int i = 0; i < 4; i++) {
+                                        e[q][o][i] = fmaf(of_step[i], s % 2 ? 1.0f : not_cut_off, e[q][o][i]);
+                                        if (s == (steps - 1) / 2) e[q][o][i] += base[q][i / 2];
                                     }
                                 }
-                            nothing = !__any_sync(~0u, can_matter);
-                            if (nothing) break;
-                            if (kind == COARSE && __any_sync(~0u, __popc(can_matter) > most_pairs)) {
-                                squared_distances(e, own_points, middle[warp], centre, right + octets * chunk * steps * 32);
-                            } else {
+                        if (looks) {
+                            // Whether any pair can matter, and which of those that do ask for differences, a bit each.
+                            bool some_matter = false;
+                            unsigned asking = 0;
 #pragma unroll
-                                for (int at = 0; at < 8 * octets; at++) e[at / (4 * octets)][at / 4 % octets][at % 4] = 0;
+                            for (int q = 0; q < 2; q++)
+#pragma unroll
+                                for (int r = 0; r < 2; r++) {
+                                    const float least = least_of[warp][16 * q + 8 * r + g];
+                                    const float least_norm = least_norm_of[warp][16 * q + 8 * r + g];
+#pragma unroll
+                                    for (int o = 0; o < octets; o++)
+#pragma unroll
+                                        for (int c = 0; c < 2; c++) {
+                                            const float norm = norms_of_chunk[8 * o + c];
+                                            const bool counts = fmaf(-8 * error_of_square, norm, e[q][o][2 * r + c]) >= least;
+                                            some_matter |= counts;
+                                            if (counts && norm < least_norm) asking |= 1u << ((q * octets + o) * 4 + 2 * r + c);
+                                        }
+                                }
+                            nothing = !__any_sync(~0u, some_matter);
+                            if (nothing) break;
+                            if (!wide && __any_sync(~0u, __popc(asking) > most_pairs)) {
+                                squared_distances(e, own_points, middle[warp], centre, right + octets * chunk * steps * 32, d);
+#pragma unroll
+                                for (int q = 0; q < 2; q++)
+#pragma unroll
+                                    for (int i = 0; i < 4; i++) {
+                                        const float about = shift - references_of_tile[16 * q + i / 2 * 8 + g];
+#pragma unroll
+                                        for (int o = 0; o < octets; o++) {
+                                            const float weight = weights[chunk_rows * chunk + 8 * o + 2 * t + i % 2];
+                                            e[q][o][i] = weight + about - 0.5f * e[q][o][i];
+                                        }
+                                    }
+                            } else {
 #pragma unroll 1
-                                for (unsigned left = can_matter; __any_sync(~0u, left); left &= left - 1) {
+                                for (unsigned left = asking; __any_sync(~0u, left); left &= left - 1) {
                                     const int chosen = __ffs(left) - 1, q = chosen / (4 * octets), o = chosen / 4 % octets, i = chosen % 4;
-                                    float distance2 = 0;
+                                    const int of_tile = 16 * q + i / 2 * 8 + g, row = chunk_rows * chunk + 8 * o + 2 * t + i % 2;
+                                    float exact = 0;
                                     if (left)
-                                        distance2 = distance2_of(Y, X, min(first_row + 16 * q + i / 2 * 8 + g, m - 1),
-                                                                 first_column + chunk_rows * chunk + 8 * o + 2 * t + i % 2, d);
+                                        exact = weights[row] + shift - references_of_tile[of_tile] -
+                                                0.5f * distance2_of(Y, X, min(first_row + of_tile, m - 1), first_column + row, d);
 #pragma unroll
                                     for (int at = 0; at < 8 * octets; at++)
-                                        if (at == chosen) e[at / (4 * octets)][at / 4 % octets][at % 4] = distance2;
+                                        if (at == chosen) e[at / (4 * octets)][at / 4 % octets][at % 4] = exact;
                                 }
                             }
-#pragma unroll
-                            for (int q = 0; q < 2; q++)
-#pragma unroll
-                                for (int i = 0; i < 4; i++) {
-                                    const float about = shift - references_of_tile[16 * q + i / 2 * 8 + g];
-#pragma unroll
-                                    for (int o = 0; o < octets; o++) {
-                                        const float weight = weights[chunk_rows * chunk + 8 * o + 2 * t + i % 2];
-                                        const bool there = can_matter >> ((q * octets + o) * 4 + i) & 1;
-                                        e[q][o][i] = there ? weight + about - 0.5f * e[q][o][i] : never;
-                                    }
-                                }
                         }
                         if (diagonal) {
 #pragma unroll
@@ -434,7 +524,6 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                         if (below + 16 * q + i / 2 * 8 == chunk_rows * chunk + 8 * o + i % 2) e[q][o][i] = never;
                         }
                         if (raising) {
-                            raising = false;
 #pragma unroll
                             for (int q = 0; q < 2; q++)
 #pragma unroll
@@ -443,30 +532,13 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
 #pragma unroll
                                     for (int o = 0; o < octets; o++)
                                         most = fmaxf(most, fmaxf(e[q][o][2 * r], e[q][o][2 * r + 1]));
-                                    const float by = fmaxf(0.0f, largest_over_lanes<4>(most) - shift), factor = exp2_approx(-by);
-                                    const int of_tile = 16 * q + 8 * r + g;
-                                    const float reference = references_of_tile[of_tile];
-                                    if constexpr (laplace) factored[q][r] = factor * fmaf(-by, of_block[q][r], factored[q][r]);
-                                    base[q][r] -= by;
-                                    of_block[q][r] *= factor;
-                                    if constexpr (rounded) rounded_sum[q][2 * r] *= factor;
-                                    __syncwarp();
-                                    if (t == 0) {
-                                        references_of_tile[of_tile] = reference + by;
-                                        sum_of[warp][of_tile] *= factor;
-                                        if constexpr (laplace) second_of[warp][of_tile] *= factor;
-                                    }
-                                    if constexpr (moments) {
-#pragma unroll
-                                        for (int k = 0; k < 2 * steps; k++) {
-                                            moment[q][k][2 * r] *= factor;
-                                            moment[q][k][2 * r + 1] *= factor;
-                                        }
-                                        for (int k = t; k < depth; k += 4)
-                                            moments_of_tile()[(16 * q + 8 * r + g) * depth + k] *= factor;
-                                    }
+                                    const float by = fmaxf(0.0f, largest_over_lanes<4>(most) - shift);
+                                    if (t == 0) rise_of[warp][16 * q + 8 * r + g] = by;
+                                    ended |= by > 0;
                                 }
-                            __syncwarp();
+                            ended = __any_sync(~0u, ended);
+                            if (ended) break;
+                            raising = false;  // not a number
                             continue;
                         }
                         float of_chunk[2][2] = {}, factored_of_chunk[2][2] = {};
@@ -499,16 +571,18 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                         for (int q = 0; q < 2; q++)
 #pragma unroll
                             for (int r = 0; r < 2; r++) {
-                                if (!rounded || kind == VERY_WIDE) of_block[q][r] += of_chunk[q][r];
+                                if (!rounded || how != BY_PRODUCTS) of_block[q][r] += of_chunk[q][r];
                                 if constexpr (laplace) factored[q][r] += factored_of_chunk[q][r];
                             }
                         break;
                     }
+                    if (ended) break;
+                    skipped += nothing;
                     if (nothing) continue;
 #pragma unroll
                     for (int q = 0; q < 2; q++) {
                         if constexpr (moments) {
-                            if (kind != VERY_WIDE)
+                            if (how == BY_PRODUCTS)
 #pragma unroll
                                 for (int half = 0; half < octets; half += 2) {  // 16 rows
                                     unsigned first_term[4], second_term[4];
@@ -534,7 +608,10 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                         }
                     }
                     if constexpr (moments) {
-                        if (kind == VERY_WIDE) {
+                        if (how == ABOUT_CENTRE)
+                            add_about_centre(e, moments_of_tile(), own_points, middle[warp], centre,
+                                             right + octets * chunk * steps * 32, d);
+                        if (how == BY_POINTS)
 #pragma unroll
                             for (int q = 0; q < 2; q++)
 #pragma unroll
@@ -543,47 +620,60 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                     for (int i = 0; i < 4; i++)
                                         add_by_differences(e[q][o][i], Y, X, moments_of_tile(), first_row, first_column,
                                                            16 * q + i / 2 * 8, chunk_rows * chunk + 8 * o + i % 2, m, d);
-                            __syncwarp();
+                        if (how != BY_PRODUCTS) __syncwarp();
+                    }
+                }
+                bool counts = false;
+#pragma unroll
+                for (int q = 0; q < 2; q++)
+#pragma unroll
+                    for (int r = 0; r < 2; r++) {
+                        const int of_tile = 16 * q + 8 * r + g;
+                        of_block[q][r] = quad_sum(of_block[q][r]) + rounded_sum[q][2 * r];
+                        if constexpr (laplace) factored[q][r] = quad_sum(factored[q][r]);
+                        if (t == 0) {
+                            sum_of[warp][of_tile] += of_block[q][r];
+                            if constexpr (laplace)
+                                second_of[warp][of_tile] += factored[q][r] + references_of_tile[of_tile] * of_block[q][r];
                         }
+                        counts |= of_block[q][r] > exp2_approx(of_pair + shift);
+                    }
+                if (matters && !ended) sparse = looks ? 2 * skipped >= chunks : !__any_sync(~0u, counts);
+                if constexpr (moments) {
+                    if (how == BY_PRODUCTS && matters) {
+                        // From the centre of the block to the query, and then into memory: tensor cores truncate at every product,
+                        // so that sums over all blocks would lose what those over one keep.
+                        float* const to_moments = moments_of_tile();
+#pragma unroll
+                        for (int k = 0; k < 2 * steps; k++) {
+                            const int dim = 8 * k + 2 * t;
+                            const float along = middle[warp][dim] - centre[dim], other = middle[warp][dim + 1] - centre[dim + 1];
+#pragma unroll
+                            for (int q = 0; q < 2; q++)
+#pragma unroll
+                                for (int r = 0; r < 2; r++) {
+                                    const int of_tile = 16 * q + 8 * r + g;
+                                    const float2 point = *reinterpret_cast<const float2*>(own_points + of_tile * pitch + dim);
+                                    float2& to = *reinterpret_cast<float2*>(to_moments + of_tile * depth + dim);
+                                    to.x += fmaf(-of_block[q][r], point.x + along, moment[q][k][2 * r]);
+                                    to.y += fmaf(-of_block[q][r], point.y + other, moment[q][k][2 * r + 1]);
+                                }
+                        }
+                        __syncwarp();
                     }
                 }
-            }
-#pragma unroll
-            for (int q = 0; q < 2; q++)
-#pragma unroll
-                for (int r = 0; r < 2; r++) {
-                    const int of_tile = 16 * q + 8 * r + g;
-                    of_block[q][r] = quad_sum(of_block[q][r]) + rounded_sum[q][2 * r];
-                    if constexpr (laplace) factored[q][r] = quad_sum(factored[q][r]);
-                    if (t == 0) {
-                        sum_of[warp][of_tile] += of_block[q][r];
-                        if constexpr (laplace)
-                            second_of[warp][of_tile] += factored[q][r] + references_of_tile[of_tile] * of_block[q][r];
-                    }
-                }
-            if constexpr (moments) {
-                if (kind != VERY_WIDE && matters) {
-                    // From the centre of the block to the query, and then into memory: tensor cores truncate at every product,
-                    // so that sums over all blocks would lose what those over one keep.
-                    float* const to_moments = moments_of_tile();
-#pragma unroll
-                    for (int k = 0; k < 2 * steps; k++) {
-                        const int dim = 8 * k + 2 * t;
-                        const float along = middle[warp][dim] - centre[dim], other = middle[warp][dim + 1] - centre[dim + 1];
-#pragma unroll
-                        for (int q = 0; q < 2; q++)
-#pragma unroll
-                            for (int r = 0; r < 2; r++) {
-                                const int of_tile = 16 * q + 8 * r + g;
-                                const float2 point = *reinterpret_cast<const float2*>(own_points + of_tile * pitch + dim);
-                                float2& to = *reinterpret_cast<float2*>(to_moments + of_tile * depth + dim);
-                                to.x += fmaf(-of_block[q][r], point.x + along, moment[q][k][2 * r]);
-                                to.y += fmaf(-of_block[q][r], point.y + other, moment[q][k][2 * r + 1]);
-                            }
-                    }
+                if (ended) {
+                    __syncwarp();
+                    if constexpr (moments)
+                        for (int i = lane; i < 32 * depth; i += 32)
+                            moments_of_tile()[i] *= exp2_approx(-rise_of[warp][i / depth]);
+                    const float by = rise_of[warp][lane], factor = exp2_approx(-by);
+                    references_of_tile[lane] += by;
+                    sum_of[warp][lane] *= factor;
+                    if constexpr (laplace) second_of[warp][lane] *= factor;
                     __syncwarp();
                 }
-            }
+            } while (chunk < chunks);
         }
         __syncthreads();
     }

@@ -17,7 +17,10 @@ __device__ inline double density_of_total(double log_factor, double total, int w
 }
 
 __device__ inline double density_of_both(double log_factor, double total, double corrected, int wanted) {
-    if (wanted & positive_wanted) return density_of_total(log_factor + asinh(corrected / total - 1), total, wanted);
+    if (wanted & positive_wanted) {
+        const double log_correction = total > 0 ? asinh(corrected / total - 1) : 0;  // of no sum there is none
+        return density_of_total(log_factor + log_correction, total, wanted);
+    }
     if (wanted & logarithm_wanted) return log_factor + log(corrected);
     return copysign(exp(log_factor + log(fabs(corrected))), corrected);
 }

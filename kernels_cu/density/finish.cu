@@ -74,11 +74,19 @@ __device__ inline void merge_exact(const double* exact_reference, const double* 
         total[i] = sum;
     }
     if constexpr (has_moments) {
-        for (int column = lane; column < k; column += 32) {
+        for (int first = 0; first < k; first += 32) {
+            const int column = first + lane;
             double moment = 0;
-            for (int s = 0; s < splits; s++)
-                moment += exp(exact_reference[s * m + i] - top) * exact_moments[(s * m + i) * k + column];
-            moments[i * k + column] = moment;
+            for (int begin = 0; begin < splits; begin += 32) {  // a lane takes the factor of one split for all
+                const int own = begin + lane;
+                const double factor = own < splits ? exp(exact_reference[own * m + i] - top) : 0;
+                const int end = splits - begin < 32 ? splits - begin : 32;
+                for (int s = 0; s < end; s++) {
+                    const double factor_of_split = __shfl_sync(~0u, factor, s);
+                    if (column < k) moment += factor_of_split * exact_moments[((begin + s) * m + i) * k + column];
+                }
+            }
+            if (column < k) moments[i * k + column] = moment;
         }
     }
 }

@@ -38,6 +38,9 @@ def test_every_kernel_is_launched(
         monkeypatch.setattr(small, name, lambda *_: None)
     for name in ("check", "check_density", "check_scaled"):
         monkeypatch.setattr(small.tolerances, name, lambda *_: None)
+    # Ranges of weights and factors are those of nothing.
+    monkeypatch.setattr("cukde.density.check.weight_range", lambda *_: None)
+    monkeypatch.setattr("cukde.density.arguments.least_factor", lambda *_: 1.0)
     # No kernel writes of which kind blocks are: something is left to every other kernel.
     left = small.near_plan.Left(np.zeros(1, np.int32))
     monkeypatch.setattr(small.near_plan.Left, "of", lambda *_: ((left,), True))
@@ -66,6 +69,8 @@ def test_some_passes(small: ModuleType, capsys: pytest.CaptureFixture[str]) -> N
     [
         "waiting",
         "small_problems",
+        "weights_of_calls",
+        "ends_of_sums",
         "splits_merged",
         "other_kernels",
         "near_blocks",

@@ -564,13 +564,19 @@ with pytest.MonkeyPatch.context() as monkeypatch:
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
 
 
-def test_what_was_built_ahead_is_not_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "one.cu").write_text('extern "C" __global__ void one(int* x) { *x = VALUE; }')
-    monkeypatch.setattr(core_compile, "_FOLDERS", (tmp_path,))
+def test_what_another_checkout_has_built_is_not_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
-    wanted = "one", "one", (("VALUE", "7"),)
-    host_emulation.prebuild(*wanted)
-    monkeypatch.setattr(_build, "_run", None)
+    wanted = "family/one", "one", (("VALUE", "7"),)
+    for checkout in ("first", "second"):
+        folder = tmp_path / checkout / "kernels_cu"
+        (folder / "family").mkdir(parents=True)
+        (folder / "family" / "value.cuh").write_text("#pragma once\n#define GIVEN VALUE\n")
+        source = '#include "value.cuh"\nextern "C" __global__ void one(int* x) { *x = GIVEN; }'
+        (folder / "family" / "one.cu").write_text(source)
+        monkeypatch.setattr(core_compile, "_FOLDERS", (folder,))
+        if checkout == "first":
+            host_emulation.prebuild(*wanted)
+            monkeypatch.setattr(_build, "_run", None)
     x = np.zeros(1, np.int32)
     host_emulation.kernel(*wanted)((1,), (1,), (x,))
     assert x == 7

@@ -10,10 +10,10 @@ import pytest
 from tests import conftest
 
 LISTS = {
-    "name": ["a", "b", "c"],
-    "n,m": [(1, 2), pytest.param(3, 4, id="other")],
-    "d": [2, 6],
     "dtype": ["float32", "float64"],
+    "name": ["a", "b", "c"],
+    "n,m": [(1, 2), pytest.param(3, 4, id="other"), (5, 6)],
+    "d": [2, 6, 9, 16],
 }
 
 

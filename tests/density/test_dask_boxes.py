@@ -88,20 +88,20 @@ class TestClusters:
 
     @pytest.mark.parametrize("call", CALLS)
     def test_tasks_in_proportion_to_what_matters(self, call: str) -> None:
-        """64 blocks of 64 clusters; and of which more and more meet."""
+        """27 blocks of 27 clusters; and of which more and more meet."""
         counts = []
         for distance in (40.0, 7.0, 0.0):
-            centres = distance * np.stack(np.meshgrid(*3 * [np.arange(4)]), axis=-1).reshape(-1, D)
+            centres = distance * np.stack(np.meshgrid(*3 * [np.arange(3)]), axis=-1).reshape(-1, D)
             a, b = clusters(centres, 20), clusters(centres, 5, 2)
             x, y = lazy(a, 20), lazy(b, 5)
             boxes = block_boxes(x) if call == "debias" else (block_boxes(x), block_boxes(y))
             got = CALLS[call](x, y, boxes=boxes)
             counts.append(sums(got))
             same(computed(got), CALLS[call](a, b))
-        of_clusters = 2 * 64 if "sd_kde" in call else 64
+        of_clusters = 2 * 27 if "sd_kde" in call else 27
         assert counts[0] == of_clusters
         assert of_clusters < counts[1]
-        none = CALLS[call](lazy(X[:64], 1), lazy(Y[:64], 1))
+        none = CALLS[call](lazy(X[:27], 1), lazy(Y[:27], 1))
         assert counts[2] <= sums(none)
 
     def test_each_pair_that_matters_once(self, met: Counter[tuple[int, int]]) -> None:

@@ -22,38 +22,40 @@ from tests.density.samples import adversarial
 from tests.tolerances import check_density, check_log, check_score, log_error
 
 H = 0.11
+# On the CPU wider in three columns: cells that hold hardly more than a point take long there.
+H_CPU = {2: H, 3: 3 * H}
 
 COLUMNS = pytest.mark.parametrize("d", plane_plan.COLUMNS)
 
 
-def _data(name: str, d: int, n: int) -> tuple[np.ndarray, float, np.ndarray | None]:
+def _data(name: str, d: int, n: int, h: float = H) -> tuple[np.ndarray, float, np.ndarray | None]:
     """Points, a bandwidth and weights."""
     rng = np.random.default_rng([d, n])
     normal = rng.standard_normal((n, d))
-    width = plane_plan.plan(H, 1e-5, "sum", d).width
+    width = plane_plan.plan(h, 1e-5, "sum", d).width
     light = np.arange(n) % 3 == 0
     return {
-        "normal": lambda: (normal, H, None),
-        "far from zero": lambda: (normal + 1e4, H, None),
-        "too far from zero for cells": lambda: (normal + 2.0**43 * H, H, None),
-        "uneven weights": lambda: (normal, H, 10.0 ** rng.uniform(-9, 3, n) * (rng.uniform(size=n) > 0.1)),
-        "corners of cells": lambda: (width * rng.integers(-6, 6, (n, d)).astype(float), H, None),
-        "one cell": lambda: (normal * 1e-3, H, None),
-        "all equal": lambda: (np.full((n, d), 3.7), H, None),
+        "normal": lambda: (normal, h, None),
+        "far from zero": lambda: (normal + 1e4, h, None),
+        "too far from zero for cells": lambda: (normal + 2.0**43 * h, h, None),
+        "uneven weights": lambda: (normal, h, 10.0 ** rng.uniform(-9, 3, n) * (rng.uniform(size=n) > 0.1)),
+        "corners of cells": lambda: (width * rng.integers(-6, 6, (n, d)).astype(float), h, None),
+        "one cell": lambda: (normal * 1e-3, h, None),
+        "all equal": lambda: (np.full((n, d), 3.7), h, None),
         "wide h": lambda: (normal, 20.0, None),
         "every point alone": lambda: (normal, 1e-7, None),
-        "spread over 1e6 bandwidths": lambda: (normal * H + 3e5 * H * rng.integers(-1, 2, (n, d)), H, None),
-        "more than the curve has room for": lambda: (normal * H + 1e11 * H * rng.integers(-1, 2, (n, 1)), H, None),
+        "spread over 1e6 bandwidths": lambda: (normal * h + 3e5 * h * rng.integers(-1, 2, (n, d)), h, None),
+        "more than the curve has room for": lambda: (normal * h + 1e11 * h * rng.integers(-1, 2, (n, 1)), h, None),
         # Beside the few light points the others count, 11 bandwidths away, by exp(-60) 1e26 = 0.9.
         "a heavy cluster far from a light one": lambda: (
-            np.where(light[:, None], 0.05 * normal, 0.05 * normal + [11.0, *[0.0] * (d - 1)]) * H,
-            H,
+            np.where(light[:, None], 0.05 * normal, 0.05 * normal + [11.0, *[0.0] * (d - 1)]) * h,
+            h,
             np.where(light, 1.0, 1e26),
         ),
         # Its sums leave the range of normal numbers.
         "a cluster of hardly any weight": lambda: (
-            np.where(light[:, None], normal * H, normal * H + 40 * H),
-            H,
+            np.where(light[:, None], normal * h, normal * h + 40 * h),
+            h,
             np.where(light, 1e-299, 1.0),
         ),
     }[name]()
@@ -113,7 +115,7 @@ def without_rules(many_pairs: None, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("rtol", [1e-2, 1e-5, 1e-9, None])
 @pytest.mark.parametrize("name", DATA)
 def test_density_is_within_the_tolerance(name: str, rtol: float | None, d: int, without_rules: None) -> None:
-    X, h, weights = _data(name, d, 700)
+    X, h, weights = _data(name, d, 700, H_CPU[d])
     verify(X, adversarial(X, h, 150), h, rtol, weights)
 
 
@@ -121,7 +123,7 @@ def test_density_is_within_the_tolerance(name: str, rtol: float | None, d: int, 
 @pytest.mark.parametrize("rtol", [1e-2, 1e-5, 1e-9, None])
 @pytest.mark.parametrize("name", DATA)
 def test_score_is_within_the_tolerance(name: str, rtol: float | None, d: int, without_rules: None) -> None:
-    X, h, weights = _data(name, d, 700)
+    X, h, weights = _data(name, d, 700, H_CPU[d])
     verify_score(X, adversarial(X, h, 150), h, rtol, weights)
     verify_score(X, X, h, rtol, weights)
 
@@ -364,7 +366,7 @@ class TestDevice:
     def test_density_is_within_the_tolerance(self, device: Backend, name: str, d: int) -> None:
         rtol = (1e-2, 1e-8)[DATA.index(name) % 2]
         X, h, weights = _data(name, d, 300)
-        if device.name == "emulated" and h == H and weights is None:
+        if device.name == "emulated" and h == H and "cluster" not in name:
             h *= 10  # fewer cells, each a block of the kernel
         verify(X, adversarial(X, h, 80), h, rtol, weights, device)
 
@@ -383,7 +385,7 @@ class TestDevice:
     def test_score_is_within_the_tolerance(self, device: Backend, name: str, d: int) -> None:
         rtol = (1e-8, None)[DATA.index(name) % 2]
         X, h, weights = _data(name, d, 300)
-        if device.name == "emulated" and h == H and weights is None:
+        if device.name == "emulated" and h == H and "cluster" not in name:
             h *= 10
         verify_score(X, adversarial(X, h, 80), h, rtol, weights, device)
         verify_score(X, X, h, rtol, weights, device)
@@ -391,7 +393,7 @@ class TestDevice:
     @COLUMNS
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
     def test_debiased_data(self, device: Backend, dtype: str, d: int, expanded: list[np.ndarray]) -> None:
-        X = np.random.default_rng(8).standard_normal((600, d)).astype(dtype)
+        X = np.random.default_rng(8).standard_normal((device.size(600, 250), d)).astype(dtype)
         x, y = device.asarray(X), device.asarray(X[:40])
         want = reference.debias(X, 0.6)
         error = np.abs(device.asnumpy(cukde.debias(x, 0.6)) - want).max()

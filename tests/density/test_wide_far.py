@@ -139,7 +139,7 @@ def verify(s: Sample, output: str, sums: PartialSums, precision: str = "float32"
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("data", DATA)
 def test_queries(gpu: SimpleNamespace, data: str, output: str, factor: float) -> None:
-    s = sample(data, 300, 70, 96, factor)
+    s = sample(data, gpu.device.size(300, 200), 70, 96, factor)
     verify(s, output, passed(gpu, s, output))
 
 
@@ -147,7 +147,7 @@ def test_queries(gpu: SimpleNamespace, data: str, output: str, factor: float) ->
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("data", DATA)
 def test_data_at_themselves(gpu: SimpleNamespace, data: str, output: str, factor: float) -> None:
-    s = sample(data, 300, 1, 65, factor, itself=True)
+    s = sample(data, gpu.device.size(300, 200), 1, 65, factor, itself=True)
     verify(s, output, passed(gpu, s, output))
 
 
@@ -155,7 +155,7 @@ def test_data_at_themselves(gpu: SimpleNamespace, data: str, output: str, factor
 @pytest.mark.parametrize("data", DATA)
 def test_mean_shift_of_the_data(gpu: SimpleNamespace, data: str, factor: float) -> None:
     """Rounded like points of the size that products are good enough for, however far the data reach."""
-    s = sample(data, 300, 1, 200, factor, itself=True)
+    s = sample(data, gpu.device.size(300, 200), 1, 200, factor, itself=True)
     sums = passed(gpu, s, "moments", ratio=True)
     error = np.linalg.norm(sums.moments / sums.total[:, None] / s.h - s.h * reference.score(s.X, s.X, s.h), axis=1)
     size = np.minimum(32.0, np.linalg.norm(s.X - s.X.mean(axis=0), axis=1) / s.h)

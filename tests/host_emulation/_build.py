@@ -102,10 +102,15 @@ def _inlined(text: str, origin: str, within: frozenset[str] = frozenset()) -> st
         guard = "INCLUDED_" + re.sub(r"\W", "_", name)
         body = _inlined(path.read_text().replace("#pragma once", ""), str(path), within | {name})
         next_line = text.count("\n", 0, match.start()) + 2
-        return f'#ifndef {guard}\n#define {guard}\n{body}\n#endif\n#line {next_line} "{origin}"'
+        return f'#ifndef {guard}\n#define {guard}\n{body}\n#endif\n#line {next_line} "{_named(origin)}"'
 
     body = re.sub(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">][ \t]*$', replacement, text, flags=re.MULTILINE)
-    return f'#line 1 "{origin}"\n{body}'
+    return f'#line 1 "{_named(origin)}"\n{body}'
+
+
+def _named(origin: str) -> str:
+    """A file as messages name it: without what lies above its folder, so that copies of a checkout share the cache."""
+    return "/".join(Path(origin).parts[-2:])
 
 
 def _sized_at_launch(text: str) -> str:

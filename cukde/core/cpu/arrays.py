@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core.looks import Look
+
 name = "cpu"
 xp = np
 
@@ -93,11 +95,16 @@ def mean(A: np.ndarray) -> np.ndarray:
 
 
 def look(
-    X: np.ndarray, Y: np.ndarray | None, centre: np.ndarray | None, others: Sequence[np.ndarray] = ()
-) -> tuple[float, list[bool]]:
-    """Compute pre-pass reductions: the largest squared distance to ``centre``, and whether each array is finite.
+    X: np.ndarray,
+    Y: np.ndarray | None,
+    centre: np.ndarray | None,
+    others: Sequence[np.ndarray] = (),
+    ranged: Sequence[np.ndarray] = (),
+) -> Look:
+    """Compute pre-pass reductions: the largest squared distance to ``centre``, whether arrays are finite, and ranges.
 
-    Without a centre the distance is 0. The flags are those of X, of Y if there is one, and of the others.
+    Without a centre the distance is 0. The flags are those of X, of Y if there is one, of the others, and of arrays,
+    (n,), whose ranges are wanted.
     """
     radius, flags = 0.0, []
     for A in [X] if Y is None else [X, Y]:
@@ -107,7 +114,14 @@ def look(
         distance, finite = _furthest(A, centre)
         radius = max(radius, distance)
         flags.append(finite)
-    return radius, flags + [bool(np.isfinite(a).all()) for a in others]
+    ranges = [range_of(a) for a in ranged]
+    flags += [bool(np.isfinite(a).all()) for a in others]
+    return Look(radius, flags + [math.isfinite(least) and math.isfinite(most) for least, most in ranges], ranges)
+
+
+def range_of(a: np.ndarray) -> tuple[float, float]:
+    """Least and largest entry, both NaN where there is one."""
+    return float(a.min()), float(a.max())
 
 
 def radius_bound(A: np.ndarray, centre: np.ndarray) -> float:

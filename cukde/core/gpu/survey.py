@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,15 +13,18 @@ import numpy as np
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, Specialisation
 from cukde.core.gpu.scratch import Spec
+from cukde.core.looks import Look
 
 # Entries that one block adds up: so few that small data take one launch, so many that a second one is soon done.
 _ENTRIES_OF_PART = 2**16
 _PARTS_OF_MULTIPROCESSOR = 2
 
-_BLOCKS_OF_MULTIPROCESSOR = 8  # of points of a line
+_BLOCKS_OF_MULTIPROCESSOR = 8  # of numbers
 
 _THREADS_OF_MEANS = 1024
 _THREADS_OF_SURVEY = 128
+
+_SIGN = np.uint64(1 << 63)
 
 
 def mean(A: Any, memory: Sequence[Any] | None = None) -> Any:
@@ -68,8 +72,8 @@ def _column_means(A: Any, part_rows: int, factor: float, out: Any) -> None:
     _kernel("column_means", A.dtype).launch((parts,), (_THREADS_OF_MEANS,), A, out, n, d, part_rows, factor)
 
 
-def look(X: Any, Y: Any | None, centre: Any | None, others: Sequence[Any] = ()) -> tuple[float, list[bool]]:
-    """Largest squared distance of the points to ``centre``, and of each array whether all entries are finite.
+def look(X: Any, Y: Any | None, centre: Any | None, others: Sequence[Any] = (), ranged: Sequence[Any] = ()) -> Look:
+    """Largest squared distance of the points to ``centre``, of each array whether all entries are finite, and ranges.
 
     Parameters
     ----------
@@ -79,18 +83,35 @@ def look(X: Any, Y: Any | None, centre: Any | None, others: Sequence[Any] = ()) 
         Float64; without it the distance is 0.
     others : sequence of arrays
         More arrays to look for NaN and infinity in.
+    ranged : sequence of arrays, shape (n,)
+        More whose ranges are wanted, too.
 
     Notes
     -----
     Waits for the device: everything comes back to the host in one copy.
     """
-    figures = cp.zeros(2, np.uint64)
+    figures = cp.zeros((1 + len(ranged), 2), np.uint64)
     _survey(X, Y, centre, figures, 0)
     for i, other in enumerate(others):
-        _survey(_column(other), None, None, figures, 2 + i)
-    largest, flags = cp.asnumpy(figures)
+        _survey(numbers(other).reshape(-1, 1), None, None, figures, 2 + i)
+    for i, a in enumerate(ranged):
+        kernel, grid = _kernel("range", (entries := numbers(a)).dtype), (_blocks(a.size),)
+        kernel.launch(grid, (_THREADS_OF_SURVEY,), entries, figures[1 + i], a.size)
+    (largest, flags), *places = cp.asnumpy(figures)
     bits = [0, *([] if Y is None else [1]), *range(2, 2 + len(others))]
-    return float(largest.view(np.float64)), [not int(flags) >> bit & 1 for bit in bits]
+    ranges = [(-_number_at(negative), _number_at(most)) for most, negative in places]
+    finite = [not int(flags) >> bit & 1 for bit in bits]
+    return Look(
+        float(largest.view(np.float64)), finite + [math.isfinite(a) and math.isfinite(b) for a, b in ranges], ranges
+    )
+
+
+def _number_at(place: np.uint64) -> float:
+    """The double at a place in the order of all; 0 at none."""
+    if not place:
+        return 0.0
+    bits = place ^ _SIGN if place & _SIGN else ~place
+    return float(bits.view(np.float64))
 
 
 def ends(ascending: Any, points: Any) -> tuple[float, float, float]:
@@ -101,11 +122,15 @@ def ends(ascending: Any, points: Any) -> tuple[float, float, float]:
     """
     figures = cp.zeros(3, np.uint64)
     n, m = ascending.size, points.size
-    blocks = max(1, min(-(-m // _THREADS_OF_SURVEY), _BLOCKS_OF_MULTIPROCESSOR * device.multiprocessors()))
     kernel = _kernel("ends", ascending.dtype)
-    kernel.launch((blocks,), (_THREADS_OF_SURVEY,), ascending, points, figures, n, m)
+    kernel.launch((_blocks(m),), (_THREADS_OF_SURVEY,), ascending, points, figures, n, m)
     low, high, most = cp.asnumpy(figures).view(np.float64).tolist()
     return low, high, most
+
+
+def _blocks(size: int) -> int:
+    """Blocks over so many numbers."""
+    return max(1, min(-(-size // _THREADS_OF_SURVEY), _BLOCKS_OF_MULTIPROCESSOR * device.multiprocessors()))
 
 
 def _survey(X: Any, Y: Any | None, centre: Any | None, figures: Any, bit: int) -> None:
@@ -117,9 +142,9 @@ def _survey(X: Any, Y: Any | None, centre: Any | None, figures: Any, bit: int) -
     kernel.launch(grid, (_THREADS_OF_SURVEY,), X, Y, centre, figures, n, m, d, lanes, bit)
 
 
-def _column(a: Any) -> Any:
-    """All entries in one column, of a dtype that the kernel reads."""
-    return cp.ascontiguousarray(a, dtype=np.float32 if a.dtype == np.float32 else np.float64).reshape(-1, 1)
+def numbers(a: Any) -> Any:
+    """The same, C-contiguous and of a dtype that kernels read."""
+    return cp.ascontiguousarray(a, dtype=np.float32 if a.dtype == np.float32 else np.float64)
 
 
 @core_compile.listed
@@ -128,7 +153,7 @@ def specialisations() -> Iterator[Specialisation]:
     return (_kernel(name, storage) for name in _TYPES for storage in C_TYPE)
 
 
-_TYPES = {"column_means": "2P q i q d", "survey": "4P 2q 3i", "ends": "3P 2q"}
+_TYPES = {"column_means": "2P q i q d", "survey": "4P 2q 3i", "range": "2P q", "ends": "3P 2q"}
 
 
 @functools.cache

@@ -145,8 +145,9 @@ def _denominator(z: Any, y: Any, h: Any, weights: Any, numerator: Problem, ends:
     problem, _ = prepare(z, y, h, w, options.precision, options.deterministic, check_finite=False, **ends)
     if options.squared_radius is None:  # unchecked
         return problem
-    _, flags = backend.look(problem.X, None, None, [] if w is None else [w])
+    _, flags, ranges = backend.look(problem.X, None, None, [], [] if w is None else [w])
     core_check.finite(dict(zip(("Z", "denominator_weights"), flags, strict=False)))
     if w is not None:
-        density_check.weight_range(float(w.min()), float(w.max()), "denominator_weights")
+        [(least, largest)] = ranges
+        density_check.weight_range(least, largest, "denominator_weights")
     return problem.located("Z")

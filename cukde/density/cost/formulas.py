@@ -38,8 +38,8 @@ _SOURCE = (
     "textbook: Flash-SD-KDE, section 3.1 and appendix A"
 )
 
-# Launches of CuPy's elementwise kernels, for the pre-pass reductions and for the weights with their logarithms.
-_SURVEY_LAUNCHES, _WEIGHT_LAUNCHES = 3, 10
+# Launches for the pre-pass reductions, and for the weights with their logarithms.
+_SURVEY_LAUNCHES, _WEIGHT_LAUNCHES = 3, 3
 
 # Entries that a block adds up for the mean, and its cycles: Nsight Compute on an H200, 9 us.
 _ENTRIES_OF_PART, _MEAN = 2**16, 17_000
@@ -68,7 +68,7 @@ def kde(on: Peaks, sizes: Sizes) -> Counted:
 def score(on: Peaks, sizes: Sizes) -> Counted:
     """Count the gradients of the log density."""
     task = _pass("moments", sizes, ratio=True)
-    after = elementwise.doubles("scale", on, 6 * sizes.d * sizes.m, launches=4)
+    after = _end("scale", on, 2 * sizes.d * sizes.m, 6 * sizes.d * sizes.m)
     return _estimate(task, on, [*_passed(task, on, sizes.boxes), after])
 
 
@@ -76,7 +76,7 @@ def score(on: Peaks, sizes: Sizes) -> Counted:
 def density_and_score(on: Peaks, sizes: Sizes) -> Counted:
     """Count log densities with their gradients."""
     task = _pass("moments", sizes)
-    after = elementwise.doubles("scale", on, (6 * sizes.d + 8) * sizes.m, launches=9)
+    after = _end("scale", on, (2 * sizes.d + 3) * sizes.m, (6 * sizes.d + 8) * sizes.m, launches=2)
     return _estimate(task, on, [*_passed(task, on, sizes.boxes), after])
 
 
@@ -87,7 +87,7 @@ def laplace_kde(on: Peaks, sizes: Sizes) -> Counted:
     parts = _passed(task, on, sizes.boxes)
     # In float16 the pass ends in the density.
     if on.backend == "cpu" or sizes.d == 1 or task.local or _engine(task, on) != "f16":
-        parts.append(elementwise.doubles("density", on, 20 * sizes.m, launches=9))
+        parts.append(_laplace_end(on, sizes))
     return _estimate(task, on, parts, flops=2 * task.pairs)
 
 
@@ -95,8 +95,7 @@ def laplace_kde(on: Peaks, sizes: Sizes) -> Counted:
 def positive_kde(on: Peaks, sizes: Sizes, samples: int = 0) -> Counted:
     """Count a positive density: a pass as of a Laplace-corrected one, and one at ``samples`` points for the mass."""
     task = _pass("laplace", sizes)
-    after = elementwise.doubles("density", on, 20 * sizes.m, launches=9)
-    parts = [*_passed(task, on, sizes.boxes), after, *_mass(task, on, samples, sizes.boxes)]
+    parts = [*_passed(task, on, sizes.boxes), _laplace_end(on, sizes), *_mass(task, on, samples, sizes.boxes)]
     return _estimate(task, on, parts, flops=2 * task.pairs)
 
 
@@ -352,7 +351,7 @@ def _survey(task: Pass, on: Peaks) -> list[Part]:
     """
     data = float(task.itemsize * task.d) * task.n
     values = float(task.itemsize) * task.k * task.n
-    weights = 8.0 * task.n * 8 if task.weighted else 0.0
+    weights = 8.0 * task.n * 5 if task.weighted else 0.0
     launches = 1 + (task.n * task.d > _ENTRIES_OF_PART) + _WEIGHT_LAUNCHES * task.weighted
     by_products = on.backend == "gpu" and task.d > 1 and task.precision != "ieee" and not task.local
     looks = task.checked or by_products
@@ -372,8 +371,23 @@ def _survey(task: Pass, on: Peaks) -> list[Part]:
 
 
 def _shift(on: Peaks, n: int, d: int, m: int = 0) -> Part:
-    """Move the data by CuPy or NumPy in float64: moments, their scale, the sum; queries are converted."""
-    return elementwise.doubles("shift", on, n * (6 * d + 2) + 2 * m * d, launches=3)
+    """Move the data in float64: moments, their scale, the sum; queries are converted."""
+    return _end("shift", on, n * (3 * d + 2) + 2 * m * d, n * (6 * d + 2) + 2 * m * d, launches=2)
+
+
+def _laplace_end(on: Peaks, sizes: Sizes) -> Part:
+    """Densities of the sums: of one column by CuPy or NumPy."""
+    by_arrays = 20 * sizes.m
+    return (
+        elementwise.doubles("density", on, by_arrays, launches=9)
+        if sizes.d == 1
+        else _end("density", on, 4 * sizes.m, by_arrays)
+    )
+
+
+def _end(name: str, on: Peaks, numbers: float, by_numpy: float, *, launches: int = 1) -> Part:
+    """What becomes of sums, by a kernel that reads and writes so many float64 numbers; NumPy takes several passes."""
+    return elementwise.doubles(name, on, numbers if on.backend == "gpu" else by_numpy, launches=launches)
 
 
 def _named(stage: str, parts: Sequence[Part]) -> list[Part]:

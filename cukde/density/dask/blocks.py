@@ -210,7 +210,7 @@ def located(block: Block, layout: Layout, others: dict[str, Any]) -> tuple[Block
     whitening = layout.whitening
     with np.errstate(over="ignore", invalid="ignore"):  # of data that are refused
         centre = backend.mean(x)
-    radius, flags = backend.look(x, None, centre if whitening.plain else None, list(others.values()))
+    radius, flags, _ = backend.look(x, None, centre if whitening.plain else None, list(others.values()))
     if not all(flags):
         return block, flags
     scaled = radius / whitening.h**2 if whitening.plain else squared_radius(backend, x, None, centre, whitening)

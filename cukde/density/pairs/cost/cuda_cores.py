@@ -73,6 +73,7 @@ def by_difference(task: Pass, on: Peaks) -> list[Part]:
         work["exponential"] = pairs
     least = task.point_bytes + float(task.itemsize) * task.n * task.k + task.result_bytes
     blocks = -(-task.m // _TILE) * column_blocks
+    splits = _splits(task.n, task.d, blocks, on.multiprocessors)
     return [
         Part(
             "pass",
@@ -80,10 +81,10 @@ def by_difference(task: Pass, on: Peaks) -> list[Part]:
             work,
             least + blocks * float(task.n) * (task.itemsize * task.d + task.itemsize * columns),
             footprint=2.0 * on.multiprocessors * _TILE * task.itemsize * (task.d + columns),
-            blocks=float(blocks * _splits(task.n, blocks, on.multiprocessors)),
+            blocks=float(blocks * splits),
             resident=2,
             reduction=2 * pairs,
-            launches=2,
+            launches=1 + (splits > 1),
             efficiency=_DIFFERENCE_EFFICIENCY,
         )
     ]
@@ -131,6 +132,6 @@ def f64(task: Pass, on: Peaks) -> list[Part]:
     ]
 
 
-def _splits(n: int, blocks: int, multiprocessors: int) -> int:
-    """Splits of the data that give every multiprocessor four blocks of at least four tiles."""
-    return max(1, min(4 * multiprocessors // blocks, -(-n // _TILE) // 4))
+def _splits(n: int, d: int, blocks: int, multiprocessors: int) -> int:
+    """Splits of the data that give multiprocessors four blocks, of four tiles or more, or of one of many dimensions."""
+    return max(1, min(4 * multiprocessors // blocks, -(-n // _TILE) // (4 if d <= _TILE else 1)))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from cukde.density.pairs.cost import differences
 from cukde.density.sums import Output
 
 Engine = Literal["difference", "f16", "f16_symmetric", "wide", "f64", "wide_f64"]
@@ -85,7 +86,7 @@ def engine(task: Pass, capability: tuple[int, int]) -> Engine:
     if double:
         return "f64"
     if task.d > _MOST_DIMENSIONS:
-        return "wide"
+        return "difference" if differences.serve(task.n, task.m, task.d, task.columns) else "wide"
     if task.symmetric and task.output == "moments":
         return "f16_symmetric"
     few = task.precision == "float32" and task.k <= _MOST_SYMMETRIC_VALUES

@@ -10,6 +10,7 @@ import math
 
 from cukde.core.cost.cost import Part, Unit
 from cukde.core.cost.peaks import Peaks
+from cukde.density.pairs.cost import differences
 from cukde.density.pairs.cost.engines import Pass
 
 # Picoseconds a pair on an H200, by dimensions: measured by benchmarks/density/bench_map.py and its kin. The choice
@@ -21,7 +22,7 @@ _DENSE = {
     "wide": {128: 2.2},
     "f64": {16: 2.2, 32: 3.5, 64: 6.0},
     "wide_f64": {64: 6.0, 128: 9.0},
-    "difference": {2: 1.35, 3: 1.5, 8: 4.7, 16: 5.4, 32: 10.0, 64: 20.0, 128: 60.0},
+    "difference": {2: 1.35, 3: 1.5, 8: 4.7, 16: 5.4, 32: 10.0, 64: 20.0},
 }
 # Beside, with up to so many columns of values; more of them take all of it again. Measured at d = 16 with 8 and 16
 # columns by benchmarks/density/bench_engine.py and benchmarks/perf/modelled.py; others follow the model of the engines.
@@ -33,7 +34,7 @@ _VALUES = {
     "wide_f64": {64: 3.2},
     "difference": {1: 0.1, 16: 1.0, 64: 6.0},
 }
-_DENSE_DOUBLE = {3: 4.0, 8: 7.0, 16: 9.8, 32: 19.0, 64: 38.0, 128: 80.0}  # differences in double
+_DENSE_DOUBLE = {3: 4.0, 8: 7.0, 16: 9.8, 32: 19.0, 64: 38.0}  # differences in double; beyond, differences.rate
 _BOXES = {2: 0.41, 3: 0.53, 4: 0.62, 5: 0.72}  # of pairs that are summed, where boxes decide alone
 _SCREEN = {16: 0.055, 32: 0.13, 64: 0.28, 128: 0.5}  # of all pairs
 _BOXES_BY_PRODUCTS = {5: 0.40}
@@ -90,6 +91,8 @@ def summing(precision: str, d: int, tight: float, *, once: bool) -> float:
 def dense(engine: str, precision: str, d: int, k: int = 0) -> float:
     """Picoseconds a pair of an engine that takes all of them, with ``k`` columns of values."""
     in_double = engine == "difference" and precision == "float64"
+    if engine == "difference" and d > max(_DENSE_DOUBLE):
+        return differences.rate(d, k or d, double=in_double)
     rate = _at(_DENSE_DOUBLE if in_double else _DENSE.get(engine, _DENSE["f16"]), d)
     if not k:
         return rate
@@ -100,7 +103,7 @@ def dense(engine: str, precision: str, d: int, k: int = 0) -> float:
 @functools.cache
 def slowest(d: int) -> float:
     """The same of the slowest engine."""
-    return max(_at(rates, d) for rates in (*_DENSE.values(), _DENSE_DOUBLE))
+    return max(dense("difference", "float64", d), *(dense(engine, "float32", d) for engine in _DENSE))
 
 
 def _at(rates: dict[int, float], d: int) -> float:

@@ -50,18 +50,15 @@ _FACTOR_BITS = 7.0
 
 _MARK = 2**31  # of the codes of queries
 
-_STATIC_BYTES = 10 * 1024  # of shared memory, that kernels of sums have at most
+_STATIC_BYTES = 14 * 1024  # of shared memory, that kernels of sums have at most
 
 
 def serves(output: Output, precision: str, d: int) -> bool:
-    """Whether there are kernels for a pass on the current device.
-
-    From compute capability 10.0 on they would need more registers than there are.
-    """
+    """Whether there are kernels for a pass on the current device."""
     if output not in ("sum", "moments", "laplace") or precision not in _BUDGET or not 2 <= d <= MOST_DIMENSIONS:
         return False
     needed = _sums_kernel(output, -(-d // 16), 2 if output == "moments" else 1, _MOST_SPAN).shared_bytes
-    return (8, 0) <= device.capability() < (10, 0) and needed <= device.shared_bytes_of_block() - _STATIC_BYTES
+    return device.capability() >= (8, 0) and needed <= device.shared_bytes_of_block() - _STATIC_BYTES
 
 
 def sums(
@@ -261,8 +258,8 @@ def _run(
 def _warps(output: Output, steps: int, power_terms: int) -> tuple[int, int]:
     """Warps of a thread block that sums, and how many such a multiprocessor runs: by the registers of a thread."""
     if output == "moments":
-        return (12, 1) if power_terms * steps <= 2 else (8, 1)
-    return (8, 2) if steps <= (2 if output == "sum" else 1) else (12, 1)
+        return (12, 1) if steps == 1 else (8, 1)
+    return (8, 2) if steps == 1 else (12, 1) if steps <= 3 else (8, 1)
 
 
 def _block_bytes(steps: int, moments: bool) -> int:
@@ -327,7 +324,6 @@ def _sums_kernel(output: Output, steps: int, power_terms: int, span: int) -> Spe
         POWER_TERMS=power_terms,
         WARPS=warps,
         MULTIPROCESSOR_BLOCKS=blocks,
-        OCTETS=4 if (output, steps) in (("sum", 1), ("laplace", 2)) else 2,
     )
     shared = 2 * _block_bytes(steps, moments) + 4 * _TILE_ROWS * warps * (16 * steps + 8) + -(-span // 4) * 16
     return Specialisation("density/centred_sums", name, defines, "10P 6i 3f", shared)

@@ -50,6 +50,7 @@ class _Rows(NamedTuple):
 _OPERATION: dict[Output, str] = {**OPERATION, "laplace_moments": "laplace_moments"}  # the last is of no other engine
 
 _THREADS = 256
+_FEW_DIMENSIONS = 64
 _ALWAYS, _NO_MEMBERS, _ALIKE = Guard(), _Members(), _Rows()
 
 
@@ -121,7 +122,7 @@ def launch(
     # h below 2 and changes no bit of the coordinates; a small h has no such trouble.
     unit = 2.0 ** -max(0, math.frexp(h)[1] - 1)
     if splits is None:
-        splits = finish.splits(n, m, chosen.columns, out, one_split=one_split, memory=memory)
+        splits = finish.splits(n, m, chosen.columns, out, tiles=_tiles(d), one_split=one_split, memory=memory)
     else:
         splits = splits._replace(blocks=finish.blocks(m, k, chosen.columns))
     scale, of_rows = _scale(h, unit), _ALIKE
@@ -136,7 +137,12 @@ def parts(
     precision: str, storage: np.dtype, n: int, m: int, d: int, output: Output, k: int, multiprocessors: int
 ) -> int:
     """Number of the splits of a launch, of ``k`` columns of moments or values."""
-    return finish.parts(n, m, k, specialise(output, precision, storage, d, k).columns, multiprocessors)
+    return finish.parts(n, m, k, specialise(output, precision, storage, d, k).columns, _tiles(d), multiprocessors)
+
+
+def _tiles(d: int) -> int:
+    """Data tiles of a split, at least: of many dimensions one takes longer than what merges it."""
+    return finish.TILES_PER_SPLIT if d <= _FEW_DIMENSIONS else 1
 
 
 def launch_stack(

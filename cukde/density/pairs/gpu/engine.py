@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
-from typing import Literal
+from typing import Any, Literal
 
+from cukde.density.pairs.cost import differences
 from cukde.density.pairs.gpu import f16, f16_symmetric, f64, wide, wide_f64
 from cukde.density.pairs.gpu.specialisation import OPERATION
 from cukde.density.sums import Output
@@ -32,6 +33,7 @@ def engine(
     squared_radius: float | None,
     capability: tuple[int, int],
     symmetric: bool,
+    m: int | None = None,
     exact: bool = False,
 ) -> Engine:
     """Choose the engine of a pass.
@@ -39,13 +41,15 @@ def engine(
     Parameters
     ----------
     n, d, k : int
-        Rows and dimensions of the data, columns of the values.
+        Rows and dimensions of the data, columns of moments or values.
     squared_radius : float, optional
         Largest squared distance to the centre, in bandwidths; None: unknown.
     capability : tuple of int
         Compute capability of the device.
     symmetric : bool
         The queries are the data, all weights are equal, and sums may be added up in any order.
+    m : int, optional
+        Number of queries; by default as many as data.
     exact : bool
         The total is wanted for itself, and not to divide the moments by.
     """
@@ -60,7 +64,8 @@ def engine(
     if precision == "tf32" and ENGINE_OF_TF32 == "tf32":
         return "tf32" if squared_radius is not None and squared_radius <= f16.SQUARED_RADIUS else "difference"
     if d >= wide.FEWEST_DIMENSIONS:
-        return "wide"
+        few = differences.serve(n, n if m is None else m, d, 0 if output in ("sum", "laplace") else k)
+        return "difference" if few else "wide"
     if squared_radius is None or f16.form(precision, d, squared_radius) is None:
         return "difference"
     if symmetric and n <= MOST_SYMMETRIC_ROWS:
@@ -76,24 +81,11 @@ def engine(
 
 
 @functools.lru_cache(maxsize=1024)
-def most_squared_radius(
-    output: Output, precision: str, n: int, d: int, k: int, *, capability: tuple[int, int], symmetric: bool, exact: bool
-) -> float:
+def most_squared_radius(output: Output, precision: str, n: int, d: int, k: int, **terms: Any) -> float:
     """Largest scaled squared radius, less a hundredth, of which products take the pass; 0: differences always do."""
     for step in range(_STEPS - 1, -1, -1):
         squared_radius = _LARGEST_SQUARED_RADIUS ** (step / _STEPS)
-        chosen = engine(
-            output,
-            precision,
-            n,
-            d,
-            k,
-            squared_radius=squared_radius,
-            capability=capability,
-            symmetric=symmetric,
-            exact=exact,
-        )
-        if chosen != "difference":
+        if engine(output, precision, n, d, k, squared_radius=squared_radius, **terms) != "difference":
             return squared_radius
     return 0.0
 

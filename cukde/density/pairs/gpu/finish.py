@@ -18,8 +18,8 @@ from cukde.density.sums import Output, PartialSums
 # Blocks a multiprocessor should have before the data are no longer split over more of them.
 _BLOCKS_PER_MULTIPROCESSOR = 4
 
-# Data tiles a split has at least: below it, merging costs more than the split gains.
-_TILES_PER_SPLIT = 4
+TILES_PER_SPLIT = 4
+"""Data tiles a split has at least: below it, merging costs more than the split gains."""
 
 # Queries of a block, and data rows of a tile.
 _TILE = 64
@@ -73,20 +73,27 @@ def specs(m: int, k: int, parts: int | None = None) -> list[Spec | None]:
 
 
 def splits(
-    n: int, m: int, columns: int, out: PartialSums, *, one_split: bool = False, memory: Sequence[Any] | None = None
+    n: int,
+    m: int,
+    columns: int,
+    out: PartialSums,
+    *,
+    tiles: int = TILES_PER_SPLIT,
+    one_split: bool = False,
+    memory: Sequence[Any] | None = None,
 ) -> Splits:
     """Split ``n`` data rows so that the device is busy; a single split writes to ``out``.
 
-    ``memory`` are pieces by :func:`specs`; by default there will be new arrays.
+    A split has so many ``tiles`` at least. ``memory`` are pieces by :func:`specs`; by default there will be new arrays.
     """
     k = 0 if out.moments is None else out.moments.shape[1]
     multiprocessors = 0 if one_split else device.multiprocessors()
-    return split_by(n, _rows_of_split(n, m, k, columns, multiprocessors), blocks(m, k, columns), out, memory)
+    return split_by(n, _rows_of_split(n, m, k, columns, tiles, multiprocessors), blocks(m, k, columns), out, memory)
 
 
-def parts(n: int, m: int, k: int, columns: int, multiprocessors: int) -> int:
+def parts(n: int, m: int, k: int, columns: int, tiles: int, multiprocessors: int) -> int:
     """Number of the splits that :func:`splits` makes."""
-    return -(-n // _rows_of_split(n, m, k, columns, multiprocessors))
+    return -(-n // _rows_of_split(n, m, k, columns, tiles, multiprocessors))
 
 
 def split_by(
@@ -109,11 +116,11 @@ def blocks(m: int, k: int, columns: int) -> tuple[int, int]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _rows_of_split(n: int, m: int, k: int, columns: int, multiprocessors: int) -> int:
-    """Rows of a split; no multiprocessors ask for one split."""
+def _rows_of_split(n: int, m: int, k: int, columns: int, least: int, multiprocessors: int) -> int:
+    """Rows of a split of so many tiles at least; no multiprocessors ask for one split."""
     tiles = -(-n // _TILE)
     target_splits = _BLOCKS_PER_MULTIPROCESSOR * multiprocessors // math.prod(blocks(m, k, columns))
-    return -(-tiles // max(1, min(target_splits, tiles // _TILES_PER_SPLIT))) * _TILE
+    return -(-tiles // max(1, min(target_splits, tiles // least))) * _TILE
 
 
 def merge(split_sums: Splits, out: PartialSums) -> PartialSums:

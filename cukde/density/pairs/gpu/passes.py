@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, Protocol
 import cupy as cp
 
 from cukde.core.gpu import compile as core_compile, device, scratch, survey
-from cukde.density import results
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import (
     centred,
     difference,
+    ends,
     engine as pairs_engine,
     f16,
     f16_symmetric,
@@ -31,7 +31,7 @@ from cukde.density.pairs.gpu.skipping import (
     passes as skipping_passes,
     values as skipping_values,
 )
-from cukde.density.sums import Epilogue, Output, PartialSums, merge, moment_columns, put, ready, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, merge, moment_columns, put
 
 _ALL_PAIRS = skipping_choice.Chosen()
 
@@ -75,12 +75,12 @@ def partial_sums(
     Notes
     -----
     Precision "float32" and "tf32" run on the tensor cores, in two float16 terms of each point or in one: beyond 64
-    dimensions always, below where d is at least 2 and the scaled squared radius at most 700. (In two terms of 2 to 64
-    dimensions the limit is the larger of 3500/d and 1100/sqrt(d), beyond 16 dimensions 850/sqrt(d), where that is
-    less.) Beyond these limits, and where the radius is unknown, passes of 2 to 64 dimensions take blocks of neighbours
-    with centres of their own (:mod:`cukde.density.pairs.gpu.centred`), but for sums of values, and for so few pairs
-    that differences take less time. Otherwise they run by differences, as "ieee" does, where float64 arrays keep 48
-    bits of each coordinate.
+    dimensions but for few pairs, which take less time by differences; below where d is at least 2 and the scaled
+    squared radius at most 700. (In two terms of 2 to 64 dimensions the limit is the larger of 3500/d and 1100/sqrt(d),
+    beyond 16 dimensions 850/sqrt(d), where that is less.) Beyond these limits, and where the radius is unknown, passes
+    of 2 to 64 dimensions take blocks of neighbours with centres of their own
+    (:mod:`cukde.density.pairs.gpu.centred`), but for sums of values, and for so few pairs that differences take less
+    time. Otherwise they run by differences, as "ieee" does, where float64 arrays keep 48 bits of each coordinate.
 
     "float64" runs on the tensor cores, too, and where d is larger by a library's products on any device, up to a scaled
     squared radius of 620 (350 for "values"); otherwise by differences. Up to 64 dimensions an unknown radius is found
@@ -187,12 +187,12 @@ def density(
     ``points`` is what :func:`debias` returned beside these data; ``choose`` as for :func:`partial_sums`.
     """
     if options.local_factors is not None:
-        return to_density(partial_sums(X, Y, h, "sum", options), *epilogue, cp)
+        return ends.density(partial_sums(X, Y, h, "sum", options), epilogue)
     start = _Start() if points is None else points
     arguments = pose(X, Y, h, start.located(options))
     near = arguments.near("sum", look=start.look) if choose is None else choose(arguments, "sum", ratio=False)
     out = arguments.finished("kde", start.operands, epilogue) if near.takes_all else None
-    return to_density(arguments.sums("sum", None, near=near), *epilogue, cp) if out is None else out
+    return ends.density(arguments.unmerged("sum", None, near=near), epilogue) if out is None else out
 
 
 def laplace_density(
@@ -209,16 +209,13 @@ def laplace_density(
 
     Negative densities stay, and have no logarithm: NaN. ``choose`` is that of :func:`partial_sums`.
     """
+    form: pairs_finish.DensityForm = "positive" if positive else "laplace"
     if options.local_factors is not None:
-        sums = partial_sums(X, Y, h, "laplace", options)
-    else:
-        arguments = pose(X, Y, h, options)
-        near = (choose or Arguments.near)(arguments, "laplace", ratio=False)
-        out = arguments.finished("positive" if positive else "laplace", None, epilogue) if near.takes_all else None
-        if out is not None:
-            return out
-        sums = arguments.sums("laplace", None, near=near)
-    return results.positive(sums, *epilogue, cp) if positive else results.laplace(sums, *epilogue, cp)[0]
+        return ends.density(partial_sums(X, Y, h, "laplace", options), epilogue, form)
+    arguments = pose(X, Y, h, options)
+    near = (choose or Arguments.near)(arguments, "laplace", ratio=False)
+    out = arguments.finished(form, None, epilogue) if near.takes_all else None
+    return ends.density(arguments.unmerged("laplace", None, near=near), epilogue, form) if out is None else out
 
 
 def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[Any, Any, Any]:
@@ -245,8 +242,8 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     ):
         moved, queries, operands = _moved_operands(arguments, estimate)
         return moved, queries, _Start(operands, near.look, radius)
-    sums = estimate.sums("moments", None, ratio=True, near=near)
-    return *ready(X, Y, sums, h, score_h), _Start(None, near.look, radius)
+    sums = estimate.unmerged("moments", None, ratio=True, near=near)
+    return *ends.ready(X, Y, sums, h, score_h), _Start(None, near.look, radius)
 
 
 def squared_radii(precision: str, d: int) -> tuple[float, ...]:
@@ -295,6 +292,7 @@ class Arguments(NamedTuple):
         if (
             chosen == "difference"
             and centred.serves(output, precision, d)
+            and (squared_radius is None or squared_radius < math.inf)
             and (squared_radius is None or skipping_choice.centred_is_faster(n, self.m, d, precision))
         ):
             return "centred"
@@ -324,7 +322,7 @@ class Arguments(NamedTuple):
     def _terms(self, exact: bool) -> dict[str, Any]:
         options = self.options
         symmetric = self.Y is None and options.log_weights is None and not options.deterministic
-        return {"capability": device.capability(), "symmetric": symmetric, "exact": exact}
+        return {"capability": device.capability(), "symmetric": symmetric, "m": self.m, "exact": exact}
 
     def form(self, output: Output) -> f16.Form:
         """How the float16 engines make exponents."""
@@ -341,7 +339,7 @@ class Arguments(NamedTuple):
     def _takes_all(self, output: Output) -> bool:
         """Whether the pass takes all pairs, whatever its engine and the data are."""
         n, d = self.X.shape
-        few = skipping_choice.too_few(n, self.m, d)
+        few = skipping_choice.too_few(n, self.m, d) or self.options.squared_radius == math.inf
         return few or self.options.precision == "ieee" or output == "laplace_moments"
 
     def near(
@@ -382,6 +380,25 @@ class Arguments(NamedTuple):
         near: skipping_choice.Chosen = _ALL_PAIRS,
     ) -> PartialSums:
         """Run the pass; ``near`` is what :meth:`near` has chosen."""
+        sums = self.unmerged(output, values, ratio=ratio, near=near)
+        if isinstance(sums, PartialSums):
+            return sums
+        out = (
+            PartialSums(*sums.sums)
+            if sums.parts == 1
+            else pairs_finish.empty(self.m, moment_columns(output, self.X.shape[1], values))
+        )
+        return pairs_finish.merge(sums, out)
+
+    def unmerged(
+        self,
+        output: Output,
+        values: Any | None,
+        *,
+        ratio: bool = False,
+        near: skipping_choice.Chosen = _ALL_PAIRS,
+    ) -> PartialSums | pairs_finish.Splits:
+        """Run the pass, and leave the splits of differences to who takes the sums further."""
         if isinstance(near.posed, skipping_values.Posed):
             return skipping_values.run(near.posed)
         if near.posed is not None:
@@ -417,8 +434,7 @@ class Arguments(NamedTuple):
             return wide_f64.run(*operands, centre=centre, squared_radius=options.squared_radius, store=options.kept)
         if engine == "tf32":
             return tf32.run(*operands, centre)
-        out = pairs_finish.empty(self.m, k)
-        return pairs_finish.merge(difference.launch(options.precision, *operands, out=out), out)
+        return difference.launch(options.precision, *operands, out=pairs_finish.empty(self.m, k))
 
     def sums_apart(self, output: Output, apart: Apart, *, ratio: bool) -> PartialSums:
         """Run the pass by products of the points near the centre, and by differences of the few others."""
@@ -481,16 +497,17 @@ def pose(X: Any, Y: Any | None, h: float, options: Options) -> Arguments:
 def located(X: Any, Y: Any | None, h: float, options: Options) -> Options:
     """Return the options with a centre and the scaled squared radius; the host waits for the device to find it.
 
-    It stays None where no engine asks for it, while a stream is captured, which may not wait, and of NaN and infinity.
+    It stays None where no engine asks for it, and while a stream is captured, which may not wait. With NaN or infinity
+    among the points it is infinite, and all pairs are taken by differences.
     """
     if options.centre is None:
         options = options._replace(centre=survey.mean(X))
     unasked = options.precision == "ieee" or X.shape[1] == 1 or core_compile.is_rehearsal()
     if options.squared_radius is not None or unasked or device.capturing():
         return options
-    square, finite = survey.look(*pairs_operands.of_one_dtype(X, Y), options.centre)
-    radius = square / h / h
-    return options._replace(squared_radius=radius if all(finite) and radius < math.inf else None)
+    look = survey.look(*pairs_operands.of_one_dtype(X, Y), options.centre)
+    radius = look.squared / h / h
+    return options._replace(squared_radius=radius if all(look.finite) else math.inf)
 
 
 def _differences(X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums:

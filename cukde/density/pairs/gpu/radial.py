@@ -7,18 +7,17 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.density.kernels import KERNELS, Kernel, edge
 from cukde.density.options import Options
-from cukde.density.pairs.gpu import finish, operands
+from cukde.density.pairs.gpu import ends, finish, operands
 from cukde.density.pairs.gpu.skipping import compact, exponential
 from cukde.density.pairs.gpu.skipping.blocks import CHUNK, THREADS
 from cukde.density.pairs.gpu.skipping.compact import Scalars
-from cukde.density.sums import PartialSums, to_density
+from cukde.density.sums import Epilogue, PartialSums
 
 
 def kernel_density(
@@ -64,8 +63,7 @@ def kernel_density(
         sums = compact.sums(X, Y, kernel, options.log_weights, scalars, look.frame)
     if sums is None or core_compile.is_rehearsal():  # whose points say nothing
         sums = _sums(X, Y, kernel, options.log_weights, scalars)
-    with np.errstate(divide="ignore"):  # nothing near a query: the logarithm is -inf
-        return to_density(sums, log_constant, log, dtype, cp)
+    return ends.density(sums, Epilogue(log_constant, log, dtype))
 
 
 def _unit(h: float) -> float:

@@ -16,11 +16,11 @@ from cukde.core.gpu import compile as core_compile, device, merge_sort
 from cukde.density.kept import kept
 from cukde.density.one_dimension.plan import BANDWIDTHS
 from cukde.density.options import Options
-from cukde.density.pairs.gpu import finish as pairs_finish, operands as pairs_operands, passes as pairs_passes
+from cukde.density.pairs.gpu import ends, finish as pairs_finish, operands as pairs_operands, passes as pairs_passes
 from cukde.density.plane import plan as plane_plan, recent
 from cukde.density.plane.gpu import cells as plane_cells, choice, expansions
 from cukde.density.plane.plan import Plan
-from cukde.density.sums import Epilogue, Output, PartialSums, merge, moment_columns, put, ready, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, merge, moment_columns, put
 
 squared_radii = pairs_passes.squared_radii
 laplace_density = pairs_passes.laplace_density
@@ -59,7 +59,7 @@ def density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogu
     sums = None if points is not None and points.narrow else transformed(X, Y, h, "sum", options)
     if sums is None:
         return pairs_passes.density(X, Y, h, options, epilogue, points=of_pairs)
-    return to_density(sums, *epilogue, cp)
+    return ends.density(sums, epilogue)
 
 
 def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[Any, Any, Any]:
@@ -70,7 +70,7 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
         moved, queries, points = pairs_passes.debias(X, Y, h, score_h, options)
         # Of more pairs and no smaller a bandwidth they were faster.
         return moved, queries, _Start(points, narrow=len(Y) <= len(X) and h <= score_h)
-    return *ready(X, Y, sums, h, score_h), None
+    return *ends.ready(X, Y, sums, h, score_h), None
 
 
 class _Expanded(NamedTuple):
