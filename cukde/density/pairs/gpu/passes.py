@@ -289,14 +289,10 @@ class Arguments(NamedTuple):
         """
         squared_radius, (n, d), precision = self.options.squared_radius, self.X.shape, self.options.precision
         chosen = pairs_engine.engine(*self._shape(output, k), squared_radius=squared_radius, **self._terms(exact))
-        if (
-            chosen == "difference"
-            and centred.serves(output, precision, d)
-            and (squared_radius is None or squared_radius < math.inf)
-            and (squared_radius is None or skipping_choice.centred_is_faster(n, self.m, d, precision))
-        ):
-            return "centred"
-        return chosen
+        if chosen != "difference" or not centred.serves(output, precision, d) or squared_radius == math.inf:
+            return chosen
+        faster = squared_radius is None or skipping_choice.centred_is_faster(n, self.m, d, precision)
+        return "centred" if faster else chosen
 
     def apart(self, output: Output, k: int, *, exact: bool) -> Possible | None:
         """Say which engine of products could take the pass but for some rows; None where it is not worth a look."""
