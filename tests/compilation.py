@@ -38,7 +38,7 @@ class Resources(NamedTuple):
 
 _OF_ALL_ENGINES = ("column_means", "survey", "range", "part_sums", "log_weights", "merge_splits", "morton_codes")
 _OF_ALL_ARCHITECTURES = (  # stems
-    *("kendall/merge_sort", "kendall/order_keys", "kendall/ranks", "kendall/inversions", "kendall/statistics"),
+    *("core/merge_sort", "kendall/order_keys", "kendall/ranks", "kendall/inversions", "kendall/statistics"),
     *("piecewise/piecewise", "piecewise/columns", "piecewise/knots", "piecewise/lookup_f16"),
     *("conv1d/weight_grad", "conv1d/weight_grad_strided", "conv1d/weight_grad_channels_last"),
     *("conv1d/weight_grad_few_taps", "conv1d/weight_grad_short_rows", "conv1d/weight_grad_finish"),

@@ -26,7 +26,7 @@ from benchmarks.perf import launched
 from cukde import catalogue
 from cukde.bandwidth.gpu import leave_one_out as bandwidth_leave_one_out, passes as bandwidth_passes
 from cukde.conv1d.gpu import direct, toeplitz as conv1d_toeplitz, weight_grad
-from cukde.core.gpu import arrays as gpu_arrays
+from cukde.core.gpu import arrays as gpu_arrays, merge_sort
 from cukde.core.gpu.launch import Specialisation
 from cukde.density import backends
 from cukde.density.domains import gpu as domains_gpu
@@ -173,7 +173,6 @@ class Device:
                 self.log_weights,
                 form=f16.Form(products, f16.SQUARED_RADIUS),
                 centre=self.centre,
-                radius_known=True,
                 ratio=self.Y is None,
             )
 
@@ -338,7 +337,7 @@ def ends_of_sums(launches: Launches) -> None:
 
 
 def chosen_by_a_call(launches: Launches) -> None:
-    """Passes as a call chooses them, the scaled squared radius known to the host or not: then others stand by."""
+    """Passes as a call chooses them, the scaled squared radius known or to be found."""
     kinds = [(output, precision, "float32") for output in OUTPUTS for precision in ("float32", "tf32")]
     kinds.append(("sum", "float32", "float64"))
     for depth, (output, precision, dtype) in itertools.product(ORDERED, kinds):
@@ -853,6 +852,14 @@ def ranks_of_columns(launches: Launches) -> None:
         check_ranks(columns, kendall_ranks.ranks(gpu_arrays.asarray(columns)))
 
 
+def keys_in_order(launches: Launches) -> None:
+    """Keys of four bytes with their positions, of few values, in every size of tile and in several tiles."""
+    for n in SORTED:
+        keys = np.random.default_rng(0).integers(60, size=n).astype(np.uint32)
+        _, order = merge_sort.in_order(gpu_arrays.asarray(keys))
+        np.testing.assert_array_equal(gpu_arrays.asnumpy(order), np.argsort(keys, kind="stable"))
+
+
 def counts_of_pairs(launches: Launches) -> None:
     """By rows and by rows that are named, of permutations and of few values."""
     rng = np.random.default_rng(0)
@@ -1069,6 +1076,7 @@ PASSES = (
     infinite_points,
     reduced_arguments,
     lookups,
+    keys_in_order,
     ranks_of_columns,
     counts_of_pairs,
     sign_products,

@@ -94,8 +94,9 @@ def kde(
         GPU it costs time if Y = X in 2 to 64 dimensions, 1.4 times for :func:`sd_kde` of 1,048,576 points at 131,072
         queries, and if pairs are left out, as a warp then takes all data of its queries.
     check_finite : bool
-        Refuse NaN and infinity. With False the data are unchecked: nothing waits for the GPU, and a CUDA graph can
-        capture the call, except for many pairs in more than 64 dimensions, where CuPy allows no products by cuBLAS.
+        Refuse NaN and infinity. With False the data are unchecked, and a CUDA graph can capture the call, except for
+        many pairs in more than 64 dimensions, where CuPy allows no products by cuBLAS. Otherwise the call waits for the
+        GPU all the same, for how far the data reach; small calls do not.
     bounds : sequence of length d or mapping, optional
         For each column (low, high), or None; or a mapping from the names of some columns; of one column the pair alone
         will do. None or an infinity stands for an open end. The density is then one on that domain, by reflection: it
@@ -173,8 +174,7 @@ def kde(
     ``docs/densities.md``. Small calls take all pairs. The CPU leaves out pairs in any number of dimensions; "tf32" has
     the tolerance of float32 there. A GPU leaves out pairs in 2 to 128 dimensions (up to 64 in double precision, and on
     devices of another compute capability than 9.0); for :func:`kernel_sum`, separately for each column of values. The
-    inspection waits for the device. With ``check_finite=False``, and while a CUDA graph is captured, all pairs are
-    taken.
+    inspection waits for the device. While a CUDA graph is captured, all pairs are taken.
 
     *Two and three dimensions.* A fast Gauss transform of cells one to two bandwidths wide takes O(n + m) operations in
     double precision, for densities, scores and debiased data. It computes the queries for which a bound on their error

@@ -1,7 +1,7 @@
 """Cost of sorting rows on a GPU: tiles in shared memory, then merges of runs from one array to another.
 
 Instructions and words of shared memory for each key are counted in what NVRTC makes of
-``kernels_cu/kendall/merge_sort.cu`` for sm_90. Most of these instructions compare, select or add integers and count
+``kernels_cu/core/merge_sort.cu`` for sm_90. Most of these instructions compare, select or add integers and count
 twice: a multiprocessor has half as many lanes for them.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from cukde.core import merge_tiles
 from cukde.core.cost.cost import Part
-from cukde.kendall import merge_tiles
 
 
 class _Kernel(NamedTuple):

@@ -5,8 +5,7 @@
 //   Y            (m, d)  STORAGE   queries
 //   V            (n, k)  REAL      values, for output VALUES
 //   log_weights  (n,)    double    or null: all weights 1
-//   radius2      (1,)    float     scaled squared radius, or null; within `limit` another engine has done the work, and
-//                                  beyond a negative one, taken without its sign, nobody does
+//   radius2      (1,)    float     scaled squared radius, or null; within `limit` another engine has done the work
 //   fast_total   (fast_splits, m)  float   sums of that engine, or null: queries whose sums are below `least` in every
 //                                          split are summed here
 //   reference, total, moments      see pairs.cu
@@ -161,14 +160,12 @@ __device__ inline void add_staged_moments(Sums& sums, const Real* powers, Coordi
     }
 }
 
-// Whether the float16 engine has left any of the block's queries to this kernel: all of them if radius2 is beyond its
-// limit, none if that is negative, else those whose totals are too small in every split. All threads of a block pass
-// the barriers.
+// Whether another engine has left any of the block's queries to this kernel: all of them if radius2 is beyond its limit,
+// or those whose totals are too small in every split. All threads of a block pass the barriers.
 __device__ inline bool wanted(const float* radius2, const float* fast_total, long long first_query, long long m,
                               int fast_splits, float limit, float least) {
-    if (!radius2 && !fast_total) return true;
-    if (radius2 && !(*radius2 <= fabsf(limit))) return limit >= 0;
-    if (!fast_total) return false;
+    if (radius2) return !(*radius2 <= limit);
+    if (!fast_total) return true;
     __shared__ int served[tile], any;
     if (threadIdx.x < tile) served[threadIdx.x] = first_query + threadIdx.x >= m;
     if (threadIdx.x == 0) any = 0;

@@ -10,8 +10,8 @@
 //   Y_hi, Y_lo   (rows, DEPTH)  float16  queries
 //   Y_norms      (rows, 8)      float16  -|z_i|^2/2 likewise
 //   V_hi, V_lo   (blocks, rows, COLUMNS)  bfloat16  blocks of columns of the values, for output VALUES: see values.cu
-//   radius2      (1,)           float    scaled squared radius, the largest |z|^2, or null; beyond `limit` the kernel
-//                                        does nothing
+//   radius2      (1,)           float    scaled squared radius, the largest |z|^2, or null; beyond `limit` the sums are
+//                                        void, and none is so small that another kernel would take it again
 //   split_rows                  data rows of a split, a multiple of TILE
 //   shift                       2^e is scaled up by so many bits, of two float16 terms
 //   rows                        of V_hi and V_lo
@@ -441,7 +441,13 @@ KERNEL(const unsigned short* __restrict__ X_hi, const unsigned short* __restrict
        float* __restrict__ moments, long long n, long long m, long long rows, long long split_rows, float limit,
        float shift) {
     __shared__ Tile tiles[2];
-    if (radius2 && !(*radius2 <= limit)) return;
+    if (radius2 && !(*radius2 <= limit)) {
+        for (int q = threadIdx.x; q < block_queries; q += threads) {
+            const long long query = (long long)blockIdx.x * block_queries + q;
+            if (query < m) total[blockIdx.y * m + query] = 1;
+        }
+        return;
+    }
 
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const long long first_query = (long long)blockIdx.x * block_queries + warp * row_tiles * 16;

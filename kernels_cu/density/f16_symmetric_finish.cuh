@@ -5,8 +5,7 @@
 //   moments    (n, d)  double   2^-13 (T_ik - S_i z_ik) unit, in the units of the data
 //
 // The point's own term is exact: `own` in the total, 1 or, if the data are other points, 0; and 0 in the moments about
-// the point. z_ik is hi + lo (TERMS 3) or hi (TERMS 1), as for the exponents. `unit` is h / sqrt(log2 e). `radius2` and
-// `limit` are those of the pass: if the pass did nothing, nothing is written.
+// the point. z_ik is hi + lo (TERMS 3) or hi (TERMS 1), as for the exponents. `unit` is h / sqrt(log2 e).
 //
 // One thread for each element of T. No barriers.
 #pragma once
@@ -16,10 +15,8 @@ constexpr int threads = 256;
 
 extern "C" __global__ void __launch_bounds__(threads)
 KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const float* __restrict__ S,
-       const float* __restrict__ T, const float* __restrict__ radius2, double* __restrict__ reference,
-       double* __restrict__ total, double* __restrict__ moments, long long n, int d, double unit, double own,
-       float limit) {
-    if (radius2 && !(*radius2 <= limit)) return;
+       const float* __restrict__ T, double* __restrict__ reference, double* __restrict__ total,
+       double* __restrict__ moments, long long n, int d, double unit, double own) {
     const long long element = (long long)blockIdx.x * threads + threadIdx.x;
     const long long i = element / DEPTH;
     const int k = element % DEPTH;

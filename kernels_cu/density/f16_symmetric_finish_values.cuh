@@ -6,7 +6,7 @@
 //   total      (n,)                     double   1 + S_i
 //   moments    (n, k)                   double   V_ik + T_ik
 //
-// The point's own term is exact. `radius2` and `limit` are those of the pass: if the pass did nothing, nothing is written.
+// The point's own term is exact.
 //
 // One thread for each element of T. No barriers.
 #pragma once
@@ -15,9 +15,7 @@ constexpr int threads = 256;
 
 extern "C" __global__ void __launch_bounds__(threads)
 KERNEL(const STORAGE* __restrict__ V, const float* __restrict__ S, const float* __restrict__ T,
-       const float* __restrict__ radius2, double* __restrict__ reference, double* __restrict__ total,
-       double* __restrict__ moments, long long n, int k, float limit) {
-    if (radius2 && !(*radius2 <= limit)) return;
+       double* __restrict__ reference, double* __restrict__ total, double* __restrict__ moments, long long n, int k) {
     const long long element = (long long)blockIdx.x * threads + threadIdx.x;
     const long long i = element / COLUMNS;
     const int column = element % COLUMNS;

@@ -7,7 +7,6 @@
 //   fast_moments    (blocks, splits, m, COLUMNS)   float   for outputs MOMENTS, LAPLACE and VALUES, see f16.cuh; only
 //                                                  VALUES has more than one block
 //   Y_hi, Y_lo      (rows, COLUMNS)        float16 queries in the order of column_order.cuh, for MOMENTS; lo may be null
-//   radius2         (1,)                   float   scaled squared radius, the largest |z|^2, or null: within `limit`
 //   exact_reference, exact_total           (exact_splits, m)     double  sums by differences, for the queries that the
 //   exact_moments                          (exact_splits, m, k)  double  engine could not serve; see below
 //
@@ -16,10 +15,9 @@
 //   density           (m,)                 DENSITY, if that is a type: in place of these, the density of the sums times
 //                                                  exp(log_constant + reference), as `wanted` of density_forms.cuh says
 //
-// The engine serves no query if radius2 exceeds `limit`. Outputs SUM and LAPLACE do not serve queries whose totals are
-// below `least` in every split, because these may have underflowed. The difference kernel runs between the engine and
-// this epilogue and finds these queries by the same rule. With one split (exact_splits = 1) it has already written the
-// results.
+// Outputs SUM and LAPLACE do not serve queries whose totals are below `least` in every split, because these may have
+// underflowed. The difference kernel runs between the engine and this epilogue and finds these queries by the same rule.
+// With one split (exact_splits = 1) it has already written the results.
 //
 // `self_interaction` (Y = X) says that the queries are the data, without weights, and that moments were summed from hi
 // alone. A query's own term, 2^shift times the query, may be nearly all of the sum. Its lo is added here, so that the
@@ -96,33 +94,31 @@ __device__ inline void merge_exact(const double* exact_reference, const double* 
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_least)
 finish_f16(const float* __restrict__ references, const float* __restrict__ fast_total,
            const float* __restrict__ fast_moments, const unsigned short* __restrict__ Y_hi,
-           const unsigned short* __restrict__ Y_lo, const float* __restrict__ radius2,
-           const double* __restrict__ exact_reference, const double* __restrict__ exact_total,
-           const double* __restrict__ exact_moments, double* __restrict__ reference, double* __restrict__ total,
-           double* __restrict__ moments,
+           const unsigned short* __restrict__ Y_lo, const double* __restrict__ exact_reference,
+           const double* __restrict__ exact_total, const double* __restrict__ exact_moments,
+           double* __restrict__ reference, double* __restrict__ total, double* __restrict__ moments,
 #ifdef DENSITY
            DENSITY* __restrict__ density, double log_constant, int wanted,
 #endif
-           long long m, int k, int splits, int exact_splits, int self_interaction, float limit, float least, float shift,
+           long long m, int k, int splits, int exact_splits, int self_interaction, float least, float shift,
            double unit) {
     const int lane = threadIdx.x % 32;
     const long long i = (long long)blockIdx.x * (threads / 32) + threadIdx.x / 32;
     if (i >= m) return;
 
-    bool served = !radius2 || *radius2 <= limit;
-    if (served && of_densities) {
+    if constexpr (of_densities) {
         bool enough = false;
         for (int s = lane; s < splits; s += 32) enough |= fast_total[s * m + i] >= least;
-        served = __any_sync(~0u, enough);
-    }
-    if (!served) {
-        if (exact_splits > 1)
-            merge_exact(exact_reference, exact_total, exact_moments, reference, total, moments, m, k, exact_splits, i);
+        if (!__any_sync(~0u, enough)) {
+            if (exact_splits > 1)
+                merge_exact(exact_reference, exact_total, exact_moments, reference, total, moments, m, k, exact_splits,
+                            i);
 #ifdef DENSITY
-        if (lane == 0)
-            density[i] = density_of(log_constant + reference[i], total[i], has_moments ? moments[i * k] : 0, wanted);
+            if (lane == 0)
+                density[i] = density_of(log_constant + reference[i], total[i], has_moments ? moments[i * k] : 0, wanted);
 #endif
-        return;
+            return;
+        }
     }
 
     float top = 0;

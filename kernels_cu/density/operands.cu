@@ -21,9 +21,6 @@
 // are replaced by the new ones:
 //
 //   S, T               (rows,), (rows, DEPTH)    float    sums of that pass, see f16_symmetric.cuh
-//   score_radius2      (1,)                      float    radius2 of that pass, or null: within `limit`
-//   exact_total        (n,)                      double   sums by differences, which replace S and T beyond `limit`; or null
-//   exact_moments      (n, d)                    double   likewise, about the point and in the units of the data
 //   unit                                         double   unit of the z of that pass, in the units of the data
 //   X_moved, Y_wide    (n, d), (m, d)            double   the data moved, and the queries beside them in the same dtype
 //
@@ -80,9 +77,8 @@ prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const 
             float* __restrict__ X_norms, uint4* __restrict__ X_terms, float* __restrict__ X_weights,
             uint4* __restrict__ Y_hi, uint4* __restrict__ Y_lo, uint4* __restrict__ Y_terms, float* __restrict__ radius2,
 #if MOVED
-            const float* __restrict__ S, const float* __restrict__ T, const float* __restrict__ score_radius2,
-            const double* __restrict__ exact_total, const double* __restrict__ exact_moments,
-            double* __restrict__ X_moved, double* __restrict__ Y_wide, double unit, double step, float limit,
+            const float* __restrict__ S, const float* __restrict__ T, double* __restrict__ X_moved,
+            double* __restrict__ Y_wide, double unit, double step,
 #else
             float* __restrict__ sums,
 #endif
@@ -99,22 +95,16 @@ prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const 
     const bool split = of_data ? X_lo != nullptr : Y_lo != nullptr;
 
 #if MOVED
-    const bool by_engine = !score_radius2 || *score_radius2 <= limit;
-    const double others = by_engine && exists && of_data ? S[row] * shift : 0.0;  // beside the point's own 1
+    const double others = exists && of_data ? S[row] * shift : 0.0;  // beside the point's own 1
     // The position of dimension k of this row, which lies in half e of word w of its group.
     const auto coordinate = [&](int k, int w, int e) {
         const double given = points[row * d + k];
         if (!of_data) return Y_wide[row * d + k] = given;
-        double mean_shift;
-        if (by_engine) {
-            float high[2], low[2] = {0, 0};
-            unpack_f16(word_of(hi_of_row + k / 16 * 2, w), high[0], high[1]);
-            if (split) unpack_f16(word_of(lo_of_row + k / 16 * 2, w), low[0], low[1]);
-            const double z = double(high[e]) + low[e];
-            mean_shift = (T[row * DEPTH + k] * shift - others * z) / (1 + others) * unit;
-        } else {
-            mean_shift = exact_moments[row * d + k] / exact_total[row];
-        }
+        float high[2], low[2] = {0, 0};
+        unpack_f16(word_of(hi_of_row + k / 16 * 2, w), high[0], high[1]);
+        if (split) unpack_f16(word_of(lo_of_row + k / 16 * 2, w), low[0], low[1]);
+        const double z = double(high[e]) + low[e];
+        const double mean_shift = (T[row * DEPTH + k] * shift - others * z) / (1 + others) * unit;
         return X_moved[row * d + k] = given + step * mean_shift;
     };
 #else

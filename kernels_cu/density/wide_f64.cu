@@ -8,8 +8,6 @@
 //   X_norms    (data,)          double  -|z_j|^2/2, perhaps with log2 w_j, and past the data with `nothing` of
 //                                       f64_operands.cu, so that p_ij is zero there
 //   X_weights  (data,)          double  log2 w_j, or null: in the norms, or all weights 1, as with COLUMN_TOTALS
-//   radius2    (1,)             float   scaled squared radius, the largest |z|^2, or null; beyond `limit` the kernel
-//                                       does nothing
 //   totals     (parts, pitch)   double  += sum_j p_ij of query i in a row for each part of the data; with COLUMN_TOTALS
 //                                       also the same over i, of data row j, in a row for each block of queries: for
 //                                       Y = X a block off the diagonal serves both of its sides
@@ -61,10 +59,9 @@ __device__ inline void store(double* row, const double (&from)[4]) {
 
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
 powers_f64(double* __restrict__ P, const double* __restrict__ Y_norms, const double* __restrict__ X_norms,
-           const double* __restrict__ X_weights, const float* __restrict__ radius2, double* __restrict__ totals,
-           double* __restrict__ moments, long long top, long long left, long long right, long long part_columns,
-           long long P_pitch, long long pitch, float limit, double shift, double at_zero) {
-    if (radius2 && !(*radius2 <= limit)) return;
+           const double* __restrict__ X_weights, double* __restrict__ totals, double* __restrict__ moments,
+           long long top, long long left, long long right, long long part_columns, long long P_pitch, long long pitch,
+           double shift, double at_zero) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const long long first_row = (long long)blockIdx.x * block_rows + warp * warp_rows;
     const long long begin = left + blockIdx.y * part_columns;
@@ -109,7 +106,7 @@ powers_f64(double* __restrict__ P, const double* __restrict__ Y_norms, const dou
                 }
                 if constexpr (KEPT) store(row + r * P_pitch, place[r]);
                 row_total = sum_over_lanes<32>(row_total);
-                if (lane == group + r) total += row_total;
+                total += lane == group + r ? row_total : 0.0;  // a branch would take registers that some compilers lack
                 if constexpr (LAPLACE) {
                     row_corrected = sum_over_lanes<32>(row_corrected);
                     if (lane == group + r) corrected += row_corrected;

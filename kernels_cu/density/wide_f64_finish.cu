@@ -4,7 +4,6 @@
 //   corrected  (parts, pitch)  double  2^shift parts of the sums of LAPLACE, which are its moments; or null
 //   products   (m, width)      double  2^shift sum_j 2^e_ij times z_jk, or times V_jk; null: only totals are needed
 //   points     (rows, depth)   double  z of the queries, if products are with z of the data; or null
-//   radius2    (1,)            float   scaled squared radius, the largest |z|^2, or null; beyond `limit` nothing is written
 //
 //   reference, total  (m,)     double  natural logarithm of the reference, and the total about it: 1 to 2
 //   moments           (m, k)   double  about the query, in the units of the data (`unit` is that of z); or sums of values
@@ -18,13 +17,12 @@ constexpr int threads = 128;
 
 extern "C" __global__ void __launch_bounds__(threads)
 finish_wide_f64(const double* __restrict__ totals, const double* __restrict__ corrected,
-                const double* __restrict__ products,
-                const double* __restrict__ points, const float* __restrict__ radius2, double* __restrict__ reference,
+                const double* __restrict__ products, const double* __restrict__ points, double* __restrict__ reference,
                 double* __restrict__ total, double* __restrict__ moments, long long m, long long pitch, int k,
-                int width, int depth, int parts, float limit, double shift, double unit) {
+                int width, int depth, int parts, double shift, double unit) {
     const int lane = threadIdx.x % 32;
     const long long i = (long long)blockIdx.x * (threads / 32) + threadIdx.x / 32;
-    if (i >= m || (radius2 && !(*radius2 <= limit))) return;
+    if (i >= m) return;
 
     double sum = 0;
     for (int p = lane; p < parts; p += 32) sum += totals[p * pitch + i];

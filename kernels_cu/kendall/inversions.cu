@@ -3,9 +3,9 @@
 //
 // pair_keys    the key of a sample: its rank in x in the high word, its rank in y in the low word; all ones for a sample
 //              that is missing in either variable, so that it comes last
-// (sort)       merge_sort.cu
+// (sort)       core/merge_sort.cu
 // pair_runs    runs of x and of the pairs; the low words are y in the order of x and then of y
-// (inversions) merge_sort.cu sorts y: the inversions are the discordant pairs
+// (inversions) core/merge_sort.cu sorts y: the inversions are the discordant pairs
 // value_runs   runs of y
 // pair_counts  C = N - T_x - T_y + T_xy - D
 //

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -46,17 +47,23 @@ def test_sd_kde_takes_few_launches(launched: list[str], precision: str, check_fi
 
 @pytest.mark.parametrize("score_bandwidth", [None, 0.3])
 @pytest.mark.parametrize("wide", ["nothing", "data", "queries"])
-def test_sd_kde_where_the_device_finds_the_radius(
+def test_unchecked_calls_ask_for_no_other_kernels(
     launched: list[str], wide: str, score_bandwidth: float | None
 ) -> None:
-    """Beyond the limit of the tensor cores, for the score and for the density apart, differences take over."""
+    """Wherever the data lie, for the score and for the density apart."""
     X, Y, h = _sample(150, 20, 4)
     X[0] += 60 if wide == "data" else 0
     Y[0] += 60 if wide == "queries" else 0
-    got = cukde.sd_kde(X, Y, h, score_bandwidth=score_bandwidth, log=True, check_finite=False)
+    call = functools.partial(cukde.sd_kde, X, Y, h, score_bandwidth=score_bandwidth, log=True)
+    checked = call()
+    of_checked = set(launched)
+    launched.clear()
+    got = call(check_finite=False)
     expected = reference.sd_kde(X, Y, h, score_bandwidth, log=True)
     np.testing.assert_allclose(got, expected, rtol=2e-6, atol=ALLOWED["float32"])
-    assert "prepare_f16" in launched
+    np.testing.assert_allclose(got, checked, rtol=2e-6, atol=ALLOWED["float32"])
+    assert set(launched) <= of_checked
+    assert ("prepare_f16" in launched) == (wide == "nothing")
 
 
 def test_kde_takes_few_launches(launched: list[str]) -> None:
@@ -114,7 +121,7 @@ def test_calls_take_few_allocations(
 
 @pytest.mark.gpu
 @pytest.mark.skipif(why_no_gpu() is not None, reason=str(why_no_gpu()))
-@pytest.mark.parametrize(("precision", "d"), [("float32", 16), ("tf32", 16), ("float32", 1)])
+@pytest.mark.parametrize(("precision", "d"), [("float32", 3), ("float32", 16), ("tf32", 16), ("float32", 1)])
 def test_sd_kde_in_a_cuda_graph(precision: str, d: int) -> None:
     """A capture fails where the call waits for the device; the graph computes from what arrays hold when it runs."""
     import cupy as cp

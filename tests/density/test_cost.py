@@ -210,11 +210,10 @@ def _passes() -> list[Pass]:
         (1, 32, 33),
         (False, True),
         (False, True),
-        (False, True),
     )
     return [
-        Pass(output, rows, rows, d, precision, 4, k, itself=itself, known=known, ratio=ratio)
-        for output, precision, d, k, itself, known, ratio in grid
+        Pass(output, rows, rows, d, precision, 4, k, itself=itself, ratio=ratio)
+        for output, precision, d, k, itself, ratio in grid
         for rows in ((1000,) if d <= 64 else (100, 1000, 10_000))  # few of many dimensions have their own engine
         if output == "values" or k == 1
     ]
@@ -226,9 +225,8 @@ def test_engine_and_products_are_those_of_the_launchers() -> None:
     from cukde.density.pairs.gpu import engine, f16
 
     for of, capability in itertools.product(_passes(), ((7, 0), (8, 0), (9, 0))):
-        squared_radius = 1.0 if of.known else None
         known = {
-            "squared_radius": squared_radius,
+            "squared_radius": 1.0,
             "capability": capability,
             "symmetric": of.symmetric,
             "m": of.m,
@@ -238,7 +236,7 @@ def test_engine_and_products_are_those_of_the_launchers() -> None:
         expected = engine.engine(of.output, of.precision, of.n, of.d, k, **known)
         assert engines.engine(of, capability) == expected, (of, capability)
         if expected == "f16":
-            form = f16.form(of.precision, of.d, squared_radius, of.output)
+            form = f16.form(of.precision, of.d, 1.0, of.output)
             assert form is not None
             own = of.ratio and of.output == "moments" and of.itself
             assert engines.products(of) == (3 if own and form.split else form.products), of

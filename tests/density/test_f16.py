@@ -36,7 +36,7 @@ def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespa
 
 
 def run(
-    gpu: SimpleNamespace, s: Sample, output: str, products: int, k: int = 5, known: bool = True, ratio: bool = False
+    gpu: SimpleNamespace, s: Sample, output: str, products: int, k: int = 5, limit: float = 700.0, **options: Any
 ) -> Any:
     """Sums by the engine, in a given form whatever the scaled squared radius."""
     return gpu.f16.run(
@@ -46,10 +46,9 @@ def run(
         output,
         s.V[:, :k] if output == "values" else None,
         s.log_weights,
-        form=gpu.f16.Form(products, 700.0),
+        form=gpu.f16.Form(products, limit),
         centre=s.X.mean(axis=0, dtype=float),
-        radius_known=known,
-        ratio=ratio,
+        **options,
     )
 
 
@@ -91,15 +90,6 @@ def test_any_number_of_values(gpu: SimpleNamespace, k: int, products: int) -> No
     """Beyond 64 in blocks of columns."""
     s = Sample(140, 40, 3)
     verify(s, "values", run(gpu, s, "values", products, k), ALLOWED[products], k)
-
-
-def test_any_number_of_values_where_differences_stand_in(gpu: SimpleNamespace) -> None:
-    s = Sample(140, 40, 3)
-    s.Y[7] += 60 * s.h  # one query far out is enough
-    sums = run(gpu, s, "values", 3, 130, known=False)
-    near = np.arange(40) != 7
-    s.Y = s.Y[near]
-    verify(s, "values", type(sums)(*(a[near] for a in sums)), FLOAT32, 130)
 
 
 @pytest.mark.parametrize("products", [1, 3])
@@ -176,7 +166,7 @@ def test_mean_shift_is_that_of_the_symmetric_pass(gpu: SimpleNamespace, d: int, 
     """
     s = Sample(200, 1, d)
     s.X[:, 0] += np.where(np.arange(200) % 2, 0.9, -0.9) * (squared_radius**0.5 * s.h - 3)
-    form = gpu.f16.form("float32", d, None)
+    form = gpu.f16.forms("float32", d, "moments")[-1]
     found = [
         gpu.density.partial_sums(
             s.X,
@@ -263,43 +253,24 @@ def test_only_blocks_that_underflow_are_taken_again(gpu: SimpleNamespace) -> Non
     fast = np.full((3, 200), 1e-30, np.float32)
     fast[1] = 1
     fast[:, 130] = 1e-30
-    guard = gpu.difference.Guard(None, 0.0, fast, gpu.f16.LEAST)
+    guard = gpu.difference.Guard(fast_total=fast, least=gpu.f16.LEAST)
     gpu.difference.launch("float32", s.X, s.Y, s.h, "sum", None, None, out=out, guard=guard, one_split=True)
     written = ~np.isnan(out.total)
     np.testing.assert_array_equal(written, np.arange(200) // 64 == 2)
 
 
-@pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("beyond", [False, True], ids=["within", "beyond"])
-def test_the_device_decides_where_the_radius_is_unknown(gpu: SimpleNamespace, output: str, beyond: bool) -> None:
+@pytest.mark.parametrize("output", ["sum", "laplace"])
+@pytest.mark.parametrize("at", [1.0, np.nan])
+def test_beyond_the_limit_no_sum_is_taken_again(gpu: SimpleNamespace, at: float, output: str) -> None:
+    """The results are void; each split leaves 1, which is no sum that may have underflowed."""
     s = Sample(150, 70, 3)
-    if beyond:
-        s.Y[7] += 60 * s.h  # one query far out is enough
-    sums = run(gpu, s, output, 3, known=False)
-    verify_near = Sample(150, 70, 3)
-    keep = np.arange(70) != 7 if beyond else np.full(70, True)
-    verify_near.Y = s.Y[keep]
-    kept = type(sums)(*(None if a is None else a[keep] for a in sums))
-    verify(verify_near, output, kept, FLOAT32)
-    if beyond:
-        want = reference.log_kde(s.X, s.Y[7:8], s.h) - s.log_scale
-        if output == "sum":
-            np.testing.assert_allclose(sums.reference[7] + np.log(sums.total[7]), want, rtol=1e-6)
-        # The difference kernel did all of it: its references are not those of the engine.
-        fast = run(gpu, verify_near, output, 3)
-        assert (kept.reference != fast.reference).all()
-
-
-@pytest.mark.parametrize("output", OUTPUTS)
-def test_nan_is_left_to_the_difference_kernel(gpu: SimpleNamespace, output: str) -> None:
-    """NaN is no number below the limit: data with it are not the engine's."""
-    s = Sample(150, 70, 3)
-    s.Y[7, 1] = np.nan
-    sums = run(gpu, s, output, 3, known=False)
-    clean = Sample(150, 70, 3)
-    keep = np.arange(70) != 7
-    clean.Y = s.Y[keep]
-    verify(clean, output, type(sums)(*(None if a is None else a[keep] for a in sums)), FLOAT32)
+    s.Y[7, 1] *= at
+    told: list[Any] = []
+    sums = run(gpu, s, output, 3, limit=1e-3, report=told.append)
+    assert not told[0][0] <= 1e-3
+    assert (sums.total == sums.total[0]).all()
+    assert sums.total[0] >= 1
+    assert sums.total[0] % 1 == 0
 
 
 def test_norms_are_exact_where_a_column_is_free(gpu: SimpleNamespace) -> None:
@@ -375,7 +346,7 @@ class TestForm:
     def test_exact_totals_of_data_at_themselves(self, gpu: SimpleNamespace) -> None:
         from cukde.density.pairs.gpu import engine
 
-        def choice(squared_radius: float | None, exact: bool, precision: str = "float32") -> str:
+        def choice(squared_radius: float, exact: bool, precision: str = "float32") -> str:
             chosen: str = engine.engine(
                 "moments",
                 precision,
@@ -389,21 +360,20 @@ class TestForm:
             )
             return chosen
 
-        assert choice(218.0, True) == choice(220.0, False) == choice(None, False) == "f16_symmetric"
-        assert choice(220.0, True) == choice(None, True) == "f16"
+        assert choice(218.0, True) == choice(220.0, False) == "f16_symmetric"
+        assert choice(220.0, True) == "f16"
         assert choice(500.0, True, "tf32") == "f16_symmetric"
 
     def test_limits(self, gpu: SimpleNamespace) -> None:
         form = gpu.f16.form
         assert form("float32", 2, 50.0).products == 3
         assert form("float32", 2, 300.0).products == 4
-        assert form("float32", 2, None).products == 4
         assert form("float32", 16, 215.0) == form("float32", 16, 120.0, "values") == (3, 275.0)
         assert form("float32", 16, 180.0, "moments") == (3, 275.0)
-        assert form("float32", 16, None) == form("float32", 16, 216.0) == form("float32", 16, 275.0) == (4, 275.0)
+        assert form("float32", 16, 216.0) == form("float32", 16, 275.0) == (4, 275.0)
         assert form("float32", 16, 121.0, "values") == form("float32", 16, 181.0, "moments") == (4, 275.0)
         assert form("float32", 16, 276.0) is None
-        assert form("float32", 64, None) == (3, 106.25)
+        assert form("float32", 64, 106.0) == (3, 106.25)
         assert form("float32", 5, 700.0) is not None
         assert form("float32", 5, 700.1) is None
         assert form("tf32", 64, 700.0) == (1, 700.0)
@@ -413,7 +383,7 @@ class TestForm:
         ("output", "precision", "d", "k", "squared_radius", "capability", "symmetric", "want"),
         [
             ("sum", "float32", 16, 0, 100.0, (8, 0), False, "f16"),
-            ("sum", "float32", 16, 0, None, (8, 0), True, "f16"),
+            ("sum", "float32", 16, 0, None, (8, 0), True, "difference"),
             ("sum", "tf32", 16, 0, 500.0, (9, 0), False, "f16"),
             ("moments", "float32", 16, 16, 100.0, (9, 0), True, "f16_symmetric"),
             ("moments", "float32", 16, 16, 100.0, (9, 0), False, "f16"),
@@ -431,12 +401,13 @@ class TestForm:
             ("values", "float32", 3, 33, 1.0, (9, 0), True, "f16"),
             ("values", "float32", 16, 16, 218.0, (9, 0), True, "f16_symmetric"),
             ("values", "float32", 16, 16, 219.0, (9, 0), True, "f16"),
-            ("values", "float32", 16, 16, None, (9, 0), True, "f16"),
+            ("moments", "float32", 16, 16, None, (9, 0), True, "difference"),
             ("values", "float32", 2, 1, 300.0, (9, 0), True, "f16"),
             ("values", "float32", 49, 32, 50.0, (9, 0), True, "f16_symmetric"),
             ("values", "tf32", 16, 16, 100.0, (9, 0), True, "f16"),
             ("sum", "ieee", 16, 0, 100.0, (9, 0), False, "difference"),
             ("sum", "float64", 16, 0, 100.0, (9, 0), False, "f64"),
+            ("sum", "float64", 65, 0, None, (9, 0), False, "difference"),
         ],
     )
     def test_engine(
@@ -549,14 +520,13 @@ def test_a_pass_is_few_launches(gpu: SimpleNamespace) -> None:
         return kernel(stem, name, defines, shared_bytes)
 
     gpu.monkeypatch.setattr("cukde.core.gpu.compile.kernel", counted)
-    for output, known, want in (
-        ("sum", True, ["prepare_f16", "kde_f16x2", "kde_ieee", "finish_f16"]),
-        ("moments", True, ["prepare_f16", "score_f16x2", "finish_f16"]),
-        ("values", True, ["prepare_f16", "prepare_values", "kernel_sum_f16x2", "finish_f16"]),
-        ("moments", False, ["prepare_f16", "score_f16x2", "score_ieee", "finish_f16"]),
+    for output, want in (
+        ("sum", ["prepare_f16", "kde_f16x2", "kde_ieee", "finish_f16"]),
+        ("moments", ["prepare_f16", "score_f16x2", "finish_f16"]),
+        ("values", ["prepare_f16", "prepare_values", "kernel_sum_f16x2", "finish_f16"]),
     ):
         launched.clear()
-        run(gpu, s, output, 3, known=known)
+        run(gpu, s, output, 3)
         assert launched == want
 
 
@@ -575,7 +545,6 @@ def test_a_block_of_zero_weights_yields_to_any_other(gpu: SimpleNamespace) -> No
         np.full(40, -1e30),
         form=gpu.f16.Form(3, 700.0),
         centre=s.X.mean(axis=0, dtype=float),
-        radius_known=True,
     )
     assert not empty.total.any()
     assert not empty.moments.any()

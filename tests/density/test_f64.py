@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -167,45 +166,24 @@ def test_as_far_as_the_limit_of_the_radius(gpu: SimpleNamespace, d: int, output:
         verify(part, "sum" if output == "values" and allowed > ALLOWED else output, of_part, allowed)
 
 
-def check_guard(
-    s: Sample,
-    clean: Sample,
-    output: str,
-    beyond: str,
-    unknown: Callable[[Sample], Any],
-    known: Callable[[Sample], Any],
-) -> None:
-    """One query far out, or one that is no number, is enough for the difference kernel to do all of the work.
-
-    ``s`` and ``clean`` are the same; ``unknown(s)`` are the sums where the device finds the radius, ``known(s)`` the
-    engine's own.
-    """
-    keep = np.full(len(s.Y), True)
-    if beyond != "within":
-        s.Y[7] += 60 * s.h if beyond == "beyond" else np.nan
-        keep[7] = False
-        clean.Y = s.Y[keep]
-    sums = unknown(s)
-    kept = type(sums)(*(None if a is None else a[keep] for a in sums))
-    verify(clean, output, kept, ALLOWED)
-    assert (kept.reference == known(clean).reference).all() == (beyond == "within")
-    if beyond == "beyond" and output == "sum":
-        want = reference.log_kde(s.X, s.Y[7:8], s.h) - s.log_scale
-        np.testing.assert_allclose(sums.reference[7] + np.log(sums.total[7]), want, rtol=1e-14)
-
-
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("n", [150, 700])
 @pytest.mark.parametrize("beyond", ["within", "beyond", "nan"])
 def test_the_device_decides_where_the_radius_is_unknown(gpu: SimpleNamespace, beyond: str, n: int, output: str) -> None:
-    check_guard(
-        sample(n, 70, 3),
-        sample(n, 70, 3),
-        output,
-        beyond,
-        unknown=lambda s: run(gpu, s, output, known=False),
-        known=lambda s: run(gpu, s, output),
-    )
+    """One query far out, or one that is no number, is enough for the difference kernel to do all of the work."""
+    s, clean = sample(n, 70, 3), sample(n, 70, 3)
+    keep = np.full(70, True)
+    if beyond != "within":
+        s.Y[7] += 60 * s.h if beyond == "beyond" else np.nan
+        keep[7] = False
+        clean.Y = s.Y[keep]
+    sums = run(gpu, s, output, known=False)
+    kept = type(sums)(*(None if a is None else a[keep] for a in sums))
+    verify(clean, output, kept, ALLOWED)
+    assert (kept.reference == run(gpu, clean, output).reference).all() == (beyond == "within")
+    if beyond == "beyond" and output == "sum":
+        want = reference.log_kde(s.X, s.Y[7:8], s.h) - s.log_scale
+        np.testing.assert_allclose(sums.reference[7] + np.log(sums.total[7]), want, rtol=1e-14)
 
 
 @pytest.mark.parametrize("d", [2, 16, 37])

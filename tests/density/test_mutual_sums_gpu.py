@@ -245,10 +245,10 @@ def test_a_radius_that_the_device_finds(gpu: SimpleNamespace, precision: str, of
         np.testing.assert_array_equal(at.reference, 0)
 
 
-def test_a_radius_that_nobody_knows_is_not_enough_for_totals(
-    gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_radius_there_are_two_passes(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a stream is captured nothing may wait for it."""
     monkeypatch.setattr(gpu.symmetric, "launch", never)
+    monkeypatch.setattr("cukde.core.gpu.device.capturing", lambda: True)
     A, B, h = blocks(70, 90, 16)
     found = computed(gpu, A, B, h, known=False, precision="float32", ratio=False)
     check_both(found, A, B, h, tolerances.DENSITY["gpu", "float32"].value, SHIFT["exact"].value)

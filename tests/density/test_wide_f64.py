@@ -10,7 +10,6 @@ import pytest
 
 from tests import reference
 from tests.density.samples import OUTPUTS, Sample, verify
-from tests.density.test_f64 import check_guard
 from tests.tolerances import DENSITY, FAR
 
 ALLOWED = DENSITY["gpu", "float64"].value
@@ -178,19 +177,6 @@ def test_long_products_of_far_points_are_made_in_parts(gpu: SimpleNamespace) -> 
         verify(s, "sum", run(gpu, s, "sum", squared_radius=1.0, centre=centre), ALLOWED)
 
 
-@pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("beyond", ["within", "beyond", "nan"])
-def test_the_device_decides_where_the_radius_is_unknown(gpu: SimpleNamespace, beyond: str, output: str) -> None:
-    check_guard(
-        sample(300, 70, 66),
-        sample(300, 70, 66),
-        output,
-        beyond,
-        unknown=lambda s: run(gpu, s, output, squared_radius=None),
-        known=lambda s: run(gpu, s, output),
-    )
-
-
 def test_which_passes_it_takes(gpu: SimpleNamespace) -> None:
     def engine(output: str, d: int, squared_radius: float | None, capability: tuple[int, int] = (9, 0)) -> str:
         chosen: str = gpu.engine.engine(
@@ -198,7 +184,8 @@ def test_which_passes_it_takes(gpu: SimpleNamespace) -> None:
         )
         return chosen
 
-    assert engine("moments", 65, None) == engine("sum", 4096, 620.0) == engine("values", 65, 350.0) == "wide_f64"
+    assert engine("moments", 65, 1.0) == engine("sum", 4096, 620.0) == engine("values", 65, 350.0) == "wide_f64"
     assert engine("sum", 65, 1.0, (7, 5)) == "wide_f64"
-    for output, d, squared_radius in (("sum", 64, 1.0), ("moments", 65, 621.0), ("values", 65, 351.0)):
+    others = ("sum", 64, 1.0), ("sum", 65, None), ("moments", 65, 621.0), ("values", 65, 351.0)
+    for output, d, squared_radius in others:
         assert engine(output, d, squared_radius) != "wide_f64"

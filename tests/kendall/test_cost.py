@@ -13,8 +13,9 @@ import pytest
 
 import cukde
 from cukde import perf
+from cukde.core import merge_tiles
 from cukde.core.cost.registry import called
-from cukde.kendall import choice as kendall_choice, merge_tiles, sign_tiles
+from cukde.kendall import choice as kendall_choice, sign_tiles
 from tests.perf.processors import H200
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"

@@ -94,7 +94,7 @@ def test_rows_of_one_side(device: Backend, inversions: ModuleType) -> None:
 def test_batches_of_pairs(device: Backend, inversions: ModuleType, by_rows: bool) -> None:
     x, y = ranks_of(300), ranks_of(300)[::-1].copy()
     rows = (device.asarray(np.arange(len(x))),) * 2 if by_rows else ()
-    with mock.patch("cukde.kendall.merge_tiles._SCRATCH_BYTES", 4 * 24 * 300):
+    with mock.patch("cukde.core.merge_tiles._SCRATCH_BYTES", 4 * 24 * 300):
         got = inversions.counts(device.asarray(x), device.asarray(y), *rows)
     check(device, got, list(zip(x, y, strict=True)))
 

@@ -9,8 +9,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from cukde.core import merge_tiles
 from cukde.core.gpu import compile as core_compile
-from cukde.kendall import merge_tiles
 from tests import host_emulation
 from tests.conftest import Backend
 
@@ -21,7 +21,8 @@ TILE = 4096  # keys of the largest tile of uint64
 @pytest.fixture
 def launchers(device: Backend) -> SimpleNamespace:
     """The modules of the launchers, on the device."""
-    from cukde.kendall.gpu import merge_sort, ranks
+    from cukde.core.gpu import merge_sort
+    from cukde.kendall.gpu import ranks
 
     return SimpleNamespace(merge_sort=merge_sort, ranks=ranks)
 
@@ -166,15 +167,6 @@ def test_sums_over_long_runs(emulated_device: None, lengths: list[int]) -> None:
 def test_a_constant_column_of_many_tiles(device: Backend, launchers: SimpleNamespace) -> None:
     columns = np.ones((1, device.size(10_000_000, 40_000)), np.float32)
     check(device, launchers.ranks.ranks(device.asarray(columns)), columns)
-
-
-@pytest.mark.parametrize("n", [1, 1000, 5 * TILE - 3])
-def test_argsort_is_stable(device: Backend, launchers: SimpleNamespace, n: int) -> None:
-    keys = np.random.default_rng(n).integers(40, size=(2, n), dtype=np.uint64)
-    keys[keys == 39] = np.uint64(2**64 - 1)
-    got, order = launchers.merge_sort.argsort(device.asarray(keys.copy()))
-    np.testing.assert_array_equal(device.asnumpy(order), np.argsort(keys, axis=1, kind="stable"))
-    np.testing.assert_array_equal(device.asnumpy(got), np.sort(keys, axis=1))
 
 
 def inversions_of(row: np.ndarray) -> int:

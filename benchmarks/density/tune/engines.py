@@ -144,7 +144,7 @@ class _OrderedPass:
     @property
     def _options(self) -> dict[str, Any]:
         form = f16.Form(self.task.products, f16.SQUARED_RADIUS)
-        return {"form": form, "centre": core_arrays.xp.zeros(self.d), "radius_known": True}
+        return {"form": form, "centre": core_arrays.xp.zeros(self.d)}
 
     def run(self, tile: splits.Shape) -> PartialSums:
         return self._run(tile, None, self.points)

@@ -345,18 +345,23 @@ def _local(task: Pass, on: Peaks) -> list[Part]:
 
 
 def _survey(task: Pass, on: Peaks) -> list[Part]:
-    """Pre-pass reductions: the mean of the data, and with ``check_finite`` a look at all arrays."""
+    """Pre-pass reductions: the mean of the data, and a look at all arrays.
+
+    Without ``check_finite`` it is left out where no engine of a GPU asks for the radius.
+    """
     data = float(task.itemsize * task.d) * task.n
     values = float(task.itemsize) * task.k * task.n
     weights = 8.0 * task.n * 5 if task.weighted else 0.0
     launches = 1 + (task.n * task.d > _ENTRIES_OF_PART) + _WEIGHT_LAUNCHES * task.weighted
-    looked = task.point_bytes + values if task.known else 0.0
+    by_products = on.backend == "gpu" and task.d > 1 and task.precision != "ieee" and not task.local
+    looks = task.checked or by_products
+    looked = task.point_bytes + values if looks else 0.0
     if on.backend == "cpu":  # on one core
         entries = (_SCALAR_OF_MEAN * data + _SCALAR_OF_LOOK * task.point_bytes) / task.itemsize
         return [Part("survey", data + looked + weights, {"scalar": entries}, blocks=1.0)]
     means = _MEAN * (1 + (task.n * task.d > _ENTRIES_OF_PART))
-    others = elementwise.short(_WEIGHT_LAUNCHES * task.weighted + _SURVEY_LAUNCHES * task.known)
-    launches += _SURVEY_LAUNCHES * task.known
+    others = elementwise.short(_WEIGHT_LAUNCHES * task.weighted + _SURVEY_LAUNCHES * looks)
+    launches += _SURVEY_LAUNCHES * looks
     parts = [Part("survey", data + looked + weights, cycles=means + others, launches=launches)]
     if task.d == 1 and not one_dimension_cost.takes_pairs(
         task, "gpu"

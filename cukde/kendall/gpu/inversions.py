@@ -9,11 +9,10 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile
+from cukde.core import merge_tiles
+from cukde.core.gpu import compile as core_compile, merge_sort
 from cukde.core.gpu.launch import Launch, Specialisation
-from cukde.kendall import merge_tiles
 from cukde.kendall.counts import PairCounts, Ties
-from cukde.kendall.gpu import merge_sort
 from cukde.kendall.gpu.ranks import PART, THREADS, blocks
 
 # Of a pair of variables, see inversions.cu.

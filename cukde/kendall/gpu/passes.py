@@ -7,8 +7,9 @@ from typing import Any, Literal, NamedTuple
 import cupy as cp
 import numpy as np
 
+from cukde.core import merge_tiles
 from cukde.core.gpu import device
-from cukde.kendall import choice as kendall_choice, merge_tiles
+from cukde.kendall import choice as kendall_choice
 from cukde.kendall.counts import PairCounts, Ties
 from cukde.kendall.gpu import comparisons, inversions, sign_products
 from cukde.kendall.gpu.comparisons import Pairing, Variables

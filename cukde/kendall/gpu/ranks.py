@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile
+from cukde.core import merge_tiles
+from cukde.core.gpu import compile as core_compile, merge_sort
 from cukde.core.gpu.launch import Launch, Specialisation
-from cukde.kendall import merge_tiles
 from cukde.kendall.counts import Ties
-from cukde.kendall.gpu import merge_sort
 
 # Unsigned types of the sizes that samples may have.
 _WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
+from cukde.core import merge_tiles
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import Launch, Specialisation
-from cukde.kendall import merge_tiles, sign_tiles
+from cukde.kendall import sign_tiles
 from cukde.kendall.sign_tiles import ITEM, SLAB_BYTES, in_bits, item_slabs, shape
 
 _SLABS_OF_BLOCK = 8

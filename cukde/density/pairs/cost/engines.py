@@ -38,7 +38,7 @@ class Pass:
     itself: bool = False  # self-interaction (Y = X)
     weighted: bool = False
     deterministic: bool = False
-    known: bool = True  # the host knows the scaled squared radius
+    checked: bool = True  # NaN and infinity are refused
     ratio: bool = False  # the caller needs no more of the moments than moments / total
     rtol: float | None = None  # see cukde/density/options.py
     share: float | None = None  # of pairs, where the pass leaves out others
@@ -87,10 +87,10 @@ def engine(task: Pass, capability: tuple[int, int]) -> Engine:
         return "f64"
     if task.d > _MOST_DIMENSIONS:
         return "difference" if differences.serve(task.n, task.m, task.d, task.columns) else "wide"
-    if task.symmetric and task.output == "moments" and (task.ratio or task.known):
+    if task.symmetric and task.output == "moments":
         return "f16_symmetric"
     few = task.precision == "float32" and task.k <= _MOST_SYMMETRIC_VALUES
-    if task.symmetric and task.output == "values" and few and task.known:
+    if task.symmetric and task.output == "values" and few:
         return "f16_symmetric"
     return "f16"
 
@@ -98,12 +98,9 @@ def engine(task: Pass, capability: tuple[int, int]) -> Engine:
 def products(task: Pass) -> int:
     """Float16 products of an exponent, in the engine that takes each ordered pair.
 
-    Points in two terms take three products where the data lie near their mean. An unknown scaled squared radius takes
-    four, in up to 16 dimensions.
+    Points in two terms take three products where the data lie near their mean.
     """
-    if task.precision == "tf32":
-        return 1
-    return 4 if task.d <= 16 and not task.known and not task.mean_shift else 3
+    return 1 if task.precision == "tf32" else 3
 
 
 def tile(name: str, capability: tuple[int, int], kernel: Mapping[str, Any]) -> Mapping[str, Any]:

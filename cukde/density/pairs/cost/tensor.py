@@ -127,9 +127,8 @@ def ordered(task: Pass, on: Peaks) -> list[Part]:
             efficiency=_EFFICIENCY_WITH_REFERENCES if reference else 1.0,
         )
     )
-    # Another kernel serves queries whose sums are too small, or that are beyond the limit of an unknown radius.
-    stands_in = width == 0 or not task.known
-    parts.append(_finished(left + asked + task.result_bytes, stands_in))
+    # Another kernel serves queries whose sums are too small.
+    parts.append(_finished(left + asked + task.result_bytes, width == 0))
     return parts
 
 
@@ -191,7 +190,7 @@ def symmetric(task: Pass, on: Peaks) -> list[Part]:
             efficiency=_SYMMETRIC_EFFICIENCY / (1 + waste),
         )
     )
-    parts.append(_finished(data + sums + task.result_bytes, not task.known))
+    parts.append(_finished(data + sums + task.result_bytes, stands_in=False))
     return parts
 
 

@@ -152,7 +152,6 @@ class Call(NamedTuple):
             None,
             form=form,
             centre=centre,
-            radius_known=False,
             points=f16.Points(data, of_queries, squared_radius),
             density=density,
             report=_known_already,
@@ -177,7 +176,6 @@ class Call(NamedTuple):
             known.log_weights,
             form=guess.form,
             centre=known.centre,
-            radius_known=False,
             ratio=ratio,
             density=density,
             store=known.store,
@@ -251,7 +249,7 @@ def _serves(n: int, m: int, d: int, precision: str, capability: tuple[int, int])
     if not (n and m and precision in ("float32", "tf32") and 2 <= d <= pairs_operands.MOST_DIMENSIONS):
         return False
     shape: tuple[Output, str, int, int, int] = "sum", precision, n, d, 0
-    chosen = pairs_engine.engine(*shape, squared_radius=None, capability=capability, symmetric=False)
+    chosen = pairs_engine.engine(*shape, squared_radius=0.0, capability=capability, symmetric=False)
     return chosen == "f16" and skipping_choice.fast_are_few(n, m, chosen, precision, d)
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu import compile as core_compile, device, merge_sort
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.core.gpu.scratch import Layout, Spec
 from cukde.density.options import Options
@@ -227,7 +227,7 @@ def _run(
             grid = (-(-len(points) // _CODES),)
             arguments = points, *frame, of_points, len(points), d, mark, scale
             _codes_kernel(storage).launch(grid, (_CODES,), *arguments)
-    order = cp.argsort(codes).astype(np.int64, copy=False)
+    order = merge_sort.in_order(codes)[1]
     of_queries, first = (order, 0) if Y is None else (order[n:], n)
 
     Z, blocks, boxes = data

@@ -1,7 +1,7 @@
 """All pairs by differences, on the CUDA cores: the launcher of ``difference.cuh``.
 
-It serves what the tensor cores cannot: any precision, dimension and scaled squared radius. Beside the float16 and
-float64 engines it is launched as their stand-in and returns at once where it is not needed.
+It serves what the tensor cores cannot: any precision, dimension and scaled squared radius. Beside other engines it is
+launched as their stand-in and returns at once where it is not needed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from cukde.density.sums import Output, PartialSums, moment_columns
 class Guard(NamedTuple):
     """What an engine leaves to the difference kernel; see ``wanted`` in the kernel's source."""
 
-    squared_radius: Any | None = None  # (1,) float32, or None: within the limit
-    limit: float = 0.0  # negative: beyond it, without its sign, nothing is to be done
+    squared_radius: Any | None = None  # (1,) float32: beyond `limit` all queries are left
+    limit: float = 0.0
     fast_total: Any | None = None  # (splits, m) float32: queries whose totals are all below `least` are done again
     least: float = 0.0
 

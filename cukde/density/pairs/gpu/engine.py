@@ -43,7 +43,7 @@ def engine(
     n, d, k : int
         Rows and dimensions of the data, columns of moments or values.
     squared_radius : float, optional
-        Largest squared distance to the centre, in bandwidths; None: unknown on the host.
+        Largest squared distance to the centre, in bandwidths; None: unknown.
     capability : tuple of int
         Compute capability of the device.
     symmetric : bool
@@ -66,15 +66,15 @@ def engine(
     if d >= wide.FEWEST_DIMENSIONS:
         few = differences.serve(n, n if m is None else m, d, 0 if output in ("sum", "laplace") else k)
         return "difference" if few else "wide"
-    if f16.form(precision, d, squared_radius) is None:
+    if squared_radius is None or f16.form(precision, d, squared_radius) is None:
         return "difference"
     if symmetric and n <= MOST_SYMMETRIC_ROWS:
         # Its three products are added up the fast way, which takes a total less far than the careful one of f16.cuh.
         limit = f16.SQUARED_RADIUS if precision == "tf32" else f16.SQUARED_RADIUS_TIMES_DIMENSIONS / d
-        if output == "moments" and (not exact or (squared_radius is not None and squared_radius <= limit)):
+        if output == "moments" and (not exact or squared_radius <= limit):
             return "f16_symmetric"
         # For "tf32" the ordered engine has a third of the products with values.
-        near = squared_radius is not None and squared_radius <= f16.most_of_fast_three(d)
+        near = squared_radius <= f16.most_of_fast_three(d)
         if output == "values" and near and precision == "float32" and k <= f16_symmetric.MOST_VALUES:
             return "f16_symmetric"
     return "f16"

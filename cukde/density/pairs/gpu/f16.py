@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device, survey
@@ -82,8 +81,8 @@ class Form(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1024)
-def form(precision: str, d: int, squared_radius: float | None, output: Output = "sum") -> Form | None:
-    """Choose the form for a scaled squared radius (None: not known on the host).
+def form(precision: str, d: int, squared_radius: float, output: Output = "sum") -> Form | None:
+    """Choose the form for a scaled squared radius.
 
     It is None where none will do, whatever the output. Its limit is that of the engine.
     """
@@ -91,8 +90,7 @@ def form(precision: str, d: int, squared_radius: float | None, output: Output = 
         return None
     all_forms = forms(precision, d, output)
     limit = all_forms[-1].limit
-    reached = limit if squared_radius is None else squared_radius
-    return next((one._replace(limit=limit) for one in all_forms if reached <= one.limit), None)
+    return next((one._replace(limit=limit) for one in all_forms if squared_radius <= one.limit), None)
 
 
 @functools.cache
@@ -204,9 +202,9 @@ def _finish_kernel(kernel_task: Task, density: np.dtype | None = None) -> Specia
     """The kernel that merges the splits of a task, perhaps to a density of a dtype."""
     defines = core_compile.macros(OUTPUT=kernel_task.output.upper(), COLUMNS=_columns(kernel_task))
     if density is None:
-        return Specialisation("density/finish", "finish_f16", defines, "12P q 4i 3f d")
+        return Specialisation("density/finish", "finish_f16", defines, "11P q 4i 2f d")
     defines += core_compile.macros(DENSITY=C_TYPE[density])
-    return Specialisation("density/finish", "finish_f16", defines, "13P d i q 4i 3f d")
+    return Specialisation("density/finish", "finish_f16", defines, "12P d i q 4i 2f d")
 
 
 def _columns(kernel_task: Task) -> int:
@@ -217,11 +215,11 @@ def _columns(kernel_task: Task) -> int:
 
 
 class Points(NamedTuple):
-    """Operands of data and queries, and the scaled squared radius on the device if the host does not know it."""
+    """Operands of data and queries, and the scaled squared radius on the device where the host is told of it later."""
 
     data: Operand
     queries: Operand
-    squared_radius: Any | None  # (1,) float32
+    squared_radius: Any | None = None  # (1,) float32
 
 
 class Density(NamedTuple):
@@ -249,15 +247,11 @@ def prepare(
     *,
     form: Form,
     centre: Any,
-    radius_known: bool,
     weights_apart: bool = False,
+    squared_radius: Any | None = None,
     memory: Sequence[Any] | None = None,
 ) -> Points:
-    """Make the operands of a pass; ``memory`` are pieces for them and, zero, for ``squared_radius``."""
-    if memory is None:
-        operands, squared_radius = None, None if radius_known else cp.zeros(1, np.float32)
-    else:
-        *operands, squared_radius = memory
+    """Make the operands of a pass; ``squared_radius`` is raised to theirs, and ``memory`` are pieces for them."""
     data, queries = pairs_operands.prepare(
         X,
         Y,
@@ -268,7 +262,7 @@ def prepare(
         log_weights=log_weights,
         weights_apart=weights_apart,
         squared_radius=squared_radius,
-        memory=operands,
+        memory=memory,
     )
     return Points(data, queries, squared_radius)
 
@@ -317,7 +311,7 @@ class _Plan(NamedTuple):
     finish: Specialisation
     finish_grid: tuple[int, ...]
     shift: float
-    stands_in: bool  # the difference kernel, for queries or for all
+    stands_in: bool  # the difference kernel, for queries
     layout: Layout  # operands, what the pass leaves, splits of the difference kernel, sums, centre; zero, the radius
 
 
@@ -327,7 +321,7 @@ class _Given(NamedTuple):
     data: bool  # operands
     queries: bool
     centre: bool
-    radius: bool  # the host knows the scaled squared radius, or it comes with the operands
+    radius: bool  # nobody asks for the scaled squared radius, or it comes with the operands
 
 
 @functools.lru_cache(maxsize=1024)
@@ -343,7 +337,6 @@ def _plan(
     itself: bool,
     of_themselves: bool,
     given: _Given,
-    unsure: bool,
     density: np.dtype | None,
     multiprocessors: int,
     table: pairs_tiles.Table,
@@ -360,8 +353,6 @@ def _plan(
         The queries are the data.
     of_themselves : bool
         See :func:`task`.
-    unsure : bool
-        The scaled squared radius may turn out to be too large for this engine.
     density : dtype, optional
         Of the density that is wanted in place of the sums.
     """
@@ -370,7 +361,7 @@ def _plan(
     columns, blocks = _columns(kernel_task), _blocks(kernel_task, k)
     cut = pairs_splits.plan(shapes(kernel_task, table), n, m, blocks * columns + 1, multiprocessors, blocks)
     # Sums without a reference may have underflowed.
-    stands_in = unsure or output in OF_DENSITIES
+    stands_in = output in OF_DENSITIES
     exact_parts = 1
     if stands_in:
         exact_parts = difference.parts("float32", storage, n, m, d, output, k, multiprocessors)
@@ -426,7 +417,6 @@ def run(
     *,
     form: Form,
     centre: Any,
-    radius_known: bool,
     ratio: bool = False,
     points: Points | None = None,
     density: Density | None = None,
@@ -440,12 +430,9 @@ def run(
     X, Y : array, shape (n, d) and (m, d)
         Of one dtype; ``Y`` None are the data themselves.
     form : Form
-        What :func:`form` chose.
+        What :func:`form` chose: unless ``report`` is given, the scaled squared radius is within its limit.
     centre : array, optional
         Default the mean of the data.
-    radius_known : bool
-        The scaled squared radius is within the limit. Otherwise it is found on the device, and where it is beyond,
-        the difference kernel does the work.
     ratio : bool
         Of output "moments" only moments / total is wanted: by self-interaction (Y = X) without weights 2^e then is
         one float16 number, as in the symmetric pass, in moments and total alike.
@@ -473,15 +460,12 @@ def run(
     if of_themselves and form.split:
         form = form._replace(products=3)  # as in the symmetric pass: 2^e keeps 11 bits, and the moments one term
     weighted, made = log_weights is not None, points is not None
-    if points is not None:
-        radius_known = points.squared_radius is None
-    if made or Y is None or not (radius_known or report):
+    if made or Y is None:
         store = None
-    given = _Given(made or store is not None, made, made or centre is not None, made or radius_known)
+    given = _Given(made or store is not None, made, made or centre is not None, made or report is None)
     dtype = None if density is None else density.out.dtype
-    unsure = not radius_known and report is None
     of_device = device.multiprocessors(), pairs_tiles.table()
-    arguments = X.dtype, n, m, d, k, weighted, Y is None, of_themselves, given, unsure, dtype, *of_device
+    arguments = X.dtype, n, m, d, k, weighted, Y is None, of_themselves, given, dtype, *of_device
     plan = _plan(output, form.products, *arguments)
     operands, left, splits, sums, of_centre, (zero,) = plan.layout.allocate()
     if of_centre:
@@ -508,14 +492,13 @@ def run(
             log_weights,
             form=form,
             centre=centre,
-            radius_known=radius_known,
             weights_apart=apart,
-            memory=[*operands, zero],
+            squared_radius=zero,
+            memory=operands,
         )
     data, queries, squared_radius = points
     if report is not None:
         report(squared_radius)
-    limit = form.length_limit
     V = None if values is None else pairs_values.prepare(values)
     passed = Passed(*left)
     plan.kernel.launch(
@@ -524,24 +507,23 @@ def run(
         *(*data.terms, data.weights, *queries.terms),
         *((None, None) if V is None else V),
         *(squared_radius, *passed),
-        *(n, m, 0 if V is None else V.hi.shape[1], plan.cut.split_rows, limit, plan.shift),
+        *(n, m, 0 if V is None else V.hi.shape[1], plan.cut.split_rows, form.length_limit, plan.shift),
     )
 
     out = pairs_finish.empty(m, k) if density is None else PartialSums(*sums)
     exact = None
     if plan.stands_in:
-        fast_total = passed.total if output in OF_DENSITIES else None
-        guard = difference.Guard(squared_radius, limit if report is None else -limit, fast_total, LEAST)
+        guard = difference.Guard(fast_total=passed.total, least=LEAST)
         exact = difference.launch("float32", X, Y, h, output, values, log_weights, out=out, guard=guard, memory=splits)
     plan.finish.launch(
         plan.finish_grid,
         (pairs_finish.FINISH_THREADS,),
-        *(*passed, queries.hi, queries.lo, squared_radius if report is None else None),
+        *(*passed, queries.hi, queries.lo),
         *((None, None, None) if exact is None else exact.sums),
         *out,
         *(() if density is None else density.arguments),
         *(m, k, plan.cut.splits, 1 if exact is None else exact.parts, of_themselves),
-        *(limit, LEAST, plan.shift, 1 / pairs_operands.scale_of(h)),
+        *(LEAST, plan.shift, 1 / pairs_operands.scale_of(h)),
     )
     return out
 

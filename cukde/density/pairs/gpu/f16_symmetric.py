@@ -182,14 +182,14 @@ def _pass(depth: int, terms: int, columns: int, exact_sums: bool, tiling: Layout
 def _finish(depth: int, terms: int) -> Specialisation:
     name = "finish_symmetric"
     defines = core_compile.macros(KERNEL=name, DEPTH=depth, TERMS=terms, COLUMNS=0, FINISH=True)
-    return Specialisation(_STEM, name, defines, "8P q i 2d f")
+    return Specialisation(_STEM, name, defines, "7P q i 2d")
 
 
 @functools.cache
 def _finish_values(columns: int, storage: np.dtype) -> Specialisation:
     name = "finish_symmetric_values"
     defines = core_compile.macros(KERNEL=name, COLUMNS=columns, STORAGE=C_TYPE[storage], FINISH=True)
-    return Specialisation(_STEM, name, defines, "7P q i f")
+    return Specialisation(_STEM, name, defines, "6P q i")
 
 
 def spec_of_sums(n: int, d: int) -> Spec:
@@ -271,8 +271,6 @@ def launch_values(
     operand: Operand,
     values: Values,
     *,
-    squared_radius: Any | None = None,
-    limit: float = math.inf,
     chunk: int | None = None,
     tiling: Layout | None = None,
 ) -> tuple[Any, Any]:
@@ -282,7 +280,7 @@ def launch_values(
     ----------
     values : Values
         Of at most ``MOST_VALUES`` columns, so that they are one block.
-    operand, squared_radius, limit, chunk, of
+    operand, chunk, tiling
         As for :func:`launch`.
 
     Returns
@@ -295,7 +293,7 @@ def launch_values(
     _, rows, columns = values.hi.shape
     sums = cp.zeros(rows * (columns + 1), np.float32)
     S, T = sums[:rows], sums[rows:].reshape(rows, columns)
-    _launch(operand, values, S, T, squared_radius=squared_radius, limit=limit, chunk=chunk, tiling=tiling)
+    _launch(operand, values, S, T, chunk=chunk, tiling=tiling)
     return S, T
 
 
@@ -305,10 +303,10 @@ def _launch(
     S: Any,
     T: Any,
     *,
-    squared_radius: Any | None,
-    limit: float,
     chunk: int | None,
     tiling: Layout | None,
+    squared_radius: Any | None = None,
+    limit: float = math.inf,
     exact_sums: bool = True,
     own_rows: int | None = None,
     share: Share = WHOLE,
@@ -337,9 +335,6 @@ def finish(
     d: int,
     h: float,
     *,
-    squared_radius: Any | None = None,
-    limit: float = math.inf,
-    out: PartialSums | None = None,
     self_interaction: bool = True,
 ) -> PartialSums:
     """Partial sums with output "moments" from what :func:`launch` returned; the self-interaction (Y = X) is exact.
@@ -352,32 +347,19 @@ def finish(
         Rows and columns of those points, without padding.
     h : float
         Bandwidth, in the units of the data.
-    squared_radius, limit
-        As for :func:`launch`: where ``squared_radius`` exceeds ``limit``, nothing is written.
-    out : PartialSums, optional
-        Where to write; by default new arrays.
     self_interaction : bool
         Add the self-interaction (Y = X), the terms of points with themselves: they are among the data.
     """
-    if out is None:
-        out = PartialSums(cp.empty(n), cp.empty(n), cp.empty((n, d)))
+    out = PartialSums(cp.empty(n), cp.empty(n), cp.empty((n, d)))
     depth = operand.hi.shape[1]
     grid = (-(-n * depth // _FINISH_THREADS),)
-    arrays = operand.hi, operand.lo, S, T, squared_radius, *out
+    arrays = operand.hi, operand.lo, S, T, *out
     kernel = _finish(depth, _terms(operand))
-    kernel.launch(grid, (_FINISH_THREADS,), *arrays, n, d, 1 / scale_of(h), self_interaction, limit)
+    kernel.launch(grid, (_FINISH_THREADS,), *arrays, n, d, 1 / scale_of(h), self_interaction)
     return out
 
 
-def finish_values(
-    V: Any,
-    S: Any,
-    T: Any,
-    *,
-    squared_radius: Any | None = None,
-    limit: float = math.inf,
-    out: PartialSums | None = None,
-) -> PartialSums:
+def finish_values(V: Any, S: Any, T: Any) -> PartialSums:
     """Partial sums with output "values" from what :func:`launch_values` returned; the self-interaction is exact.
 
     Parameters
@@ -386,15 +368,12 @@ def finish_values(
         The values, float32 or float64, C-contiguous.
     S, T
         The result for them.
-    squared_radius, limit, out
-        As for :func:`finish`.
     """
     n, k = V.shape
-    if out is None:
-        out = PartialSums(cp.empty(n), cp.empty(n), cp.empty((n, k)))
+    out = PartialSums(cp.empty(n), cp.empty(n), cp.empty((n, k)))
     columns = T.shape[1]
     grid = (-(-n * columns // _FINISH_THREADS),)
-    _finish_values(columns, V.dtype).launch(grid, (_FINISH_THREADS,), V, S, T, squared_radius, *out, n, k, limit)
+    _finish_values(columns, V.dtype).launch(grid, (_FINISH_THREADS,), V, S, T, *out, n, k)
     return out
 
 

@@ -35,7 +35,7 @@ SHARED_BYTES = 48 * 1024  # that a block may have
 
 
 def serves(output: Output, d: int, squared_radius: float | None) -> bool:
-    """Whether the engine takes points of ``d`` dimensions and a scaled squared radius (None: not known on the host)."""
+    """Whether the engine takes points of ``d`` dimensions and a scaled squared radius (None: unknown)."""
     return 2 <= d <= DEPTHS[-1] and (squared_radius is None or squared_radius <= LIMIT[output])
 
 

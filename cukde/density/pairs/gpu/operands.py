@@ -14,7 +14,6 @@ import numpy as np
 from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import C_TYPE, FLOAT, Specialisation
 from cukde.core.gpu.scratch import Layout, Spec
-from cukde.density.sums import PartialSums
 
 LOG2_E = math.log2(math.e)
 
@@ -176,7 +175,7 @@ def _layout_of_one(points: int, d: int, split: bool, weights: bool) -> Layout:
     return Layout([specs(points, d, split=split, weights=weights)])
 
 
-def prepare_two(A: Any, B: Any, centre: Any, h: float, *, split: bool, squared_radius: Any | None = None) -> Operand:
+def prepare_two(A: Any, B: Any, centre: Any, h: float, *, split: bool) -> Operand:
     """One operand of two blocks of data, for the symmetric pass over pairs of a row of each; by two launches.
 
     Those of ``B`` begin at row ``padded(len(A))``. All else is as for :func:`prepare`, symmetric.
@@ -186,7 +185,7 @@ def prepare_two(A: Any, B: Any, centre: Any, h: float, *, split: bool, squared_r
     both = Operand(*(None if spec is None else cp.empty(*spec) for spec in all_specs))
     for points, part in ((A, slice(own_rows)), (B, slice(own_rows, None))):
         data = both.rows(part)
-        _launch(points, None, centre, h, data, data, squared_radius=squared_radius)
+        _launch(points, None, centre, h, data, data)
     return both
 
 
@@ -220,9 +219,6 @@ class Shift(NamedTuple):
     S: Any  # sums of the symmetric pass
     T: Any
     h: float  # of that pass
-    squared_radius: Any | None = None  # (1,) float32; None: within the limit
-    limit: float = math.inf
-    exact: PartialSums | None = None  # what takes the pass's place beyond it
 
 
 def specs_of_moved(n: int, m: int, d: int, *, split: bool) -> list[Spec | None]:
@@ -240,7 +236,6 @@ def prepare_moved(
     *,
     memory: Sequence[Any],
     exact_hi: bool = False,
-    squared_radius: Any | None = None,
     wide: Sequence[Any] | None = None,
 ) -> tuple[Any, Any, Operand, Operand]:
     """Move the data by half of (h / shift.h)^2 of their mean shift, and prepare them and the queries, by one launch.
@@ -249,7 +244,7 @@ def prepare_moved(
     ----------
     operand : Operand
         Of the data as they were, for ``shift.h``, symmetric; that of the moved data takes its memory.
-    X, Y, centre, h, exact_hi, squared_radius
+    X, Y, centre, h, exact_hi
         As for :func:`prepare`; the data as they were.
     memory : sequence
         Pieces by :func:`specs_of_moved`.
@@ -267,14 +262,11 @@ def prepare_moved(
     depth = operand.hi.shape[1]
     moved_operand, of_queries = Operand(operand.hi, operand.lo, None, memory[0]), Operand(*memory[1:])
     moved, queries = (cp.empty((n, d)), cp.empty((m, d))) if wide is None else wide
-    exact_total, exact_moments = (None, None) if shift.exact is None else shift.exact[1:]
     _kernel(X.dtype, depth, moved=True).launch(
         (max(operand.hi.shape[0], of_queries.hi.shape[0]) // BLOCK_ROWS, 2),
         (BLOCK_ROWS,),
-        *(X, Y, centre, None, *moved_operand, *of_queries.terms, squared_radius),
-        *(shift.S, shift.T, shift.squared_radius, exact_total, exact_moments, moved, queries),
-        *(1 / scale_of(shift.h), 0.5 * (h / shift.h) ** 2, shift.limit),
-        *(n, m, d, exact_hi, scale_of(h)),
+        *(X, Y, centre, None, *moved_operand, *of_queries.terms, None, shift.S, shift.T, moved, queries),
+        *(1 / scale_of(shift.h), 0.5 * (h / shift.h) ** 2, n, m, d, exact_hi, scale_of(h)),
     )
     return moved, queries, moved_operand, of_queries
 
@@ -290,7 +282,7 @@ def specialisations() -> Iterator[Specialisation]:
 @functools.cache
 def _kernel(dtype: np.dtype, depth: int, *, moved: bool) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[dtype], DEPTH=depth, MOVED=moved)
-    types = "20P 2d f 2q 2i d" if moved else "14P 2q 2i d"
+    types = "17P 2d 2q 2i d" if moved else "14P 2q 2i d"
     return Specialisation("density/operands", "prepare_f16", defines, types)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, NamedTuple, Protocol
 
 import cupy as cp
-import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device, scratch, survey
-from cukde.core.gpu.launch import FLOAT
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import (
     centred,
@@ -50,6 +49,8 @@ def partial_sums(
 ) -> PartialSums:
     """Sum over all data rows for each query, on the current device and stream; nothing waits for the result.
 
+    Where the scaled squared radius is unknown, it is found first, and the call waits for it (:func:`located`).
+
     Parameters
     ----------
     X : array, shape (n, d)
@@ -61,7 +62,6 @@ def partial_sums(
     output : {"sum", "moments", "laplace", "laplace_moments", "values"}
         What to sum; see :class:`cukde.density.sums.PartialSums`. "laplace_moments" are always summed by differences.
     options : Options
-        Where the scaled squared radius is unknown, the device finds it and decides which kernel works, of all pairs.
         ``deterministic`` slows down only the pass of data of 2 to 64 dimensions against themselves. With local factors
         ``log_weights`` are those of weights over the factors' power d, and all pairs are taken, by differences; not of
         output "values".
@@ -77,13 +77,14 @@ def partial_sums(
     Precision "float32" and "tf32" run on the tensor cores, in two float16 terms of each point or in one: beyond 64
     dimensions but for few pairs, which take less time by differences; below where d is at least 2 and the scaled
     squared radius at most 700. (In two terms of 2 to 64 dimensions the limit is the larger of 3500/d and 1100/sqrt(d),
-    beyond 16 dimensions 850/sqrt(d), where that is less.) Beyond these limits, passes of 2 to 64 dimensions take blocks
-    of neighbours with centres of their own (:mod:`cukde.density.pairs.gpu.centred`), but for sums of values, for so few
-    pairs that differences take less time, and while a stream is captured. Otherwise they run by differences, as "ieee"
-    does, where float64 arrays keep 48 bits of each coordinate.
+    beyond 16 dimensions 850/sqrt(d), where that is less.) Beyond these limits, and where the radius is unknown, passes
+    of 2 to 64 dimensions take blocks of neighbours with centres of their own
+    (:mod:`cukde.density.pairs.gpu.centred`), but for sums of values, and for so few pairs that differences take less
+    time. Otherwise they run by differences, as "ieee" does, where float64 arrays keep 48 bits of each coordinate.
 
     "float64" runs on the tensor cores, too, and where d is larger by a library's products on any device, up to a scaled
-    squared radius of 620 (350 for "values"); otherwise by differences.
+    squared radius of 620 (350 for "values"); otherwise by differences. Up to 64 dimensions an unknown radius is found
+    on the device, which then does both, and differences return at once where they are not needed.
 
     Where a few rows lie beyond these limits, at most one in 16 of the data and of the queries, they are taken apart, by
     differences, and all others on the tensor cores: where the squared radius is known on the host and differences would
@@ -106,7 +107,8 @@ def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> t
     """Output "moments" of all rows of ``B`` at the points of ``A``, and of all rows of ``A`` at those of ``B``.
 
     For blocks of one data set without weights: at the points of a block, these merge (:func:`cukde.density.sums.merge`)
-    with those of the other blocks and, by :func:`partial_sums`, of the block itself. Nothing waits for the result.
+    with those of the other blocks and, by :func:`partial_sums`, of the block itself. Nothing waits for the result; for
+    an unknown scaled squared radius the call waits, as that one does.
 
     Parameters
     ----------
@@ -115,8 +117,7 @@ def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> t
     h : float
         Bandwidth, in the units of the points.
     options : Options
-        Precision, centre and scaled squared radius, of the rows of either. The default centre is the mean of all rows,
-        or of the data of each pass.
+        Precision, centre and scaled squared radius, of the rows of either. The default centre is the mean of all rows.
     ratio : bool
         Only moments / total of the merged sums is wanted: totals alone may then be off by 2.4e-4.
 
@@ -149,6 +150,9 @@ def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> t
     """
     A, B = pairs_operands.of_one_dtype(A, B)
     n, m, d = A.shape[0], B.shape[0], A.shape[1]
+    if options.centre is None:
+        options = options._replace(centre=(survey.total(A) + survey.total(B)) / (n + m))
+    options = located(A, B, h, options)
     engine = pairs_engine.engine(
         "moments",
         options.precision,
@@ -184,8 +188,8 @@ def density(
     """
     if options.local_factors is not None:
         return ends.density(partial_sums(X, Y, h, "sum", options), epilogue)
-    arguments = pose(X, Y, h, options)
     start = _Start() if points is None else points
+    arguments = pose(X, Y, h, start.located(options))
     near = arguments.near("sum", look=start.look) if choose is None else choose(arguments, "sum", ratio=False)
     out = arguments.finished("kde", start.operands, epilogue) if near.takes_all else None
     return ends.density(arguments.unmerged("sum", None, near=near), epilogue) if out is None else out
@@ -224,8 +228,11 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     points : object
         What the pass over them can start from, or None.
     """
-    estimate = pose(X, None, score_h, options.at_ratio(h / score_h))
-    arguments = pose(X, Y, h, options._replace(centre=estimate.options.centre))
+    arguments = pose(X, Y, h, options)
+    located_options = arguments.options
+    estimate = pose(X, None, score_h, located_options.at_ratio(h / score_h))
+    # About a given centre points that move at most half way to a mean of the data move no farther out.
+    radius = located_options.squared_radius if options.centre is not None and h <= score_h else None
     near = estimate.near("moments", ratio=True, following=arguments.Y)
     if (
         near.posed is None
@@ -234,9 +241,9 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
         and estimate.engine("moments", X.shape[1]) == "f16_symmetric"
     ):
         moved, queries, operands = _moved_operands(arguments, estimate)
-        return moved, queries, _Start(operands, near.look)
+        return moved, queries, _Start(operands, near.look, radius)
     sums = estimate.unmerged("moments", None, ratio=True, near=near)
-    return *ends.ready(X, Y, sums, h, score_h), _Start(None, near.look)
+    return *ends.ready(X, Y, sums, h, score_h), _Start(None, near.look, radius)
 
 
 def squared_radii(precision: str, d: int) -> tuple[float, ...]:
@@ -249,6 +256,11 @@ class _Start(NamedTuple):
 
     operands: f16.Points | None = None
     look: skipping_choice.Look | None = None
+    squared_radius: float | None = None  # that theirs does not exceed
+
+    def located(self, options: Options) -> Options:
+        """Return the options of that pass."""
+        return options if self.squared_radius is None else options._replace(squared_radius=self.squared_radius)
 
 
 class Choose(Protocol):
@@ -266,34 +278,28 @@ class Arguments(NamedTuple):
     options: Options  # with a centre
 
     @property
-    def radius_known(self) -> bool:
-        """Whether the host knows the scaled squared radius."""
-        return self.options.squared_radius is not None
-
-    @property
     def m(self) -> int:
         """Number of queries."""
         return int((self.X if self.Y is None else self.Y).shape[0])
 
     def engine(self, output: Output, k: int, *, exact: bool = False) -> pairs_engine.Engine:
-        """Which engine takes the pass; ``k`` columns of moments or values, ``exact`` totals of moments."""
+        """Which engine takes the pass; ``k`` columns of moments or values, ``exact`` totals of moments.
+
+        Of an unknown scaled squared radius it is one that serves any, or that finds it on the device.
+        """
         squared_radius, (n, d), precision = self.options.squared_radius, self.X.shape, self.options.precision
         chosen = pairs_engine.engine(*self._shape(output, k), squared_radius=squared_radius, **self._terms(exact))
-        if (
-            chosen == "difference"
-            and centred.serves(output, precision, d)
-            and skipping_choice.centred_is_faster(n, self.m, d, precision)
-            and not device.capturing()
-        ):
-            return "centred"
-        return chosen
+        if chosen != "difference" or not centred.serves(output, precision, d) or squared_radius == math.inf:
+            return chosen
+        faster = squared_radius is None or skipping_choice.centred_is_faster(n, self.m, d, precision)
+        return "centred" if faster else chosen
 
     def apart(self, output: Output, k: int, *, exact: bool) -> Possible | None:
         """Say which engine of products could take the pass but for some rows; None where it is not worth a look."""
         n, d = self.X.shape
         if (
             not skipping_choice.differences_take_long(n, self.m, d, self.options.precision)
-            or not self.radius_known
+            or self.options.squared_radius is None
             or device.capturing()
             or core_compile.is_rehearsal()
         ):
@@ -329,7 +335,7 @@ class Arguments(NamedTuple):
     def _takes_all(self, output: Output) -> bool:
         """Whether the pass takes all pairs, whatever its engine and the data are."""
         n, d = self.X.shape
-        few = skipping_choice.too_few(n, self.m, d)
+        few = skipping_choice.too_few(n, self.m, d) or self.options.squared_radius == math.inf
         return few or self.options.precision == "ieee" or output == "laplace_moments"
 
     def near(
@@ -395,7 +401,7 @@ class Arguments(NamedTuple):
             return skipping_passes.run(near.posed)
         if near.apart is not None:
             return self.sums_apart(output, near.apart, ratio=ratio)
-        d, options, known = self.X.shape[1], self.options, self.radius_known
+        d, options = self.X.shape[1], self.options
         k = moment_columns(output, d, values)
         if self.m == 0:
             return pairs_finish.empty(0, k)
@@ -407,8 +413,9 @@ class Arguments(NamedTuple):
         if engine == "centred":
             return centred.sums(self.X, self.Y, self.h, output, options, ratio=ratio)
         if engine == "f16_symmetric":
-            memory = _MemoryOfScore.allocate(self.X.shape, None, self.form(output).split, known)
-            return _SymmetricScore.launch(self, exact_sums=not ratio, memory=memory).finish()
+            memory = _MemoryOfScore.allocate(self.X.shape, None, self.form(output).split)
+            score = _symmetric_score(self, memory, exact_sums=not ratio)
+            return f16_symmetric.finish(*score, len(self.X), d, self.h)
         operands, centre = (self.X, self.Y, self.h, output, values, options.log_weights), options.centre
         if engine == "wide":
             terms = 1 if options.precision == "tf32" else 2
@@ -417,6 +424,7 @@ class Arguments(NamedTuple):
                 *operands, terms=terms, centre=centre, squared_radius=squared_radius, ratio=ratio, store=options.kept
             )
         if engine == "f64":
+            known = options.squared_radius is not None
             return f64.run(*operands, centre=centre, radius_known=known, store=options.kept)
         if engine == "wide_f64":
             return wide_f64.run(*operands, centre=centre, squared_radius=options.squared_radius, store=options.kept)
@@ -469,7 +477,6 @@ class Arguments(NamedTuple):
             self.options.log_weights,
             form=self.form(output),
             centre=self.options.centre,
-            radius_known=self.radius_known,
             ratio=ratio,
             points=points,
             density=density,
@@ -478,11 +485,25 @@ class Arguments(NamedTuple):
 
 
 def pose(X: Any, Y: Any | None, h: float, options: Options) -> Arguments:
-    """Pose a pass on the current device."""
+    """Pose a pass on the current device, :func:`located`."""
     X, Y = pairs_operands.of_one_dtype(X, Y)
+    return Arguments(X, Y, h, located(X, Y, h, options))
+
+
+def located(X: Any, Y: Any | None, h: float, options: Options) -> Options:
+    """Return the options with a centre and the scaled squared radius; the host waits for the device to find it.
+
+    It stays None where no engine asks for it, and while a stream is captured, which may not wait. With NaN or infinity
+    among the points it is infinite, and all pairs are taken by differences.
+    """
     if options.centre is None:
         options = options._replace(centre=survey.mean(X))
-    return Arguments(X, Y, h, options)
+    unasked = options.precision == "ieee" or X.shape[1] == 1 or core_compile.is_rehearsal()
+    if options.squared_radius is not None or unasked or device.capturing():
+        return options
+    look = survey.look(*pairs_operands.of_one_dtype(X, Y), options.centre)
+    radius = look.squared / h / h
+    return options._replace(squared_radius=radius if all(look.finite) else math.inf)
 
 
 def _differences(X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums:
@@ -515,130 +536,52 @@ class _MemoryOfScore(NamedTuple):
 
     operands: list[Any]
     sums: Any
-    exact: list[Any] | None  # where the sums by differences are not returned
     moved: list[Any]
-    squared_radius: Any | None  # zero, as is the next: where the host does not know them
-    radius_of_moved: Any | None
 
     @classmethod
-    def allocate(cls, shape: tuple[int, int], m: int | None, split: bool, radius_known: bool) -> _MemoryOfScore:
+    def allocate(cls, shape: tuple[int, int], m: int | None, split: bool) -> _MemoryOfScore:
         """Allocate it for data of a shape, and ``m`` queries if they are going to be moved."""
-        operands, (sums,), exact, moved, squared_radii = _layout_of_score(*shape, m, split, radius_known).allocate()
-        return cls(operands, sums, exact or None, moved, *squared_radii)
+        operands, (sums,), moved, _ = _layout_of_score(*shape, m, split).allocate()
+        return cls(operands, sums, moved)
 
 
 @functools.lru_cache(maxsize=1024)
-def _layout_of_score(n: int, d: int, m: int | None, split: bool, radius_known: bool) -> scratch.Layout:
+def _layout_of_score(n: int, d: int, m: int | None, split: bool) -> scratch.Layout:
     operands = pairs_operands.specs_of_both(
         n, None, d, split=split, symmetric=True, weighted=False, weights_apart=False
     )
-    sums = f16_symmetric.spec_of_sums(n, d)
-    squared_radius = None if radius_known else ((1,), FLOAT)
-    if m is None:
-        return scratch.Layout([operands, [sums], [], []], [squared_radius, None])
-    exact = [] if radius_known else pairs_finish.specs(n, d)
-    moved = pairs_operands.specs_of_moved(n, m, d, split=split)
-    return scratch.Layout([operands, [sums], exact, moved], [squared_radius, squared_radius])
+    moved = [] if m is None else pairs_operands.specs_of_moved(n, m, d, split=split)
+    return scratch.Layout([operands, [f16_symmetric.spec_of_sums(n, d)], moved])
 
 
-class _SymmetricScore(NamedTuple):
-    """Mean shift of self-interaction (Y = X), each exponential taken once; not yet finished."""
-
-    arguments: Arguments
-    operand: pairs_operands.Operand
-    S: Any
-    T: Any
-    squared_radius: Any | None  # (1,) float32, where the host does not know it
-    exact: PartialSums | None  # sums by differences, where the radius is beyond the limit
-
-    @classmethod
-    def launch(cls, arguments: Arguments, *, exact_sums: bool, memory: _MemoryOfScore) -> _SymmetricScore:
-        """Launch the pass, which writes to ``memory``."""
-        X, h = arguments.X, arguments.h
-        form = arguments.form("moments")
-        squared_radius, sums, limit = memory.squared_radius, memory.sums, form.length_limit
-        operand, _ = pairs_operands.prepare(
-            X,
-            None,
-            arguments.options.centre,
-            h,
-            split=form.split,
-            squared_radius=squared_radius,
-            symmetric=True,
-            sums=sums,
-            memory=memory.operands,
-        )
-        S, T = f16_symmetric.launch(
-            operand, exact_sums=exact_sums, squared_radius=squared_radius, limit=limit, sums=sums
-        )
-        exact = None
-        if squared_radius is not None:
-            exact = _by_difference(X, None, h, squared_radius, limit, memory.exact)
-        return cls(arguments, operand, S, T, squared_radius, exact)
-
-    def finish(self) -> PartialSums:
-        """Return the sums."""
-        n, d = self.arguments.X.shape
-        return f16_symmetric.finish(
-            self.operand,
-            self.S,
-            self.T,
-            n,
-            d,
-            self.arguments.h,
-            squared_radius=self.squared_radius,
-            limit=self.arguments.form("moments").length_limit,
-            out=self.exact,
-        )
-
-    @property
-    def shift(self) -> pairs_operands.Shift:
-        """What the points are moved along."""
-        return pairs_operands.Shift(
-            self.S,
-            self.T,
-            self.arguments.h,
-            self.squared_radius,
-            self.arguments.form("moments").length_limit,
-            self.exact,
-        )
+def _symmetric_score(
+    arguments: Arguments, memory: _MemoryOfScore, *, exact_sums: bool
+) -> tuple[pairs_operands.Operand, Any, Any]:
+    """Launch the mean shift of self-interaction (Y = X), each exponential taken once; return what is to be finished."""
+    operand, _ = pairs_operands.prepare(
+        arguments.X,
+        None,
+        arguments.options.centre,
+        arguments.h,
+        split=arguments.form("moments").split,
+        symmetric=True,
+        sums=memory.sums,
+        memory=memory.operands,
+    )
+    return operand, *f16_symmetric.launch(operand, exact_sums=exact_sums, sums=memory.sums)
 
 
 def _mutual_score(A: Any, B: Any, h: float, options: Options, *, exact_sums: bool) -> tuple[PartialSums, PartialSums]:
     """Mean shift of two blocks of data at the points of each other, each exponential taken once."""
-    n, m, d = A.shape[0], B.shape[0], A.shape[1]
-    centre, form = options.centre, _form(options, d, "moments")
-    if centre is None:
-        centre = (survey.total(A) + survey.total(B)) / (n + m)
-    limit = form.length_limit
-    squared_radius = None if options.squared_radius is not None else cp.zeros(1, np.float32)
-    operand = pairs_operands.prepare_two(A, B, centre, h, split=form.split, squared_radius=squared_radius)
+    n, d = A.shape
+    operand = pairs_operands.prepare_two(A, B, options.centre, h, split=_form(options, d, "moments").split)
     own_rows = pairs_operands.padded(n)
-    S, T = f16_symmetric.launch(
-        operand, exact_sums=exact_sums, squared_radius=squared_radius, limit=limit, own_rows=own_rows
-    )
+    S, T = f16_symmetric.launch(operand, exact_sums=exact_sums, own_rows=own_rows)
 
-    def finished(Y: Any, X: Any, rows: slice) -> PartialSums:
-        arguments = operand.rows(rows), S[rows], T[rows], Y.shape[0], d, h
-        exact = None if squared_radius is None else _by_difference(X, Y, h, squared_radius, limit)
-        return f16_symmetric.finish(
-            *arguments, squared_radius=squared_radius, limit=limit, out=exact, self_interaction=False
-        )
+    def finished(m: int, rows: slice) -> PartialSums:
+        return f16_symmetric.finish(operand.rows(rows), S[rows], T[rows], m, d, h, self_interaction=False)
 
-    return finished(A, B, slice(own_rows)), finished(B, A, slice(own_rows, None))
-
-
-def _by_difference(
-    X: Any, Y: Any | None, h: float, squared_radius: Any, limit: float, memory: list[Any] | None = None
-) -> PartialSums:
-    """Output "moments" where the device finds the radius beyond the limit; otherwise arrays for another engine to fill.
-
-    ``memory`` is for the sums, default new arrays.
-    """
-    out = pairs_finish.empty((X if Y is None else Y).shape[0], X.shape[1]) if memory is None else PartialSums(*memory)
-    guard = difference.Guard(squared_radius, limit, None, f16.LEAST)
-    difference.launch("float32", X, Y, h, "moments", None, None, out=out, guard=guard, one_split=True)
-    return out
+    return finished(n, slice(own_rows)), finished(len(B), slice(own_rows, None))
 
 
 def _symmetric_values(arguments: Arguments, values: Any) -> PartialSums:
@@ -653,19 +596,16 @@ def _symmetric_values(arguments: Arguments, values: Any) -> PartialSums:
 
 def _moved_operands(arguments: Arguments, estimate: Arguments) -> tuple[Any, Any, f16.Points]:
     """:func:`debias` by launches that leave the operands of the next pass: prepare, pass, prepare."""
-    memory = _MemoryOfScore.allocate(
-        arguments.X.shape, arguments.m, estimate.form("moments").split, estimate.radius_known
-    )
-    score = _SymmetricScore.launch(estimate, exact_sums=False, memory=memory)
+    memory = _MemoryOfScore.allocate(arguments.X.shape, arguments.m, estimate.form("moments").split)
+    operand, S, T = _symmetric_score(estimate, memory, exact_sums=False)
     moved, queries, data, of_queries = pairs_operands.prepare_moved(
-        score.operand,
+        operand,
         arguments.X,
         arguments.Y,
         arguments.options.centre,
         arguments.h,
-        score.shift,
+        pairs_operands.Shift(S, T, estimate.h),
         memory=memory.moved,
         exact_hi=arguments.form("sum").exact_hi,
-        squared_radius=memory.radius_of_moved,
     )
-    return moved, queries, f16.Points(data, of_queries, memory.radius_of_moved)
+    return moved, queries, f16.Points(data, of_queries)

@@ -138,7 +138,8 @@ def sums_once(
     operands of a pass: on each device 4 (d + 1) bytes a point, and on the current one as much again.
     """
     whole = pairs_passes.pose(X, None, h, options)
-    by_products = whole.radius_known and whole.engine("moments", X.shape[1], exact=not ratio) == "f16_symmetric"
+    options = whole.options
+    by_products = whole.engine("moments", X.shape[1], exact=not ratio) == "f16_symmetric"
     plan = skipping_plan.Plan.of(X.shape[1], "moments", options, itself=True, ratio=ratio)
     if not (by_products or (plan.once and whole.may_leave_out("moments", ratio=ratio))):
         return None
@@ -152,8 +153,7 @@ def sums_once(
             return _Sums(posed, S, T, taken.counts)
         if posed is not None or chosen.apart is not None or not by_products:
             return None
-        limit = arguments.form("moments").length_limit
-        return _Sums(None, *f16_symmetric.launch(_operand(arguments), exact_sums=not ratio, limit=limit, share=share))
+        return _Sums(None, *f16_symmetric.launch(_operand(arguments), exact_sums=not ratio, share=share))
 
     def task(i: int) -> _Sums | None:
         return lead.run(i, functools.partial(summed, Share(i, shares)))
@@ -175,7 +175,7 @@ def sums_once(
         return PartialSums(*map(arrays.asarray, sums))
     n, d = X.shape
     S, T = arrays.asarray(S), arrays.asarray(T)
-    return f16_symmetric.finish(_operand(whole), S, T, n, d, h, limit=whole.form("moments").length_limit)
+    return f16_symmetric.finish(_operand(whole), S, T, n, d, h)
 
 
 def _operand(arguments: Arguments) -> pairs_operands.Operand:

@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import cupy as cp
-import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device, gemm
 from cukde.core.gpu.launch import DOUBLE, Specialisation
 from cukde.density.kept import Kept, kept
-from cukde.density.pairs.gpu import difference, f64, finish as pairs_finish
-from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
+from cukde.density.pairs.gpu import f64, finish as pairs_finish
+from cukde.density.pairs.gpu.operands import scale_of
 from cukde.density.sums import Output, PartialSums, moment_columns
 
 FEWEST_DIMENSIONS = f64.DEPTHS[-1] + 1
@@ -49,8 +48,8 @@ _FINISH_ROWS = 4  # of a block of wide_f64_finish.cu
 
 
 def serves(output: Output, d: int, squared_radius: float | None) -> bool:
-    """Whether the engine takes points of ``d`` dimensions and a scaled squared radius (None: not known on the host)."""
-    return d >= FEWEST_DIMENSIONS and (squared_radius is None or squared_radius <= LIMIT[output])
+    """Whether the engine takes points of ``d`` dimensions and a scaled squared radius (None: unknown)."""
+    return d >= FEWEST_DIMENSIONS and squared_radius is not None and squared_radius <= LIMIT[output]
 
 
 def run(
@@ -62,26 +61,20 @@ def run(
     log_weights: Any,
     *,
     centre: Any,
-    squared_radius: float | None,
+    squared_radius: float,
     store: Kept | None = None,
 ) -> PartialSums:
-    """Sum over all pairs; the same bits on every run.
-
-    Where the scaled squared radius is not known to be within the limit it is found on the device, and beyond it the
-    difference kernel does the work. ``store`` keeps the operands of the data, where the radius is known.
-    """
+    """Sum over all pairs; the same bits on every run. ``store`` keeps the operands of the data."""
     X, Y, V = (None if a is None else pairs_finish.contiguous(a, DOUBLE) for a in (X, Y, values))
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
     k = moment_columns(output, d, V)
-    measured = None if squared_radius is not None else cp.zeros(1, np.float32)
-    limit = LIMIT[output] * LOG2_E
     depth = -(-d // _DEPTHS) * _DEPTHS
-    prepare = functools.partial(f64.prepare, Y=None, centre=centre, h=h, depth=depth, squared_radius=measured)
+    prepare = functools.partial(f64.prepare, Y=None, centre=centre, h=h, depth=depth)
     # Weights are none of the queries': where these are the data, norms are without them.
     apart = log_weights is not None and (Y is None or output == "laplace")
     data = kept(
-        None if squared_radius is None else store,
+        store,
         "operand",
         (X, centre, log_weights),
         ("wide_f64", h, apart),
@@ -90,9 +83,6 @@ def run(
     queries = data if Y is None else prepare(Y)
 
     out = pairs_finish.empty(m, k)
-    if measured is not None:
-        guard = difference.Guard(measured, limit)
-        difference.launch("float64", X, Y, h, output, values, log_weights, out=out, guard=guard, one_split=True)
     gpu_pass = _Pass(
         data,
         queries,
@@ -100,11 +90,9 @@ def run(
         m,
         output,
         symmetric=Y is None and log_weights is None,
-        squared_radius=measured,
-        limit=limit,
         shift=_SHIFT_OF_VALUES if output == "values" else _SHIFT,
         at_zero=1 + d / 2,
-        step=_dimensions_at_a_time(depth, LIMIT[output] if squared_radius is None else squared_radius),
+        step=_dimensions_at_a_time(depth, squared_radius),
     )
     factors = data.data if output == "moments" else V
     products = None if factors is None else cp.zeros((m, factors.shape[1]))
@@ -129,8 +117,6 @@ class _Pass(NamedTuple):
     m: int
     output: Output
     symmetric: bool  # the queries are the data, and no weights tell a pair from its reverse
-    squared_radius: Any | None
-    limit: float
     shift: float
     at_zero: float
     step: int  # dimensions of a product
@@ -175,9 +161,9 @@ class _Pass(NamedTuple):
         _kernel(self.output, both).launch(
             (block.height // _TILE, -(-block.width // part_columns)),
             (_THREADS,),
-            *(P, y.norms, x.norms, x.weights, self.squared_radius, totals, corrected),
+            *(P, y.norms, x.norms, x.weights, totals, corrected),
             *(block.top, block.left, block.left + block.width, part_columns, P.shape[1], totals.shape[1]),
-            *(self.limit, self.shift, self.at_zero),
+            *(self.shift, self.at_zero),
         )
 
     def finish(
@@ -191,8 +177,8 @@ class _Pass(NamedTuple):
         _FINISH.launch(
             (-(-self.m // _FINISH_ROWS),),
             (32 * _FINISH_ROWS,),
-            *(totals, corrected, products, points if self.output == "moments" else None, self.squared_radius, *out),
-            *(self.m, pitch, k, width, points.shape[1], parts, self.limit, self.shift, unit),
+            *(totals, corrected, products, points if self.output == "moments" else None, *out),
+            *(self.m, pitch, k, width, points.shape[1], parts, self.shift, unit),
         )
 
 
@@ -206,7 +192,7 @@ def specialisations() -> Iterator[Specialisation]:
     yield _FINISH
 
 
-_FINISH = Specialisation("density/wide_f64_finish", "finish_wide_f64", (), "8P 2q 4i f 2d")
+_FINISH = Specialisation("density/wide_f64_finish", "finish_wide_f64", (), "7P 2q 4i 2d")
 
 
 @functools.cache
@@ -214,4 +200,4 @@ def _kernel(output: Output, column_totals: bool) -> Specialisation:
     defines = core_compile.macros(
         KEPT=output in ("moments", "values"), LAPLACE=output == "laplace", COLUMN_TOTALS=column_totals
     )
-    return Specialisation("density/wide_f64", "powers_f64", defines, "7P 6q f 2d")
+    return Specialisation("density/wide_f64", "powers_f64", defines, "6P 6q 2d")

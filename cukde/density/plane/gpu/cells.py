@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
+from cukde.core.gpu import merge_sort
 from cukde.density.plane import plan as plane_plan
 from cukde.density.plane.gpu.kernels import THREADS, blocks, kernel
 from cukde.density.plane.plan import Plan
@@ -102,8 +103,8 @@ def grid(ends: np.ndarray, plan: Plan) -> Grid | None:
 
 
 def numbers(A: Any, of: Grid, plan: Plan, held: Any | None = None) -> Any:
-    """Number of the cell of each point, (n,) int32, or outside the number of cells; note in ``held`` which hold any."""
-    cells = cp.empty(len(A), np.int32)
+    """Number of the cell of each point, (n,) uint32, outside the number of cells; note in ``held`` which hold any."""
+    cells = cp.empty(len(A), np.uint32)
     scalars = len(A), *of.sizes, *of.lows, plan.width
     kernel("cells_of_points", plan.columns, A.dtype).launch(blocks(len(A)), (THREADS,), A, cells, held, *scalars)
     return cells
@@ -111,9 +112,8 @@ def numbers(A: Any, of: Grid, plan: Plan, held: Any | None = None) -> Any:
 
 def in_cells(X: Any, log_weights: Any | None, found: Grid, plan: Plan) -> Sorted:
     """Put data in the order of the cells of a grid."""
-    cells = numbers(X, found, plan)
-    order = cp.argsort(cells).astype(np.int64, copy=False)
-    starts = cp.searchsorted(cells[order], cp.arange(found.number + 1, dtype=np.int32)).astype(np.int64, copy=False)
+    cells, order = merge_sort.in_order(numbers(X, found, plan))
+    starts = cp.searchsorted(cells, cp.arange(found.number + 1, dtype=np.uint32)).astype(np.int64, copy=False)
     return Sorted(X[order], order, starts, None if log_weights is None else cp.exp(log_weights[order]))
 
 

@@ -110,7 +110,7 @@ def _pairs_ms(extent: Extent, n: int, m: int, output: Output, options: Options, 
 
 
 def _all_pairs_ms(n: int, m: int, options: Options) -> float:
-    """About what all pairs take; by products where the radius is unknown."""
+    """About what all pairs take; by products where the radius is unknown: while a stream is captured."""
     by_products = options.squared_radius is None or options.squared_radius <= _PRODUCTS_UP_TO
     return (_MS_OF_PRODUCT_PAIR if by_products else _MS_OF_DIFFERENCE_PAIR)[_arithmetic(options.precision)] * n * m
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu import compile as core_compile, device, merge_sort
 from cukde.density.kept import kept
 from cukde.density.one_dimension.plan import BANDWIDTHS
 from cukde.density.options import Options
@@ -45,24 +45,26 @@ def partial_sums(
 ) -> PartialSums:
     """Return what :func:`cukde.density.pairs.gpu.passes.partial_sums` does, to the tolerance beside its rounding.
 
-    The transform waits for the device five times. While a stream is captured nothing may wait; where the scaled
-    squared radius is unknown nothing does unless ``options.rtol`` is given. Then pairs are summed.
+    The transform waits for the device five times. While a stream is captured nothing may wait, and pairs are summed.
     """
+    options = pairs_passes.located(X, Y, h, options)
     sums = transformed(X, Y, h, output, options)
     return pairs_passes.partial_sums(X, Y, h, output, options, values=values, ratio=ratio) if sums is None else sums
 
 
 def density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, points: Any = None) -> Any:
     """See :func:`cukde.density.pairs.gpu.passes.density`."""
+    of_pairs = None if points is None else points.points
+    options = pairs_passes.located(X, Y, h, options if of_pairs is None else of_pairs.located(options))
     sums = None if points is not None and points.narrow else transformed(X, Y, h, "sum", options)
     if sums is None:
-        of_pairs = None if points is None else points.points
         return pairs_passes.density(X, Y, h, options, epilogue, points=of_pairs)
     return ends.density(sums, epilogue)
 
 
 def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[Any, Any, Any]:
     """See :func:`cukde.density.pairs.gpu.passes.debias`."""
+    options = pairs_passes.located(X, Y, h, options)
     sums = transformed(X, None, score_h, "moments", options.at_ratio(h / score_h))
     if sums is None:
         moved, queries, points = pairs_passes.debias(X, Y, h, score_h, options)
@@ -107,8 +109,7 @@ def transformed(X: Any, Y: Any | None, h: float, output: Output, options: Option
     """Sums by the transform alone; None where pairs are faster, or where it cannot be."""
     if output not in plane_plan.SERVED or not BANDWIDTHS[0] < h < BANDWIDTHS[1] or device.capturing():
         return None
-    if options.rtol is None and options.squared_radius is None:
-        return None
+    options = pairs_passes.located(X, Y, h, options)
     rtol = plane_plan.rtol_of(options.precision, options.rtol)
     if rtol < plane_plan.LEAST_RTOL or choice.too_few(len(X), len(X if Y is None else Y), options):
         return None
@@ -141,7 +142,7 @@ def _sums(X: Any, Y: Any | None, h: float, output: Output, options: Options, pla
     del expanded
     out = pairs_finish.empty(len(queries), moment_columns(output, plan.columns, None))
     out.reference.fill(0.0)
-    order = data.order if Y is None else cp.argsort(near).astype(np.int64, copy=False)
+    order = data.order if Y is None else merge_sort.in_order(near)[1]
     sums = expansions.values(queries, order, B, of, bounds.bound, plan, grid, out)
     del B
     expansions.sum_windows(sums, data, bounds.whole, queries, plan, grid)

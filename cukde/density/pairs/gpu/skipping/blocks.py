@@ -41,8 +41,11 @@ class Blocks(NamedTuple):
 
 def ordered(X: Any, log_weights: Any | None, unit: float, frame: Frame | None, *, masses: bool = False) -> Blocks:
     """Put points in order: by their coordinate in one dimension, where there is no frame, and by codes in more."""
-    keys = X[:, 0] if frame is None else skipping_points.codes(X, frame)
-    return in_order(X, cp.argsort(keys).astype(np.int64, copy=False), log_weights, unit, masses=masses)
+    if frame is None:
+        order = cp.argsort(X[:, 0]).astype(np.int64, copy=False)
+    else:
+        order = skipping_points.order_of(X, frame)
+    return in_order(X, order, log_weights, unit, masses=masses)
 
 
 def in_order(X: Any, order: Any, log_weights: Any | None, unit: float, *, masses: bool = False) -> Blocks:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile
+from cukde.core.gpu import compile as core_compile, merge_sort
 from cukde.core.gpu.launch import C_TYPE, Specialisation, at_least
 from cukde.density.pairs.gpu.operands import LOG2_E
 from cukde.density.pairs.gpu.skipping.frame import Frame
@@ -126,8 +126,8 @@ def in_order(X: Any, h: float, frame: Frame, needed: Needed = _NOTHING) -> Rows:
     d = X.shape[1]
     limits = (_fine_square(d, needed), MOST_SQUARE) if groups(d) else (math.inf, math.inf)
     of_points = codes(X, frame, limits, scale_of(h))
-    order = cp.argsort(of_points).astype(np.int64, copy=False)
-    return Rows(order, of_points[order])
+    in_order, order = merge_sort.in_order(of_points)
+    return Rows(order, in_order)
 
 
 def codes(X: Any, frame: Frame, limits: tuple[float, float] = (math.inf, math.inf), scale: float = 1.0) -> Any:
@@ -144,7 +144,7 @@ def codes(X: Any, frame: Frame, limits: tuple[float, float] = (math.inf, math.in
 
 def order_of(X: Any, frame: Frame) -> Any:
     """An order of the points, (n,) int64, in which near ones are together, whatever operands are made of them."""
-    return cp.argsort(codes(X, frame)).astype(np.int64, copy=False)
+    return merge_sort.in_order(codes(X, frame))[1]
 
 
 def again(points: Ordered, h: float, log_weights: Any, frame: Frame, needed: Needed) -> Ordered:

@@ -1,4 +1,4 @@
-"""Sorts of the rows of a matrix: launchers of ``kernels_cu/kendall/merge_sort.cu``."""
+"""Sorts of the rows of a matrix: launchers of ``kernels_cu/core/merge_sort.cu``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
+from cukde.core import merge_tiles
 from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import Launch, Specialisation
-from cukde.kendall import merge_tiles
 
 UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
 _C_TYPE = {UINT32: "unsigned int", UINT64: "unsigned long long"}
@@ -23,8 +23,20 @@ def sort(keys: Any) -> Any:
 
 
 def argsort(keys: Any) -> tuple[Any, Any]:
-    """The same, and the position in its row that each came from, uint32."""
+    """The same, of uint32 too, and the position in its row that each came from, uint32; equal keys keep their order."""
     return _sort(keys, cp.empty(keys.shape, np.uint32), None)
+
+
+def in_order(keys: Any) -> tuple[Any, Any]:
+    """Return ``keys``, shape (n,), uint32, in order, and the position that each came from, int64.
+
+    ``keys`` is overwritten. Equal keys keep their order. Launches follow from n alone, 10 of 10^6 keys, and nothing
+    waits. Memory beside the result: 16 bytes a key.
+    """
+    sorted_keys, order = argsort(keys[None])
+    if core_compile.is_rehearsal():
+        order.fill(0)  # nothing has been written to it, and callers take these rows
+    return sorted_keys[0], order[0].astype(np.int64)
 
 
 def count_inversions(keys: Any, inversions: Any) -> Any:
@@ -52,7 +64,7 @@ def _sort(keys: Any, order: Any | None, inversions: Any | None) -> tuple[Any, An
 @functools.lru_cache(maxsize=1024)
 def _launches(rows: int, n: int, dtype: np.dtype, order: bool, count: bool) -> tuple[Launch, tuple[Launch, ...]]:
     """The launch that sorts tiles, and those that merge runs of 1, 2, 4, .. of them."""
-    threads = merge_tiles.threads(n, dtype.itemsize)
+    threads = merge_tiles.threads(n, _most_bytes(dtype, order))
     tiles = -(-n // (threads * merge_tiles.ITEMS))
     grid, block, scalars = (rows * tiles,), (threads,), (n, tiles)
     specialised = dtype, order, count, threads
@@ -66,10 +78,18 @@ def _launches(rows: int, n: int, dtype: np.dtype, order: bool, count: bool) -> t
 @core_compile.listed
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
-    for dtype, order, count in ((UINT64, False, False), (UINT64, True, False), (UINT32, False, True)):
-        for threads in merge_tiles.THREADS[dtype.itemsize]:
-            yield _kernel("sort_tiles", dtype, order, count, threads)
-        yield _kernel("merge_runs", dtype, order, count, merge_tiles.THREADS[dtype.itemsize][-1])
+    of_sort, of_argsort, of_count = (False, False), (True, False), (False, True)
+    for dtype, forms in (UINT64, (of_sort, of_argsort)), (UINT32, (of_argsort, of_count)):
+        for order, count in forms:
+            choices = merge_tiles.THREADS[_most_bytes(dtype, order)]
+            for threads in choices:
+                yield _kernel("sort_tiles", dtype, order, count, threads)
+            yield _kernel("merge_runs", dtype, order, count, choices[-1])
+
+
+def _most_bytes(dtype: np.dtype, order: bool) -> int:
+    """Bytes of a key in shared memory, which is by its size: 4 bytes and their positions do not fit as 4 alone do."""
+    return 8 if order else dtype.itemsize
 
 
 _TYPES = {"sort_tiles": "3P q i", "merge_runs": "5P q 2i"}
@@ -78,4 +98,4 @@ _TYPES = {"sort_tiles": "3P q i", "merge_runs": "5P q 2i"}
 @functools.cache
 def _kernel(name: str, dtype: np.dtype, order: bool, count: bool, threads: int) -> Specialisation:
     defines = core_compile.macros(KEY=_C_TYPE[dtype], ORDER=order, COUNT=count, THREADS=threads)
-    return Specialisation("kendall/merge_sort", name, defines, _TYPES[name])
+    return Specialisation("core/merge_sort", name, defines, _TYPES[name])

@@ -7,8 +7,8 @@ from typing import Any
 
 ITEMS = 16  # per thread
 
-# Sizes of thread blocks that sort a tile, by the bytes of a key. The largest also merges: 48 KiB of shared memory hold
-# no more.
+# Sizes of thread blocks that sort a tile, by the bytes of a key; 8 also of a shorter one with its position. The largest
+# also merges: 48 KiB of shared memory hold no more.
 THREADS = {4: (64, 128, 256, 512), 8: (64, 128, 256)}
 
 # Most bytes of a batch of several rows: keys, their order, and a second array of each.
