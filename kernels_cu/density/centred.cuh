@@ -44,6 +44,9 @@ __host__ __device__ constexpr int centre_at(int steps, bool moments) { return we
 __host__ __device__ constexpr int radius_at(int steps, bool moments) { return centre_at(steps, moments) + 64 * steps; }
 __host__ __device__ constexpr int block_bytes(int steps, bool moments) { return radius_at(steps, moments) + 16; }
 
+// Kernels take 0 in place of NaN, and the sums that it belongs to are made NaN at last.
+__device__ inline double number_or_0(double z) { return z == z ? z : 0; }
+
 // Within +-limit; NaN stays.
 __device__ inline double held_within(double z, double limit) { return z > limit ? limit : z < -limit ? -limit : z; }
 
@@ -58,7 +61,7 @@ __device__ inline float difference(float2 y, float2 x) { return (y.x - x.x) + (y
 
 // Squared distance of two points of d coordinates in two floats. All kernels have the same bits: those of a large one are
 // worth many powers of 2.
-__device__ __noinline__ float distance2_of(const float2* y, const float2* x, int d) {
+__device__ inline float distance2_of(const float2* y, const float2* x, int d) {
     float distance2 = 0;
 #pragma unroll 4
     for (int k = 0; k < d; k++) {

@@ -3,7 +3,7 @@
 //   X            (n, d)           STORAGE
 //   order        (n,)             long long  rows of X
 //   log_weights  (n,)             double     natural logarithms, of the rows of X; null: all weights 1
-//   origin, axes                             of centred_frame.cu
+//   origin, axes, scales                     of centred_frame.cu
 //   Z            (n, d)           float2     in order
 //   blocks       (count, bytes)              centred.cuh
 //   boxes        (13, count)      float      in the units of z, wider by the rounding
@@ -19,7 +19,7 @@ constexpr double largest_operand = 3e4;  // of float16
 extern "C" __global__ void __launch_bounds__(block_rows)
     centred_data(const STORAGE* __restrict__ X, const long long* __restrict__ order,
                  const double* __restrict__ log_weights, const double* __restrict__ origin,
-                 const float* __restrict__ axes, float2* __restrict__ Z, unsigned char* __restrict__ blocks,
+                 const float* __restrict__ axes, float* __restrict__ scales, float2* __restrict__ Z, unsigned char* __restrict__ blocks,
                  float* __restrict__ boxes, long long n, int d, int steps, int moments, double scale) {
     extern __shared__ float columns[];
     __shared__ float parts[warps], centre[64];
@@ -29,16 +29,20 @@ extern "C" __global__ void __launch_bounds__(block_rows)
     const long long row = order[there ? at : n - 1];
 
     double places[box_axes] = {};
+    float weight = exponent_of_weight<float>(log_weights, row, n);
+    bool spoiled = weight != weight;
     for (int k = 0; k < d; k++) {
-        const double z = held_within((double(X[row * d + k]) - origin[k]) * scale, largest_coordinate);
+        double z = held_within((double(X[row * d + k]) - origin[k]) * scale, largest_coordinate);
+        spoiled |= z != z;
+        z = number_or_0(z);
         const float2 kept = two_floats(z);
         if (there) Z[at * d + k] = kept;
         columns[k * pitch + j] = kept.x;
 #pragma unroll
         for (int a = 0; a < box_axes; a++) places[a] += axes[a * d + k] * z;
     }
-    float weight = exponent_of_weight<float>(log_weights, row, n);
-    if (!there || weight < hardly) weight = never;
+    if (there && spoiled) scales[box_axes + 1] = nanf("");
+    if (!there || !(weight >= hardly)) weight = never;
 
     const float most = largest_of_block<warps>(weight, parts);
     const float mass = sum_of_block<warps>(weight > hardly ? exp2_approx(weight - most) : 0, parts);
@@ -87,7 +91,8 @@ extern "C" __global__ void __launch_bounds__(block_rows)
                     const int k = 16 * s + 8 * half + 2 * t + e;
                     u[e] = 0;
                     if (k < d && there) {
-                        const double z = held_within((double(X[row * d + k]) - origin[k]) * scale, largest_coordinate);
+                        const double z =
+                            number_or_0(held_within((double(X[row * d + k]) - origin[k]) * scale, largest_coordinate));
                         u[e] = float(z - centre[k]);
                         square += u[e] * u[e];
                         u[e] = float(held_within(u[e], largest_operand));

@@ -62,6 +62,6 @@ extern "C" __global__ void __launch_bounds__(threads)
             for (int s = 0; s < spans; s++)
                 if (S[s * rows + row] != 0)
                     moment += exp2(double(R[s * rows + row]) - top) * T[(s * rows + row) * width + k];
-            moments[i * d + k] = moment * unit;
+            moments[i * d + k] = moment * unit + 0 * sum;  // perhaps NaN
         }
 }

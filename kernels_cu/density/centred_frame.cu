@@ -3,7 +3,8 @@
 //   X       (n, d)  STORAGE
 //   origin  (d,)    double  about the geometric median
 //   axes    (6, d)  float   orthonormal rows, then zeros: unit vectors up to 6 dimensions, beyond principal axes
-//   scales  (7,)    float   typical distance to the origin along each axis, and in all dimensions, in the units of z
+//   scales  (8,)    float   typical distance to the origin along each axis, and in all dimensions, in the units of z;
+//                           0, of which later kernels make NaN where a datum is NaN
 //
 // A few rows far out must change neither: the origin is the median of a sample by Weiszfeld's iteration, the axes are those
 // of the covariance of its directions (spatial signs), and a scale is the square of a mean of roots. None of this changes
@@ -155,7 +156,10 @@ extern "C" __global__ void __launch_bounds__(threads)
     __syncthreads();
 
     const float mean_root = sum_of_block<warps>(sqrtf(distance), work.parts) / samples;
-    if (own == 0) scales[box_axes] = mean_root * mean_root;
+    if (own == 0) {
+        scales[box_axes] = mean_root * mean_root;
+        scales[box_axes + 1] = 0;
+    }
 #pragma unroll 1
     for (int a = 0; a < box_axes; a++) {
         float along = 0;

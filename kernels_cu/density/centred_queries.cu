@@ -2,13 +2,13 @@
 //
 //   Y           (m, d)       STORAGE     null: the queries are the data, in `X_placed`
 //   order       (m,)         long long   rows of Y, plus `first`
-//   origin, axes                         of centred_frame.cu
+//   origin, axes, scales                 of centred_frame.cu
 //   X_placed    (n, d)       float2      data in order
 //   blocks, boxes                        of centred_data.cu, `count` blocks
 //   Z           (m, d)       float2      written where there is Y
 //   tiles       (14, tiles)  float       box, least reference, squared radius about the centre
 //   centres     (tiles, 16 steps)  float
-//   references  (32 tiles,)  float       exponent of the largest term of the nearest block of those that are tried
+//   references  (32 tiles,)  float       exponent of the largest term of the nearest block of those that are tried, or NaN
 //
 // A reference is at most the logarithm of the query's sum, whichever block it is of; a near one lets the pass leave out
 // more. Blocks are tried by their boxes: some 512 of all, then the neighbours of the nearest of them. With `own_out` a
@@ -25,6 +25,7 @@ constexpr int tried = 512;
 extern "C" __global__ void __launch_bounds__(threads)
     centred_queries(const STORAGE* __restrict__ Y, const long long* __restrict__ order,
                     const double* __restrict__ origin, const float* __restrict__ axes,
+                    const float* __restrict__ scales,
                     const float2* __restrict__ X_placed, const unsigned char* __restrict__ blocks,
                     const float* __restrict__ boxes, float2* __restrict__ Z, float* __restrict__ tiles,
                     float* __restrict__ centres, float* __restrict__ references, long long m, long long n,
@@ -37,10 +38,13 @@ extern "C" __global__ void __launch_bounds__(threads)
 
     // The point and its place along the axes.
     double place[box_axes] = {};
+    float spoiled = scales[box_axes + 1];
     for (int k = part; k < d; k += parts) {
         double coordinate;
         if (Y) {
             coordinate = held_within((double(Y[(order[at] - first) * d + k]) - origin[k]) * scale, largest_coordinate);
+            if (coordinate != coordinate) spoiled = nanf("");
+            coordinate = number_or_0(coordinate);
             if (own < m) Z[at * d + k] = two_floats(coordinate);
         } else {
             const float2 both = placed[k];
@@ -120,7 +124,8 @@ extern "C" __global__ void __launch_bounds__(threads)
         if (most < hardly) most = of_block;
     }
     if (most < hardly) most = 0;  // nothing counts
-    if (part == 0) references[own] = most;
+    spoiled = sum_over_lanes<parts>(spoiled);
+    if (part == 0) references[own] = most + spoiled;
 
     float square = 0;
     for (int k = part; k < d; k += parts) {

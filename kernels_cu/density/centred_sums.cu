@@ -83,6 +83,9 @@ __device__ inline float error_of_tile(float tile2, float reference) {
     return 0x1p-24f * root(2 * (fabsf(reference) + 30) * tile2);
 }
 
+// Called, so that no registers are kept for it.
+__device__ __noinline__ float distance2_apart(const float2* y, const float2* x, int d) { return distance2_of(y, x, d); }
+
 // Add the moments of the pairs that lanes have a `power` of, one after the other, a lane a dimension. A lane's pair is of
 // row `row` and column `column` from its first ones.
 __device__ inline void add_by_differences(float power, const float2* __restrict__ Y, const float2* __restrict__ X, float* T,
@@ -263,7 +266,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     // Where one float about the middle is not enough, the centre of each block takes its place.
     const auto is_spread = [&] { return box[warp][2 * box_axes + 1] > most_of_tile * most_of_tile; };
     float* const references_of_tile = reference_of[warp];
-    references_of_tile[lane] = some ? references[first_row + lane] : 0;
+    references_of_tile[lane] = some ? float(number_or_0(references[first_row + lane])) : 0;
     sum_of[warp][lane] = second_of[warp][lane] = 0;
     __syncwarp();
     const long long place_of_tile = blockIdx.y * rows + first_row;
@@ -506,8 +509,8 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                     float exact = 0;
                                     if (left)
                                         exact = weights[row] + shift - references_of_tile[of_tile] -
-                                                0.5f * distance2_of(Y + (long long)min(first_row + of_tile, m - 1) * d,
-                                                                    X + (long long)(first_column + row) * d, d);
+                                                0.5f * distance2_apart(Y + (long long)min(first_row + of_tile, m - 1) * d,
+                                                                       X + (long long)(first_column + row) * d, d);
 #pragma unroll
                                     for (int at = 0; at < 8 * octets; at++)
                                         if (at == chosen) e[at / (4 * octets)][at / 4 % octets][at % 4] = exact;
@@ -685,6 +688,6 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     copy_async_wait<0>();
     if (!some) return;
     R[place_of_tile + lane] = references_of_tile[lane];
-    S[place_of_tile + lane] = sum_of[warp][lane];
+    S[place_of_tile + lane] = sum_of[warp][lane] + 0 * references[first_row + lane];  // perhaps NaN
     if constexpr (laplace) T[place_of_tile + lane] = second_of[warp][lane];
 }

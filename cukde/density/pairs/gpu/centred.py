@@ -184,7 +184,7 @@ class _Shape(NamedTuple):
 def _layout(shape: _Shape) -> Layout:
     """Memory of a pass: frame, points and blocks of data, of queries, sums."""
     n, m, d, moments = shape.n, shape.m, shape.d, shape.output == "moments"
-    frame: list[Spec | None] = [((d,), DOUBLE), ((6, d), FLOAT), ((7,), FLOAT)]
+    frame: list[Spec | None] = [((d,), DOUBLE), ((6, d), FLOAT), ((8,), FLOAT)]
     data: list[Spec | None] = [
         ((n, d, 2), FLOAT),
         ((shape.blocks, _block_bytes(shape.steps, moments)), np.dtype(np.uint8)),
@@ -216,7 +216,6 @@ def _run(
     shape = _Shape(n, m, d, output, power_terms, Y is None, device.multiprocessors())
     steps, moments, scale, storage = shape.steps, output == "moments", scale_of(h), X.dtype
     frame, data, queries, of_sums, _ = _layout(shape).allocate()
-    origin, axes, _ = frame
     samples = min(n, 512 if d <= 32 else 256)
     kernel = _frame_kernel(storage, d)
     kernel.launch((1,), (_FRAME_THREADS,), X, *frame, n, d, samples, scale)
@@ -232,13 +231,13 @@ def _run(
 
     Z, blocks, boxes = data
     sizes = n, d, steps, moments, scale
-    arrays = X, order, options.log_weights, origin, axes, *data
+    arrays = X, order, options.log_weights, *frame, *data
     _data_kernel(storage, d).launch((shape.blocks,), (_BLOCK_ROWS,), *arrays, *sizes)
     placed, tiles, centres, references = queries
     _queries_kernel(storage, d).launch(
         (shape.tiles,),
         (4 * _TILE_ROWS,),
-        *(Y, of_queries, origin, axes, Z, blocks, boxes, *queries),
+        *(Y, of_queries, *frame, Z, blocks, boxes, *queries),
         *(m, n, first, shape.blocks, d, steps, moments, own_out, scale),
     )
     # Half of what may be left out for whole blocks, half for pairs.
@@ -302,14 +301,14 @@ def _codes_kernel(storage: np.dtype) -> Specialisation:
 def _data_kernel(storage: np.dtype, d: int) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
     shared = 4 * d * (_BLOCK_ROWS + 1)
-    return Specialisation("density/centred_data", "centred_data", defines, "8P q 3i d", shared)
+    return Specialisation("density/centred_data", "centred_data", defines, "9P q 3i d", shared)
 
 
 @functools.cache
 def _queries_kernel(storage: np.dtype, d: int) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
     shared = 4 * _TILE_ROWS * (d | 1)
-    return Specialisation("density/centred_queries", "centred_queries", defines, "11P 3q 5i d", shared)
+    return Specialisation("density/centred_queries", "centred_queries", defines, "12P 3q 5i d", shared)
 
 
 @functools.lru_cache(maxsize=1024)
