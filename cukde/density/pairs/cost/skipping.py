@@ -18,7 +18,7 @@ from cukde.density.pairs.cost.engines import Pass
 _DENSE = {
     "f16_symmetric": {16: 0.28, 32: 0.45, 64: 0.9},
     "f16": {16: 0.36, 32: 0.55, 64: 1.0},
-    "centred": {3: 1.2, 16: 0.8, 32: 1.2, 64: 2.5},
+    "centred": {3: 0.9, 16: 0.8, 32: 1.2, 64: 2.5},
     "wide": {128: 2.2},
     "f64": {16: 2.2, 32: 3.5, 64: 6.0},
     "wide_f64": {64: 6.0, 128: 9.0},
@@ -50,7 +50,7 @@ MOST_DIMENSIONS = max(_SCREEN)
 ORDER_MS = 1.5
 """Milliseconds for order, bounds and the look at the data, however many there are."""
 
-CENTRED_MS = 1.0
+CENTRED_MS = 0.6
 """Milliseconds that the centred pass takes beside its pairs: order, blocks, tiles, and some fifty launches."""
 
 # Of a column of values: milliseconds for each sign that it has, and picoseconds for each of all its pairs. Fitted to
