@@ -74,7 +74,6 @@ extern "C" __global__ void __launch_bounds__(threads)
     float best = 3e38f;
     int which = 0;
     const auto try_blocks = [&](int from, int to, int step) {
-#pragma unroll 2
         for (int b = from + part * step; b < to; b += parts * step) {
             const float log_mass = boxes[(long long)(2 * box_axes) * count + b];
             float distance2 = 0;
@@ -107,12 +106,17 @@ extern "C" __global__ void __launch_bounds__(threads)
         try_blocks(max(0, nearest - step + 1), min(count, nearest + step), 1);
     }
 
-    // The largest exponent of that block; where nothing in it counts, of the next one, until all queries have one.
+    // A row with itself has the largest exponent but for weights. Else that of the block, where a weight of it may make it
+    // larger; where nothing in it counts, of the next one, until all queries have one.
+    const auto block_at = [&](int b, int byte) {
+        return reinterpret_cast<const float*>(blocks + (long long)b * block_bytes(steps, moments) + byte);
+    };
     float most = never;
-    for (int attempt = 0; attempt < count && __any_sync(~0u, most < hardly); attempt++) {
+    if (!Y && !own_out) most = block_at(int(at / block_rows), weights_at(steps, moments))[at % block_rows];
+    const float possible = fmaxf(hardly, block_at(which, radius_at(steps, moments))[2]);
+    for (int attempt = 0; attempt < count && __any_sync(~0u, most < (attempt == 0 ? possible : hardly)); attempt++) {
         const int b = (which + attempt) % count;
-        const float* const weights =
-            reinterpret_cast<const float*>(blocks + (long long)b * block_bytes(steps, moments) + weights_at(steps, moments));
+        const float* const weights = block_at(b, weights_at(steps, moments));
         float of_block = never;
         for (int j = part; j < block_rows; j += parts) {
             const long long row = (long long)b * block_rows + j;
@@ -121,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(threads)
             of_block = fmaxf(of_block, weight - 0.5f * distance2_of(placed, X_placed + row * d, d));
         }
         of_block = largest_over_lanes<parts>(of_block);
-        if (most < hardly) most = of_block;
+        if (attempt == 0 || most < hardly) most = fmaxf(most, of_block);
     }
     if (most < hardly) most = 0;  // nothing counts
     spoiled = sum_over_lanes<parts>(spoiled);

@@ -161,7 +161,7 @@ def test_errors(device: Backend, w: list[float], message: str) -> None:
 @pytest.mark.parametrize("call", [cukde.kde, cukde.score, cukde.laplace_kde])
 @pytest.mark.parametrize("d", [5, 70])
 def test_weighted_calls_in_a_cuda_graph(call: Any, d: int) -> None:
-    """A capture fails where the call waits for the device."""
+    """A capture fails where the call waits for the device; up to 64 columns another pass takes it."""
     import cupy as cp
 
     rng = np.random.default_rng(0)
@@ -174,4 +174,4 @@ def test_weighted_calls_in_a_cuda_graph(call: Any, d: int) -> None:
         stream.begin_capture()
         got = call(X, Y, h, weights=w, check_finite=False)
         stream.end_capture().launch(stream)
-        np.testing.assert_array_equal(got.get(), want.get())
+        np.testing.assert_allclose(got.get(), want.get(), rtol=2 * DENSITY["gpu", "float32"].value, atol=1e-4)
