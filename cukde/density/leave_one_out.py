@@ -1,9 +1,10 @@
 """Sums of kernels at each point of the data without the point's own term.
 
-The own term is taken from the sum, and from that with Laplace factors, where at least half of either is left: a bit of
-accuracy is lost. Other rows are
-summed again without it: over the data that are no such rows, and among themselves by halves, each at the other, down
-to blocks of which all pairs are formed but the diagonal. There no pair is taken twice, and nothing cancels.
+Where the backend has a pass that leaves out own terms, it takes up to some billion pairs, and more where most sums
+would lose their digits. Elsewhere the own term is taken from the sum, and from that with Laplace factors, where at
+least half of either is left: a bit of accuracy is lost. Other rows are summed again without it: over the data that are
+no such rows, and among themselves by halves, each at the other, down to blocks of which all pairs are formed but the
+diagonal. There no pair is taken twice, and nothing cancels.
 
 Data and queries may differ, as debiased data do from those at which their density is asked for: then row i of the one
 belongs to row i of the other.
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from cukde.density import backends
 from cukde.density.options import LOG_ZERO, Options
 from cukde.density.pairs.tolerance import PRODUCTS_IN_DOUBLE
 from cukde.density.sums import Output, PartialSums, joined, laplace_constant, merge, moment_columns, nothing, put
@@ -31,6 +33,9 @@ _BLOCK = {"cpu": 128, "gpu": 1024}
 
 # Of so many rows or more a sample says whether more than this share is summed again; then all are.
 _LEAST_ROWS, _SAMPLE, _MOST_SHARE = 4096, 256, 0.5
+
+# Pairs up to which a pass without own terms takes about the time of one with them.
+_MOST_PAIRS = 4e9
 
 
 def sums(problem: Problem, output: Output) -> PartialSums:
@@ -95,6 +100,8 @@ def sums_of_others(problem: Problem, output: Output) -> PartialSums:
     if problem.domain is not None:  # an own term is one of many images
         columns = moment_columns(output, problem.X.shape[1]) or None
         return _by_halves(problem, summed, lambda row: nothing(1, columns, xp), 1)
+    if float(n) * n <= _MOST_PAIRS and (out := _by_one_pass(problem, output)) is not None:
+        return out
     block = _BLOCK[problem.backend.name]
     if n <= block:
         return direct(problem)
@@ -102,7 +109,8 @@ def sums_of_others(problem: Problem, output: Output) -> PartialSums:
         rows = slice(None, None, -(-n // _SAMPLE))
         some = _taken(summed(_part(problem, slice(None), rows)), _part(problem, rows, rows), output)[1]
         if float(some.mean()) > _MOST_SHARE:
-            return _by_halves(problem, summed, direct, block)
+            alone = _by_one_pass(problem, output)
+            return _by_halves(problem, summed, direct, block) if alone is None else alone
     out, lost = _taken(summed(problem._replace(leave_one_out=False)), problem, output)
     rows = xp.nonzero(lost)[0]
     if len(rows):
@@ -110,6 +118,15 @@ def sums_of_others(problem: Problem, output: Output) -> PartialSums:
         if len(rows) < n:
             parts.append(summed(_part(problem, xp.nonzero(~lost)[0], rows)))
         put(out, rows, merge(parts, xp))
+    return out
+
+
+def _by_one_pass(problem: Problem, output: Output) -> PartialSums | None:
+    """Sums by a pass that leaves out own terms, of data at themselves; None where there is none."""
+    without_own = backends.without_own(problem.backend)
+    if without_own is None or problem.devices or not (problem.Y is None or problem.Y is problem.X):
+        return None
+    out: PartialSums | None = without_own(problem.whitened()[0], problem.whitening.h, output, problem.options)
     return out
 
 

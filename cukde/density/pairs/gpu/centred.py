@@ -88,6 +88,13 @@ def sums(
     return out
 
 
+def sums_without_own(X: Any, h: float, output: Output, options: Options) -> PartialSums | None:
+    """Sum over the data for each row but itself; None where there are no kernels for it."""
+    if options.local_factors is not None or not serves(output, options.precision, X.shape[1]):
+        return None
+    return sums(X, None, h, output, options, own_out=True)
+
+
 def density(
     X: Any, Y: Any | None, h: float, form: pairs_finish.DensityForm, options: Options, epilogue: Epilogue
 ) -> Any:
