@@ -28,9 +28,6 @@ constexpr float never = -3e38f, hardly = -1e38f;
 // Coordinates are held within this, so that squared distances stay finite.
 constexpr double largest_coordinate = 5e17;
 
-// Rows of the array of boxes: the lower ends, the upper ends, log2 of the mass of the block.
-constexpr int box_lines = 2 * box_axes + 1;
-
 // Rows of the array of tiles: the lower ends, the upper ends, the least reference, the squared radius about the centre.
 constexpr int tile_lines = 2 * box_axes + 2;
 

@@ -6,7 +6,7 @@
 //   origin, axes, scales                     of centred_frame.cu
 //   Z            (n, d)           float2     in order
 //   blocks       (count, bytes)              centred.cuh
-//   boxes        (13, count)      float      in the units of z, wider by the rounding
+//   boxes        (13, count)      float      lower ends, upper ends, log2 of the mass; in the units of z, wider by the rounding
 //
 // A block of 128 threads makes a block of data, a thread a row. Dynamic shared memory: d * 129 floats.
 // Barriers: all threads pass all of them. Macro: STORAGE.
