@@ -240,6 +240,11 @@ def check_once(of: Sample, sums: PartialSums) -> None:
     tolerances.check(np.abs(shift - of.h * reference.score(of.X, of.X, of.h)), np.asarray(allowed), "shift")
 
 
+def check_order(keys: np.ndarray, order: Any) -> None:
+    """Assert that equal keys keep their order."""
+    np.testing.assert_array_equal(gpu_arrays.asnumpy(order), np.argsort(keys, kind="stable"))
+
+
 def check_ranks(columns: np.ndarray, ranked: kendall_ranks.Ranks) -> None:
     """Compare ranks on the device with positions in the sorted columns."""
     for got, column in zip(gpu_arrays.asnumpy(ranked.values), columns, strict=True):
@@ -857,7 +862,7 @@ def keys_in_order(launches: Launches) -> None:
     for n in SORTED:
         keys = np.random.default_rng(0).integers(60, size=n).astype(np.uint32)
         _, order = merge_sort.in_order(gpu_arrays.asarray(keys))
-        np.testing.assert_array_equal(gpu_arrays.asnumpy(order), np.argsort(keys, kind="stable"))
+        check_order(keys, order)
 
 
 def counts_of_pairs(launches: Launches) -> None:

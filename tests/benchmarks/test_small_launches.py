@@ -29,6 +29,7 @@ def test_every_kernel_is_launched(
         "check_symmetric",
         "check_once",
         "check_log",
+        "check_order",
         "check_ranks",
         "check_reversed",
         "check_conv1d",
@@ -41,6 +42,9 @@ def test_every_kernel_is_launched(
     # Ranges of weights and factors are those of nothing.
     monkeypatch.setattr("cukde.density.check.weight_range", lambda *_: None)
     monkeypatch.setattr("cukde.density.arguments.least_factor", lambda *_: 1.0)
+    # No kernel writes an order: that of nothing would be of rows that are not there.
+    in_order = small.merge_sort.in_order
+    monkeypatch.setattr(small.merge_sort, "in_order", lambda keys: (keys, 0 * in_order(keys)[1] + np.arange(len(keys))))
     # No kernel writes of which kind blocks are: something is left to every other kernel.
     left = small.near_plan.Left(np.zeros(1, np.int32))
     monkeypatch.setattr(small.near_plan.Left, "of", lambda *_: ((left,), True))
