@@ -16,7 +16,7 @@ constexpr int warps = block_rows / 32;
 constexpr int pitch = block_rows + 1;
 constexpr double largest_operand = 3e4;  // of float16
 
-extern "C" __global__ void __launch_bounds__(block_rows)
+extern "C" __global__ void __launch_bounds__(block_rows, 4)
     centred_data(const STORAGE* __restrict__ X, const long long* __restrict__ order,
                  const double* __restrict__ log_weights, const double* __restrict__ origin,
                  const float* __restrict__ axes, float* __restrict__ scales, float2* __restrict__ Z, unsigned char* __restrict__ blocks,

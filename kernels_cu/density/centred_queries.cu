@@ -22,7 +22,7 @@ constexpr int parts = 4;  // of a query's work
 constexpr int threads = parts * tile_rows;
 constexpr int tried = 512;
 
-extern "C" __global__ void __launch_bounds__(threads)
+extern "C" __global__ void __launch_bounds__(threads, 4)
     centred_queries(const STORAGE* __restrict__ Y, const long long* __restrict__ order,
                     const double* __restrict__ origin, const float* __restrict__ axes,
                     const float* __restrict__ scales,

@@ -83,9 +83,6 @@ __device__ inline float error_of_tile(float tile2, float reference) {
     return 0x1p-24f * root(2 * (fabsf(reference) + 30) * tile2);
 }
 
-// Called, so that no registers are kept for it.
-__device__ __noinline__ float distance2_apart(const float2* y, const float2* x, int d) { return distance2_of(y, x, d); }
-
 // Add the moments of the pairs that lanes have a `power` of, one after the other, a lane a dimension. A lane's pair is of
 // row `row` and column `column` from its first ones.
 __device__ inline void add_by_differences(float power, const float2* __restrict__ Y, const float2* __restrict__ X, float* T,
@@ -509,8 +506,8 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                     float exact = 0;
                                     if (left)
                                         exact = weights[row] + shift - references_of_tile[of_tile] -
-                                                0.5f * distance2_apart(Y + (long long)min(first_row + of_tile, m - 1) * d,
-                                                                       X + (long long)(first_column + row) * d, d);
+                                                0.5f * distance2_of(Y + (long long)min(first_row + of_tile, m - 1) * d,
+                                                                    X + (long long)(first_column + row) * d, d);
 #pragma unroll
                                     for (int at = 0; at < 8 * octets; at++)
                                         if (at == chosen) e[at / (4 * octets)][at / 4 % octets][at % 4] = exact;
