@@ -48,8 +48,8 @@ constexpr int pitch = depth + 8;  // of queries in shared memory: no two lanes o
 constexpr float shift = moments ? 8 : 0;
 constexpr int most_pairs = 4;  // of a lane, that take less time one by one than all pairs of a chunk do
 constexpr float most_of_chunk = moments ? 32768.0f : 1e30f;  // float16 powers stay below 65504
-constexpr float most_error = 8;  // bits of an exponent, so that all terms of far points do not underflow
-constexpr float farthest2 = 4e8f;                            // squared distance that float16 operands reach
+constexpr float most_error = 8;     // bits of an exponent, so that all terms of far points do not underflow
+constexpr float farthest2 = 4e8f;  // squared distance that float16 operands reach
 constexpr int bytes = block_bytes(steps, moments);
 
 // How moments of a block are added up: by products, by differences of coordinates about its centre, or of the points.
@@ -73,9 +73,8 @@ __device__ inline float root(float x) { return x * rsqrtf(fmaxf(x, 1e-30f)); }
 // step makes up.
 constexpr float error_of_square = 2.5f * 0x1p-25f, not_cut_off = 1 + 0x1p-23f;
 
-// Errors of an exponent, in bits: by products; by differences of coordinates about the centre, of pairs whose exponent is
-// about `reference`; and those of a tile's own coordinates, which are kept in one float about its middle.
-__device__ inline float error_of_products(float far2, float radius2) { return error_of_square * (far2 + radius2); }
+// Errors of an exponent, in bits, of pairs whose exponent is about `reference`: by differences of coordinates about the
+// centre, and of a tile's own coordinates, which are kept in one float about its middle.
 __device__ inline float error_about_centre(float far2, float radius2, float reference) {
     return (moments ? 0x1p-24f : 0x1p-25f) * root(2 * (fabsf(reference) + 30) * (far2 + radius2));
 }
