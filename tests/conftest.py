@@ -111,6 +111,22 @@ def device(request: pytest.FixtureRequest) -> Backend:
 
 
 @pytest.fixture
+def launched(device: Backend, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the kernels that are launched, in order."""
+    from cukde.core.gpu.launch import Specialisation
+
+    names: list[str] = []
+    launch = Specialisation.launch
+
+    def noted(self: Specialisation, *args: Any) -> None:
+        names.append(self.name)
+        launch(self, *args)
+
+    monkeypatch.setattr(Specialisation, "launch", noted)
+    return names
+
+
+@pytest.fixture
 def backend(request: pytest.FixtureRequest) -> Backend:
     if request.param == "emulated":
         request.getfixturevalue("emulated_device")

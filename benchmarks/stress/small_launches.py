@@ -328,8 +328,8 @@ def ends_of_sums(launches: Launches) -> None:
 
         def sums(output: Output, several: bool = several) -> Any:
             on = Device(s, output, 1)
-            posed = pairs_passes.pose(on.X, on.Y, s.h, Options("ieee", log_weights=on.log_weights))
-            return posed.unmerged(output, None) if several else posed.sums(output, None)
+            arguments = pairs_passes.pose(on.X, on.Y, s.h, Options("ieee", log_weights=on.log_weights))
+            return arguments.unmerged(output, None) if several else arguments.sums(output, None)
 
         epilogue = Epilogue(s.log_scale, False, dtype)
         logs = pairs_ends.density(sums("sum"), epilogue._replace(log=True))

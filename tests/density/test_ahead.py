@@ -38,22 +38,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.fixture
-def launched(device: Backend, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the kernels that are launched, in order; none is of small problems."""
-    from cukde.core.gpu.launch import Specialisation
+def launched(launched: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The same; none is of small problems."""
     from cukde.density.pairs.gpu import ahead, small
 
     monkeypatch.setattr(small, "serves", lambda *_, **__: False)
     monkeypatch.setattr(ahead, "_last", {})
-    names: list[str] = []
-    launch = Specialisation.launch
-
-    def noted(self: Specialisation, *args: Any) -> None:
-        names.append(self.name)
-        launch(self, *args)
-
-    monkeypatch.setattr(Specialisation, "launch", noted)
-    return names
+    return launched
 
 
 def _sample(d: int, reach: float, dtype: str = "float32") -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,22 +17,6 @@ from tests.tolerances import DENSITY, check, check_log, check_score, log_error
 
 pytestmark = pytest.mark.small
 pytest.importorskip("cupy", reason="needs CuPy: install the test extra")
-
-
-@pytest.fixture
-def launched(device: Backend, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the kernels that are launched, in order."""
-    from cukde.core.gpu.launch import Specialisation
-
-    names: list[str] = []
-    launch = Specialisation.launch
-
-    def noted(self: Specialisation, *args: Any) -> None:
-        names.append(self.name)
-        launch(self, *args)
-
-    monkeypatch.setattr(Specialisation, "launch", noted)
-    return names
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32"])

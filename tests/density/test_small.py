@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -39,22 +37,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             ],
             indirect=["backend"],
         )
-
-
-@pytest.fixture
-def launched(device: Backend, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the kernels that are launched, in order."""
-    from cukde.core.gpu.launch import Specialisation
-
-    names: list[str] = []
-    launch = Specialisation.launch
-
-    def noted(self: Specialisation, *args: Any) -> None:
-        names.append(self.name)
-        launch(self, *args)
-
-    monkeypatch.setattr(Specialisation, "launch", noted)
-    return names
 
 
 class TestAccuracy(test_api.TestAccuracy):

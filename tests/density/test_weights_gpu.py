@@ -106,22 +106,6 @@ def test_ranges(device: Backend, kind: str, n: int, dtype: str) -> None:
     np.testing.assert_array_equal(looked.ranges, [(0.0, 4.0), (a.min(), a.max())])
 
 
-@pytest.fixture
-def launched(device: Backend, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the kernels that are launched, in order."""
-    from cukde.core.gpu.launch import Specialisation
-
-    names: list[str] = []
-    launch = Specialisation.launch
-
-    def noted(self: Specialisation, *args: Any) -> None:
-        names.append(self.name)
-        launch(self, *args)
-
-    monkeypatch.setattr(Specialisation, "launch", noted)
-    return names
-
-
 @pytest.mark.parametrize("check_finite", [True, False])
 def test_launches(device: Backend, launched: list[str], check_finite: bool) -> None:
     """Weights take two launches more, and one for their range where they are looked at."""
