@@ -30,7 +30,7 @@ from cukde.density.sums import Epilogue, Output, PartialSums, moment_columns
 MOST_DIMENSIONS = 64
 
 _BLOCK_ROWS, _TILE_ROWS = 128, 32
-_BOX_LINES, _TILE_LINES = 13, 14
+_BOX_LINES, _TILE_LINES = 13, 15
 _MOST_SPAN = 2048  # blocks, whose list a thread block keeps
 _WAVES = 8  # of thread blocks, so that long ones and short ones even out
 _LEAST_SPAN = 8  # blocks: below it, the start of a thread block costs more than it gains
@@ -43,14 +43,14 @@ _BUDGET = {"float32": 4e-5, "tf32": 1.4e-3}
 # What may be left out of a sum at most where all pairs are asked for: less than float32 holds.
 _ALL_PAIRS = 2.0**-25
 
-_SHIFT = {"moments": 8.0}  # bits that powers in float16 are scaled up by
+_SHIFT = {"moments": 2.0}  # bits that powers in float16 are scaled up by
 
 # Of the factors of terms, distances or squared ones, where a pair is left out.
 _FACTOR_BITS = 7.0
 
 _MARK = 2**31  # of the codes of queries
 
-_STATIC_BYTES = 14 * 1024  # of shared memory, that kernels of sums have at most
+_STATIC_BYTES = 16 * 1024  # of shared memory, that kernels of sums have at most
 
 
 def serves(output: Output, precision: str, d: int) -> bool:
@@ -331,7 +331,7 @@ def _sums_kernel(output: Output, steps: int, power_terms: int, span: int) -> Spe
         WARPS=warps,
         MULTIPROCESSOR_BLOCKS=blocks,
     )
-    shared = 2 * _block_bytes(steps, moments) + 4 * _TILE_ROWS * warps * (16 * steps + 8) + -(-span // 4) * 16
+    shared = 2 * _block_bytes(steps, moments) + 4 * _TILE_ROWS * warps * (16 * steps + 8) + 4 * span + -(-span // 8) * 16
     return Specialisation("density/centred_sums", name, defines, "10P 6i 3f", shared)
 
 
