@@ -29,8 +29,8 @@
 //
 // Grid: x over groups of WARPS warps, y over spans, each every gridDim.y-th block in order of its place from where the group's
 // queries lie: near blocks come first, so that references soon stand, and all spans have some. The blocks that any warp needs
-// pass through shared memory, two at a time. Sums are added up in the same order on every run. Barriers: two a block, all
-// threads pass all of them.
+// pass through shared memory, `stage` at a time while as many others come: warps may be so far apart. Sums are added up in the
+// same order on every run. Barriers: two a stage, all threads pass all of them.
 //
 // Macros: KERNEL; OUTPUT; STEPS of 16 dimensions; POWER_TERMS of float16 that a power has in moments; WARPS, at most 16,
 // of a block; MULTIPROCESSOR_BLOCKS that run on a multiprocessor at a time.
@@ -184,7 +184,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     KERNEL(const float2* __restrict__ Y, const float2* __restrict__ X, const unsigned char* __restrict__ blocks,
            const float* __restrict__ boxes, const float* __restrict__ tiles, const float* __restrict__ centres,
            const float* __restrict__ references, float* __restrict__ R, float* __restrict__ S, float* __restrict__ T,
-           int m, int n, int count, int span, int d, int own_out, float limit, float of_pair,
+           int m, int n, int count, int span, int stage, int d, int own_out, float limit, float of_pair,
            float budget) {
     extern __shared__ uint4 dynamic_shared[];
     __shared__ Span found;
@@ -195,7 +195,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     // References to come, and what moments in memory are still to be multiplied by.
     __shared__ float raised_to[warps][tile_rows], pending_of[warps][tile_rows];
     unsigned char* const ring = reinterpret_cast<unsigned char*>(dynamic_shared);
-    float* const points = reinterpret_cast<float*>(ring + 2 * bytes);
+    float* const points = reinterpret_cast<float*>(ring + 2 * stage * bytes);
     int* const list = reinterpret_cast<int*>(points + threads * pitch);
     unsigned short* const masks = reinterpret_cast<unsigned short*>(list + span);
 
@@ -292,10 +292,10 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
         pending_of[warp][lane] = 1;
         __syncwarp();
     };
-    const auto fetch = [&](int entry) {
-        if (entry < entries) {
+    const auto fetch = [&](int first_entry) {
+        for (int entry = first_entry; entry < min(first_entry + stage, entries); entry++) {
             const unsigned char* const from = blocks + (long long)list[entry] * bytes;
-            unsigned char* const to = ring + entry % 2 * bytes;
+            unsigned char* const to = ring + entry % (2 * stage) * bytes;
             for (int i = 16 * threadIdx.x; i < bytes; i += 16 * threads) copy_async_16(to + i, from + i);
         }
         copy_async_commit();
@@ -303,11 +303,13 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     bool sparse = false;  // little of the block before mattered: then it pays to look before powers are taken
     fetch(0);
     for (int entry = 0; entry < entries; entry++) {
-        fetch(entry + 1);
-        copy_async_wait<1>();
-        __syncthreads();
+        if (entry % stage == 0) {
+            fetch(entry + stage);
+            copy_async_wait<1>();
+            __syncthreads();
+        }
         if (masks[entry] >> warp & 1) {
-            const unsigned char* const block = ring + entry % 2 * bytes;
+            const unsigned char* const block = ring + entry % (2 * stage) * bytes;
             const uint4* const right = reinterpret_cast<const uint4*>(block);
             const uint4* const across = reinterpret_cast<const uint4*>(block + right_bytes(steps));
             const float* const norms = reinterpret_cast<const float*>(block + norms_at(steps, moments));
@@ -739,9 +741,10 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                 }
             } while (chunk < chunks);
         }
-        __syncthreads();
+        if ((entry + 1) % stage == 0) __syncthreads();
     }
     copy_async_wait<0>();
+    __syncwarp();
     if (!some) return;
     if constexpr (moments) settle();
     R[place_of_tile + lane] = references_of_tile[lane];

@@ -50,15 +50,27 @@ _FACTOR_BITS = 7.0
 
 _MARK = 2**31  # of the codes of queries
 
-_STATIC_BYTES = 16 * 1024  # of shared memory, that kernels of sums have at most
+_STATIC_BYTES = 17 * 1024  # of shared memory, that kernels of sums have at most, with what the driver takes
+_MOST_STAGE = 4  # blocks of data in shared memory at a time, while as many come
 
 
 def serves(output: Output, precision: str, d: int) -> bool:
     """Whether there are kernels for a pass on the current device."""
     if output not in ("sum", "moments", "laplace") or precision not in _BUDGET or not 2 <= d <= MOST_DIMENSIONS:
         return False
-    needed = _sums_kernel(output, -(-d // 16), 2 if output == "moments" else 1, _MOST_SPAN).shared_bytes
-    return device.capability() >= (8, 0) and needed <= device.shared_bytes_of_block() - _STATIC_BYTES
+    steps, power_terms = -(-d // 16), 2 if output == "moments" else 1
+    return device.capability() >= (8, 0) and _stage(output, steps, power_terms, device.shared_bytes_of_block()) > 0
+
+
+@functools.cache
+def _stage(output: Output, steps: int, power_terms: int, shared_bytes: int) -> int:
+    """Blocks of data that a thread block keeps at a time, by the shared memory of the device; 0: it has too little."""
+    room = shared_bytes // _warps(output, steps, power_terms)[1] - _STATIC_BYTES
+    fits = (
+        _sums_kernel(output, steps, power_terms, _MOST_SPAN, stage).shared_bytes <= room
+        for stage in range(1, _MOST_STAGE + 1)
+    )
+    return sum(fits)
 
 
 def sums(
@@ -142,6 +154,7 @@ class _Shape(NamedTuple):
     power_terms: int  # of float16, in moments
     itself: bool
     multiprocessors: int
+    shared_bytes: int  # that a thread block may have
 
     @property
     def steps(self) -> int:
@@ -182,6 +195,11 @@ class _Shape(NamedTuple):
         return min(_MOST_SPAN, -(-self.blocks // spans))
 
     @property
+    def stage(self) -> int:
+        """Blocks of data in shared memory at a time."""
+        return max(1, _stage(self.output, self.steps, self.power_terms, self.shared_bytes))
+
+    @property
     def spans(self) -> int:
         """Spans of blocks."""
         return -(-self.blocks // self.span)
@@ -220,7 +238,7 @@ def _run(
 ) -> _Sums:
     (n, d), m = X.shape, len(X if Y is None else Y)
     power_terms = 2 if output == "moments" and not ratio and options.precision != "tf32" else 1
-    shape = _Shape(n, m, d, output, power_terms, Y is None, device.multiprocessors())
+    shape = _Shape(n, m, d, output, power_terms, Y is None, device.multiprocessors(), device.shared_bytes_of_block())
     steps, moments, scale, storage = shape.steps, output == "moments", scale_of(h), X.dtype
     frame, data, queries, of_sums, _ = _layout(shape).allocate()
     samples = min(n, 512 if d <= 32 else 256)
@@ -250,11 +268,11 @@ def _run(
     # Half of what may be left out for whole blocks, half for pairs.
     tolerance = 0.5 * max(pairs_tolerance.tolerance_of(options), _ALL_PAIRS)
     of_pair = math.log2(tolerance / n) - (0 if output == "sum" else _FACTOR_BITS)
-    _sums_kernel(output, steps, power_terms, shape.span).launch(
+    _sums_kernel(output, steps, power_terms, shape.span, shape.stage).launch(
         (shape.groups, shape.spans),
         (32 * shape.warps,),
         *(Z if placed is None else placed, Z, blocks, boxes, tiles, centres, references, *of_sums),
-        *(m, n, shape.blocks, shape.span, d, own_out),
+        *(m, n, shape.blocks, shape.span, shape.stage, d, own_out),
         *(math.log2(tolerance / shape.blocks), of_pair, _BUDGET[options.precision]),
     )
     R, S, T = of_sums
@@ -282,8 +300,8 @@ def specialisations() -> Iterator[Specialisation]:
         yield _frame_kernel(storage, MOST_DIMENSIONS)
         yield _data_kernel(storage, MOST_DIMENSIONS)
     for steps in range(1, MOST_DIMENSIONS // 16 + 1):
-        yield from (_sums_kernel(output, steps, 1, _MOST_SPAN) for output in ("sum", "laplace"))
-        yield from (_sums_kernel("moments", steps, terms, _MOST_SPAN) for terms in (1, 2))
+        yield from (_sums_kernel(output, steps, 1, _MOST_SPAN, 1) for output in ("sum", "laplace"))
+        yield from (_sums_kernel("moments", steps, terms, _MOST_SPAN, 1) for terms in (1, 2))
     outputs: tuple[Output, ...] = "sum", "moments", "laplace"
     for output, dtype in itertools.product(outputs, (None, FLOAT, DOUBLE)):
         if dtype is None or output != "moments":
@@ -319,7 +337,7 @@ def _queries_kernel(storage: np.dtype, d: int) -> Specialisation:
 
 
 @functools.lru_cache(maxsize=1024)
-def _sums_kernel(output: Output, steps: int, power_terms: int, span: int) -> Specialisation:
+def _sums_kernel(output: Output, steps: int, power_terms: int, span: int, stage: int) -> Specialisation:
     moments = output == "moments"
     warps, blocks = _warps(output, steps, power_terms)
     name = f"{OPERATION[output]}_centred_f16x2"
@@ -331,8 +349,13 @@ def _sums_kernel(output: Output, steps: int, power_terms: int, span: int) -> Spe
         WARPS=warps,
         MULTIPROCESSOR_BLOCKS=blocks,
     )
-    shared = 2 * _block_bytes(steps, moments) + 4 * _TILE_ROWS * warps * (16 * steps + 8) + 4 * span + -(-span // 8) * 16
-    return Specialisation("density/centred_sums", name, defines, "10P 6i 3f", shared)
+    shared = (
+        2 * stage * _block_bytes(steps, moments)
+        + 4 * _TILE_ROWS * warps * (16 * steps + 8)
+        + 4 * span
+        + -(-span // 8) * 16
+    )
+    return Specialisation("density/centred_sums", name, defines, "10P 7i 3f", shared)
 
 
 @functools.cache
