@@ -75,8 +75,9 @@ __device__ inline float root(float x) { return x * rsqrtf(fmaxf(x, 1e-30f)); }
 // step makes up.
 constexpr float error_of_square = 2.5f * 0x1p-25f, not_cut_off = 1 + 0x1p-23f;
 
-// Error of an exponent that is allowed, in eps: the promise is 8 eps of exponents beyond `far_level`, 80 nats.
-constexpr float near_eps = 4, far_eps = 5.5f, far_level = 116, eps = 0x1p-23f;
+// Error of an exponent that is allowed, in eps: the promise is 8 eps beyond 80 nats, 20 bits before `far_level`, so that what
+// the larger error is allowed to adds nothing to a sum that turns out to be nearer.
+constexpr float near_eps = 4, far_eps = 5.5f, far_level = 136, eps = 0x1p-23f;
 
 // Errors of an exponent, in bits, of pairs whose exponent is about `reference`: by differences of coordinates about the
 // centre, and of a tile's own coordinates, which are kept in one float about its middle.
