@@ -64,7 +64,7 @@ constexpr float most_of_tile = 64;
 constexpr float far_for_products = 24, far_for_centre = 200;
 
 struct Span {
-    int found;
+    int start, found;  // the block that is taken first, and how many are
     int of_warp[warps];
 };
 
@@ -192,13 +192,12 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     __shared__ float box[warps][tile_lines], middle[warps][depth];
     __shared__ float reference_of[warps][tile_rows], sum_of[warps][tile_rows], second_of[warps][tile_rows];  // of LAPLACE
     __shared__ float least_of[warps][tile_rows], least_norm_of[warps][tile_rows];  // exponents that matter, good operands
-    __shared__ float far_of[warps][tile_rows];  // squared distances to the centre of the block
+    __shared__ float far_of[warps][tile_rows], base_of[warps][tile_rows];  // squared distances to the centre, and with references
     // References to come, and what moments in memory are still to be multiplied by.
     __shared__ float raised_to[warps][tile_rows], pending_of[warps][tile_rows];
     unsigned char* const ring = reinterpret_cast<unsigned char*>(dynamic_shared);
     float* const points = reinterpret_cast<float*>(ring + 2 * stage * bytes);
-    int* const list = reinterpret_cast<int*>(points + threads * pitch);
-    unsigned short* const masks = reinterpret_cast<unsigned short*>(list + span);
+    unsigned* const list = reinterpret_cast<unsigned*>(points + threads * pitch);  // places in the span, and which warps need them
 
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int all = (m + tile_rows - 1) / tile_rows, tile = blockIdx.x * warps + warp, first_row = tile * tile_rows;
@@ -219,18 +218,24 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
         }
     };
     write_points();
-    if (threadIdx.x == 0) found.found = 0;
+    if (threadIdx.x == 0) {
+        found.start = int(tiles[(long long)(tile_lines - 1) * all + min(int(blockIdx.x) * warps + warps / 2, all - 1)]);
+        found.found = 0;
+    }
     __syncthreads();
+    // The block at a place of the span, by turns after and before the first.
+    const auto block_at = [&](int place) {
+        const long long along = (long long)place * gridDim.y + blockIdx.y;
+        const int away = int((along + 1) / 2), b = found.start + (along % 2 ? away : -away);
+        return b < 0 ? b + count : b < count ? b : b - count;
+    };
 
     // The blocks that a warp may need, in their order.
-    const int start = int(tiles[(long long)(tile_lines - 1) * all + min(int(blockIdx.x) * warps + warps / 2, all - 1)]);
-    for (int from = 0; from * int(gridDim.y) < count; from += threads) {
-        // By turns after and before the one where the queries are.
-        const long long place = (long long)(from + threadIdx.x) * gridDim.y + blockIdx.y;
-        const int away = int((place + 1) / 2), along = start + (place % 2 ? away : -away);
-        const int b = along < 0 ? along + count : along < count ? along : along - count;
+    for (int from = 0; from < span; from += threads) {
+        const int place = from + threadIdx.x;
         unsigned mask = 0;
-        if (place < count) {
+        if (place < span && (long long)place * gridDim.y + blockIdx.y < count) {
+            const int b = block_at(place);
             float low[box_axes], high[box_axes];
 #pragma unroll
             for (int a = 0; a < box_axes; a++) {
@@ -259,8 +264,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
         for (int w = 0; w < warp; w++) at += found.of_warp[w];
         if (mask) {
             at += __popc(voted & ((1u << lane) - 1));
-            list[at] = b;
-            masks[at] = (unsigned short)mask;
+            list[at] = unsigned(place) << 16 | mask;
         }
         __syncthreads();
         if (threadIdx.x == 0)
@@ -295,7 +299,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     };
     const auto fetch = [&](int first_entry) {
         for (int entry = first_entry; entry < min(first_entry + stage, entries); entry++) {
-            const unsigned char* const from = blocks + (long long)list[entry] * bytes;
+            const unsigned char* const from = blocks + (long long)block_at(list[entry] >> 16) * bytes;
             unsigned char* const to = ring + entry % (2 * stage) * bytes;
             for (int i = 16 * threadIdx.x; i < bytes; i += 16 * threads) copy_async_16(to + i, from + i);
         }
@@ -309,17 +313,16 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
             copy_async_wait<1>();
             __syncthreads();
         }
-        if (masks[entry] >> warp & 1) {
+        if (list[entry] >> warp & 1) {
             const unsigned char* const block = ring + entry % (2 * stage) * bytes;
             const uint4* const right = reinterpret_cast<const uint4*>(block);
             const uint4* const across = reinterpret_cast<const uint4*>(block + right_bytes(steps));
             const float* const norms = reinterpret_cast<const float*>(block + norms_at(steps, moments));
             const float* const weights = reinterpret_cast<const float*>(block + weights_at(steps, moments));
             const float* const centre = reinterpret_cast<const float*>(block + centre_at(steps, moments));
-            const float radius2 = reinterpret_cast<const float*>(block + radius_at(steps, moments))[0];
-            const float log_mass = reinterpret_cast<const float*>(block + radius_at(steps, moments))[1];
-            const float most_weight = reinterpret_cast<const float*>(block + radius_at(steps, moments))[2];
-            const int first_column = list[entry] * block_rows;
+            const float* const figures = reinterpret_cast<const float*>(block + radius_at(steps, moments));
+            // Worked out where it is needed, too.
+            const auto first_column = [&] { return block_at(list[computed_here(entry)] >> 16) * block_rows; };
 
             if (is_spread()) {
                 for (int k = lane; k < depth; k += 32) middle[warp][k] = centre[k];
@@ -381,62 +384,43 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                 // what else can be done about them.
                 bool matters, mixed, wide;
                 Moments fitting;
-                const auto decide = [&] {
-                    matters = mixed = wide = false;
-                    bool far_out = false, very_far_out = false;
-                    const float radius = root(radius2);
+                const auto decide = [&] {  // a lane a query
+                    const float radius2 = figures[0], log_mass = figures[1], most_weight = figures[2], radius = root(radius2);
+                    const float far2 = far_of[warp][lane], far = root(far2), gap = fmaxf(0.0f, far * 0.9999f - radius * 1.0001f);
+                    const float largest = -0.4999f * gap * gap;
+                    const float of_factors = output == SUM ? 0 : log2f(1 + 0.5f * d - largest);
+                    const float reference = references_of_tile[lane];
+                    // What is known of the sum: what has been added up says more, once it is more than the reference.
+                    const float known = fmaxf(0.0f, log2f(sum_of[warp][lane]) - shift);
+                    const bool near = !(log_mass + largest + of_factors <= reference + known + limit);
+                    const float level = fmaxf(0.0f, -reference - known);  // of exponents that count
+                    const float of_level = (level > far_level ? far_eps : near_eps) * eps * level;
+                    const float allowed = fmaxf(budget, fminf(of_level, most_error));
+                    // Of the products, and of the tile's own coordinates where its points lie far apart.
+                    const float of_own = is_spread() ? 0 : error_of_tile(box[warp][2 * box_axes + 1], reference);
+                    const float most2 = (allowed - of_own) * (1 / error_of_square) - far2;  // |u|^2 of good pairs
+                    const bool reached = far2 <= farthest2;  // else there are no operands: never, or always by differences
+                    least_of[warp][lane] = reached ? of_pair + known + shift - 4 * (error_of_square * far2 + of_own) - 0.01f : 0;
+                    least_norm_of[warp][lane] = !reached ? 3e38f : near ? most_weight - 0.5f * most2 : never;
+                    base_of[warp][lane] = reached ? shift - 0.5f * far2 - reference : near ? 1e32f : never;
+                    matters = __any_sync(~0u, near);
+                    mixed = __any_sync(~0u, near && !(radius2 <= most2));
+                    wide = __any_sync(~0u, near && !(reached && error_about_centre(far2, radius2, reference) + of_own <= allowed));
+                    fitting = BY_PRODUCTS;
+                    if constexpr (moments) {
+                        const float scale = root(1 + level), reach = far + fminf(radius, 8.4f * scale);
+                        if (__any_sync(~0u, near && !(reach <= far_for_products * scale)))
+                            fitting = __any_sync(~0u, near && !(reach <= far_for_centre * scale)) ? BY_POINTS : ABOUT_CENTRE;
+                    }
+                    __syncwarp();
 #pragma unroll
                     for (int q = 0; q < 2; q++)
 #pragma unroll
-                        for (int r = 0; r < 2; r++) {
-                            const int of_tile = 16 * q + 8 * r + g;
-                            const float far2 = far_of[warp][of_tile], far = root(far2), gap = fmaxf(0.0f, far * 0.9999f - radius * 1.0001f);
-                            const float largest = -0.4999f * gap * gap;
-                            const float of_factors = output == SUM ? 0 : log2f(1 + 0.5f * d - largest);
-                            const float reference = references_of_tile[of_tile];
-                            // What is known of the sum: what has been added up says more, once it is more than the reference.
-                            const float known = fmaxf(0.0f, log2f(sum_of[warp][of_tile]) - shift);
-                            const bool near = !(log_mass + largest + of_factors <= reference + known + limit);
-                            const float level = fmaxf(0.0f, -reference - known);  // of exponents that count
-                            const float of_level = (level > far_level ? far_eps : near_eps) * eps * level;
-                            const float allowed = fmaxf(budget, fminf(of_level, most_error));
-                            // Of the products, and of the tile's own coordinates where its points lie far apart.
-                            const float of_own = is_spread() ? 0 : error_of_tile(box[warp][2 * box_axes + 1], reference);
-                            const float most2 = (allowed - of_own) * (1 / error_of_square) - far2;  // |u|^2 of good pairs
-                            float least = of_pair + known + shift - 4 * (error_of_square * far2 + of_own) - 0.01f;
-                            float least_norm = near ? most_weight - 0.5f * most2 : never;
-                            base[q][r] = shift - 0.5f * far2 - reference;
-                            matters |= near;
-                            mixed |= near && !(radius2 <= most2);
-                            wide |= near && !(error_about_centre(far2, radius2, reference) + of_own <= allowed);
-                            if constexpr (moments) {
-                                const float scale = root(1 + level), reach = far + fminf(radius, 8.4f * scale);
-                                far_out |= near && !(reach <= far_for_products * scale);
-                                very_far_out |= near && !(reach <= far_for_centre * scale);
-                            }
-                            if (!(far2 <= farthest2)) {  // never, or always by differences
-                                wide |= near;
-                                base[q][r] = near ? 1e32f : never;
-                                least = 0;
-                                least_norm = 3e38f;
-                            }
-                            if (t == 0) {
-                                least_of[warp][of_tile] = least;
-                                least_norm_of[warp][of_tile] = least_norm;
-                            }
-                        }
-                    __syncwarp();
-                    matters = __any_sync(~0u, matters);
-                    mixed = __any_sync(~0u, mixed);
-                    wide = __any_sync(~0u, wide);
-                    fitting = !moments || !__any_sync(~0u, far_out) ? BY_PRODUCTS
-                              : !__any_sync(~0u, very_far_out)      ? ABOUT_CENTRE
-                                                                    : BY_POINTS;
+                        for (int r = 0; r < 2; r++) base[q][r] = base_of[warp][16 * q + 8 * r + g];
                 };
                 decide();
                 const Moments how = fitting;
-                const bool diagonal = own_out && first_row < first_column + block_rows && first_column < first_row + tile_rows;
-                const int below = diagonal ? first_row - first_column + g - 2 * t : 0;  // of the diagonal
+                const bool diagonal = own_out && first_row < first_column() + block_rows && first_column() < first_row + tile_rows;
 
                 int skipped = 0;
                 bool ended = false, taken = false;
@@ -500,57 +484,74 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                     }
                                 }
                         if (mixed || sparse) {
-                            // Whether any pair can matter, and which of those that do ask for differences, a bit each.
-                            bool some_matter = false;
-                            unsigned asking = 0;
+                            // Whether any pair can matter, and whether one that does may ask for differences.
+                            float lowest = norms_of_chunk[0];
+#pragma unroll
+                            for (int o = 0; o < octets; o++) lowest = fminf(lowest, fminf(norms_of_chunk[8 * o], norms_of_chunk[8 * o + 1]));
+                            bool some_matter = false, some_ask = false;
 #pragma unroll
                             for (int q = 0; q < 2; q++)
 #pragma unroll
                                 for (int r = 0; r < 2; r++) {
-                                    const float least = least_of[warp][16 * q + 8 * r + g];
-                                    const float least_norm = least_norm_of[warp][16 * q + 8 * r + g];
+                                    const int of_tile = 16 * q + 8 * r + g;
+                                    float most = e[q][0][2 * r];
 #pragma unroll
-                                    for (int o = 0; o < octets; o++)
-#pragma unroll
-                                        for (int c = 0; c < 2; c++) {
-                                            const float norm = norms_of_chunk[8 * o + c];
-                                            const bool counts = fmaf(-8 * error_of_square, norm, e[q][o][2 * r + c]) >= least;
-                                            some_matter |= counts;
-                                            if (counts && norm < least_norm) asking |= 1u << ((q * octets + o) * 4 + 2 * r + c);
-                                        }
+                                    for (int o = 0; o < octets; o++) most = fmaxf(most, fmaxf(e[q][o][2 * r], e[q][o][2 * r + 1]));
+                                    const bool counts = fmaf(-8 * error_of_square, lowest, most) >= least_of[warp][of_tile];
+                                    some_matter |= counts;
+                                    some_ask |= counts && lowest < least_norm_of[warp][of_tile];
                                 }
                             nothing = !__any_sync(~0u, some_matter);
                             if (nothing) break;
-                            if (!wide && __any_sync(~0u, __popc(asking) > most_pairs)) {
-                                squared_distances(e, own_points, middle[warp], centre, right + octets * chunk * steps * 32, d);
+                            if (__any_sync(~0u, some_ask)) {
+                                unsigned asking = 0;  // a bit a pair
 #pragma unroll
                                 for (int q = 0; q < 2; q++)
 #pragma unroll
-                                    for (int i = 0; i < 4; i++) {
-                                        const float about = shift - references_of_tile[16 * q + i / 2 * 8 + g];
+                                    for (int r = 0; r < 2; r++) {
+                                        const float least = least_of[warp][16 * q + 8 * r + g];
+                                        const float least_norm = least_norm_of[warp][16 * q + 8 * r + g];
 #pragma unroll
-                                        for (int o = 0; o < octets; o++) {
-                                            const float weight = weights[chunk_rows * chunk + 8 * o + 2 * t + i % 2];
-                                            e[q][o][i] = weight + about - 0.5f * e[q][o][i];
-                                        }
+                                        for (int o = 0; o < octets; o++)
+#pragma unroll
+                                            for (int c = 0; c < 2; c++) {
+                                                const float norm = norms_of_chunk[8 * o + c];
+                                                if (fmaf(-8 * error_of_square, norm, e[q][o][2 * r + c]) >= least && norm < least_norm)
+                                                    asking |= 1u << ((q * octets + o) * 4 + 2 * r + c);
+                                            }
                                     }
-                            } else {
-#pragma unroll 1
-                                for (unsigned left = asking; __any_sync(~0u, left); left &= left - 1) {
-                                    const int chosen = __ffs(left) - 1, q = chosen / (4 * octets), o = chosen / 4 % octets, i = chosen % 4;
-                                    const int of_tile = 16 * q + i / 2 * 8 + g, row = chunk_rows * chunk + 8 * o + 2 * t + i % 2;
-                                    float exact = 0;
-                                    if (left)
-                                        exact = weights[row] + shift - references_of_tile[of_tile] -
-                                                0.5f * distance2_of(Y + (long long)min(first_row + of_tile, m - 1) * d,
-                                                                    X + (long long)(first_column + row) * d, d);
+                                if (!wide && __any_sync(~0u, __popc(asking) > most_pairs)) {
+                                    squared_distances(e, own_points, middle[warp], centre, right + octets * chunk * steps * 32, d);
 #pragma unroll
-                                    for (int at = 0; at < 8 * octets; at++)
-                                        if (at == chosen) e[at / (4 * octets)][at / 4 % octets][at % 4] = exact;
+                                    for (int q = 0; q < 2; q++)
+#pragma unroll
+                                        for (int i = 0; i < 4; i++) {
+                                            const float about = shift - references_of_tile[16 * q + i / 2 * 8 + g];
+#pragma unroll
+                                            for (int o = 0; o < octets; o++) {
+                                                const float weight = weights[chunk_rows * chunk + 8 * o + 2 * t + i % 2];
+                                                e[q][o][i] = weight + about - 0.5f * e[q][o][i];
+                                            }
+                                        }
+                                } else {
+#pragma unroll 1
+                                    for (unsigned left = asking; __any_sync(~0u, left); left &= left - 1) {
+                                        const int chosen = __ffs(left) - 1, q = chosen / (4 * octets), o = chosen / 4 % octets, i = chosen % 4;
+                                        const int of_tile = 16 * q + i / 2 * 8 + g, row = chunk_rows * chunk + 8 * o + 2 * t + i % 2;
+                                        float exact = 0;
+                                        if (left)
+                                            exact = weights[row] + shift - references_of_tile[of_tile] -
+                                                    0.5f * distance2_of(Y + (long long)min(first_row + of_tile, m - 1) * d,
+                                                                        X + (long long)(first_column() + row) * d, d);
+#pragma unroll
+                                        for (int at = 0; at < 8 * octets; at++)
+                                            if (at == chosen) e[at / (4 * octets)][at / 4 % octets][at % 4] = exact;
+                                    }
                                 }
                             }
                         }
                         if (diagonal) {
+                            const int below = first_row - first_column() + g - 2 * t;  // of the diagonal
 #pragma unroll
                             for (int q = 0; q < 2; q++)
 #pragma unroll
@@ -686,7 +687,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                 for (int o = 0; o < octets; o++)
 #pragma unroll
                                     for (int i = 0; i < 4; i++)
-                                        add_by_differences(e[q][o][i], Y, X, moments_of_tile(), first_row, first_column,
+                                        add_by_differences(e[q][o][i], Y, X, moments_of_tile(), first_row, first_column(),
                                                            16 * q + i / 2 * 8, chunk_rows * chunk + 8 * o + i % 2, m, d);
                         if (how != BY_PRODUCTS) __syncwarp();
                     }

@@ -50,7 +50,6 @@ _FACTOR_BITS = 7.0
 
 _MARK = 2**31  # of the codes of queries
 
-_STATIC_BYTES = 17 * 1024  # of shared memory, that kernels of sums have at most, with what the driver takes
 _MOST_STAGE = 4  # blocks of data in shared memory at a time, while as many come
 
 
@@ -65,12 +64,14 @@ def serves(output: Output, precision: str, d: int) -> bool:
 @functools.cache
 def _stage(output: Output, steps: int, power_terms: int, shared_bytes: int) -> int:
     """Blocks of data that a thread block keeps at a time, by the shared memory of the device; 0: it has too little."""
-    room = shared_bytes // _warps(output, steps, power_terms)[1] - _STATIC_BYTES
-    fits = (
-        _sums_kernel(output, steps, power_terms, _MOST_SPAN, stage).shared_bytes <= room
-        for stage in range(1, _MOST_STAGE + 1)
-    )
-    return sum(fits)
+    kernels = [_sums_kernel(output, steps, power_terms, _MOST_SPAN, 1 + more) for more in range(_MOST_STAGE)]
+    warps, at_a_time = _warps(output, steps, power_terms)  # and thread blocks, where there is room for as many
+    # What the kernels declare beside, with a little for the driver.
+    static = warps * (9 * 4 * _TILE_ROWS + 4 * _TILE_LINES + 64 * steps) + 1280
+    needed = [kernel.shared_bytes + static for kernel in kernels]
+    if needed[0] > shared_bytes:
+        return 0
+    return max(1, sum(at_a_time * of_block <= shared_bytes for of_block in needed))
 
 
 def sums(
@@ -349,12 +350,8 @@ def _sums_kernel(output: Output, steps: int, power_terms: int, span: int, stage:
         WARPS=warps,
         MULTIPROCESSOR_BLOCKS=blocks,
     )
-    shared = (
-        2 * stage * _block_bytes(steps, moments)
-        + 4 * _TILE_ROWS * warps * (16 * steps + 8)
-        + 4 * span
-        + -(-span // 8) * 16
-    )
+    points = 4 * _TILE_ROWS * warps * (16 * steps + 8)
+    shared = 2 * stage * _block_bytes(steps, moments) + points + 4 * span
     return Specialisation("density/centred_sums", name, defines, "10P 7i 3f", shared)
 
 
