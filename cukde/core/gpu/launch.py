@@ -177,6 +177,14 @@ class Specialisation(NamedTuple):
         return core_compile.kernel(self.stem, self.name, self.defines, self.shared_bytes)
 
 
+def begin(*kernels: Specialisation) -> None:
+    """Begin to compile those that the current device has not launched: what a pass is about to launch."""
+    device = core_device.current()
+    missing = [kernel for kernel in kernels if (id(kernel), device) not in _loaded]
+    if missing:
+        core_compile.begin(core_compile.Kernel(*kernel[:3], kernel.shared_bytes) for kernel in missing)
+
+
 class _Loaded(NamedTuple):
     """A kernel on a device."""
 

@@ -153,6 +153,11 @@ def specialisations() -> Iterator[Specialisation]:
     return (_kernel(name, storage) for name in _TYPES for storage in C_TYPE)
 
 
+def kernel_of_mean(dtype: np.dtype) -> Specialisation:
+    """What :func:`mean` launches."""
+    return _kernel("column_means", dtype)
+
+
 _TYPES = {"column_means": "2P q i q d", "survey": "4P 2q 3i", "range": "2P q", "ends": "3P 2q"}
 
 

@@ -18,7 +18,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device, merge_sort
-from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation, begin
 from cukde.core.gpu.scratch import Layout, Spec
 from cukde.density.options import Options
 from cukde.density.pairs import tolerance as pairs_tolerance
@@ -49,6 +49,8 @@ _SHIFT = {"moments": 8.0}  # bits that powers in float16 are scaled up by
 _FACTOR_BITS = 7.0
 
 _MARK = 2**31  # of the codes of queries
+
+_POINTS = "density/centred_points"  # the source of all kernels but those of sums
 
 _STATIC_BYTES = 14 * 1024  # of shared memory, that kernels of sums have at most
 
@@ -101,7 +103,8 @@ def density(
     """Return densities at the queries, (m,), or their logarithms."""
     out = cp.empty(len(X if Y is None else Y), epilogue.dtype)
     wanted = pairs_finish.wanted(form, log=epilogue.log)
-    _run(X, Y, h, pairs_finish.OUTPUT_OF[form], options).finish(None, (out, epilogue.log_constant, wanted))
+    sums = _run(X, Y, h, pairs_finish.OUTPUT_OF[form], options, ends_in=out.dtype)
+    sums.finish(None, (out, epilogue.log_constant, wanted))
     return out
 
 
@@ -217,14 +220,19 @@ def _run(
     *,
     ratio: bool = False,
     own_out: bool = False,
+    ends_in: np.dtype | None = None,
 ) -> _Sums:
+    """Sum, for what ends in densities of a dtype, or in sums."""
     (n, d), m = X.shape, len(X if Y is None else Y)
     power_terms = 2 if output == "moments" and not ratio and options.precision != "tf32" else 1
     shape = _Shape(n, m, d, output, power_terms, Y is None, device.multiprocessors())
     steps, moments, scale, storage = shape.steps, output == "moments", scale_of(h), X.dtype
     frame, data, queries, of_sums, _ = _layout(shape).allocate()
     samples = min(n, 512 if d <= 32 else 256)
-    kernel = _frame_kernel(storage, d)
+    kernel, kernel_of_sums = _frame_kernel(storage, d), _sums_kernel(output, steps, power_terms, shape.span)
+    begin(
+        kernel_of_sums, kernel, *merge_sort.kernels_of_order(n if Y is None else n + m), _finish_kernel(output, ends_in)
+    )
     kernel.launch((1,), (_FRAME_THREADS,), X, *frame, n, d, samples, scale)
 
     codes = cp.empty(n if Y is None else n + m, np.uint32)
@@ -250,7 +258,7 @@ def _run(
     # Half of what may be left out for whole blocks, half for pairs.
     tolerance = 0.5 * max(pairs_tolerance.tolerance_of(options), _ALL_PAIRS)
     of_pair = math.log2(tolerance / n) - (0 if output == "sum" else _FACTOR_BITS)
-    _sums_kernel(output, steps, power_terms, shape.span).launch(
+    kernel_of_sums.launch(
         (shape.groups, shape.spans),
         (32 * shape.warps,),
         *(Z if placed is None else placed, Z, blocks, boxes, tiles, centres, references, *of_sums),
@@ -295,27 +303,27 @@ def _frame_kernel(storage: np.dtype, d: int) -> Specialisation:
     samples = 512 if d <= 32 else 256
     shared = 4 * (samples * (d | 1) + (2 * d * d if d > 6 else 0))
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
-    return Specialisation("density/centred_frame", "centred_frame", defines, "4P q 2i d", shared)
+    return Specialisation(_POINTS, "centred_frame", defines, "4P q 2i d", shared)
 
 
 @functools.cache
 def _codes_kernel(storage: np.dtype) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
-    return Specialisation("density/centred_codes", "centred_codes", defines, "5P q i I d")
+    return Specialisation(_POINTS, "centred_codes", defines, "5P q i I d")
 
 
 @functools.cache
 def _data_kernel(storage: np.dtype, d: int) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
     shared = 4 * d * (_BLOCK_ROWS + 1)
-    return Specialisation("density/centred_data", "centred_data", defines, "9P q 3i d", shared)
+    return Specialisation(_POINTS, "centred_data", defines, "9P q 3i d", shared)
 
 
 @functools.cache
 def _queries_kernel(storage: np.dtype, d: int) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
     shared = 4 * _TILE_ROWS * (d | 1)
-    return Specialisation("density/centred_queries", "centred_queries", defines, "12P 3q 5i d", shared)
+    return Specialisation(_POINTS, "centred_queries", defines, "12P 3q 5i d", shared)
 
 
 @functools.lru_cache(maxsize=1024)

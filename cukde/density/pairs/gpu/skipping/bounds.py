@@ -146,6 +146,18 @@ def _limits(posed: Posed, bounds: Bounds) -> Bounds:
     return bounds._replace(threshold=threshold)
 
 
+def kernels(d: int, *, itself: bool) -> Iterator[Specialisation]:
+    """What :func:`bounds_of` launches."""
+    width, screened = skipping_points.pitch(d), skipping_points.groups(d)
+    if not itself:
+        yield from (
+            (_nearest_kernel(width), _found_kernel(width)) if screened else (_search_kernel(width), _groups_kernel())
+        )
+    if not screened:
+        yield _thresholds_kernel()
+    yield from (_limits_kernel(screened), _bounds_kernel(width))
+
+
 @core_compile.listed
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu.launch import DOUBLE, Specialisation, begin
 from cukde.density.kept import kept
 from cukde.density.options import Options
 from cukde.density.pairs import counting, tolerance as pairs_tolerance
@@ -160,6 +162,7 @@ def chosen(
     if frame is None:
         frame = kept(options.kept, "frame", X, None, functools.partial(skipping_frame.frame, look.data))
     look = look._replace(frame=frame)
+    begin(*_kernels(X, n if Y is None else max(n, m), output, options, plan, itself=Y is None))
     whole = skipping_plan.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
     if worth(most, look.tight) and not rather_apart(most, look.tight):
         return Chosen(whole, look)
@@ -167,6 +170,18 @@ def chosen(
     found = look._replace(share=share, tight=tight)
     rows = apart.find() if apart is not None and rather_apart(share, tight) else None
     return Chosen(whole, found) if rows is None and worth(share, tight) else Chosen(None, found, rows)
+
+
+def _kernels(
+    X: Any, most: int, output: Output, options: Options, plan: skipping_plan.Plan, *, itself: bool
+) -> Iterator[Specialisation]:
+    """What a pass over so many points at ``most`` launches, and a probe for it."""
+    d, storage = X.shape[1], DOUBLE if plan.real == DOUBLE else X.dtype
+    yield from passes.kernels(plan, output, X.dtype, d, itself=itself)
+    yield from skipping_points.kernels(storage, d, most)
+    if itself or output == "moments":
+        probe = skipping_plan.Plan.of(d, "sum" if output == "moments" else output, options, itself=False, ratio=False)
+        yield from passes.kernels(probe, "sum" if output == "moments" else output, X.dtype, d, itself=False)
 
 
 def chosen_for_values(
