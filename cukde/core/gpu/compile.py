@@ -138,8 +138,11 @@ def begin(kernels: Iterable[Kernel]) -> None:
     rehearsal = _rehearsal.get()
     if rehearsal is None or rehearsal.loads:
         device = _runtime().getDevice()
-        for spec in {_source_of(kernel): kernel for kernel in kernels}.values():
-            _threads.put(functools.partial(_load_beside, device, spec))
+        for spec in kernels:
+            key = device, *_source_of(spec)
+            if key not in _begun:
+                _begun.add(key)
+                _threads.put(functools.partial(_load_beside, device, spec))
 
 
 def _load_beside(device: int, spec: Kernel) -> None:
@@ -149,6 +152,7 @@ def _load_beside(device: int, spec: Kernel) -> None:
             _load(device, spec)
 
 
+_begun: set[tuple[Any, ...]] = set()  # sources and their devices
 _MOST_THREADS = 8
 _threads = WorkerPool(lambda: min(_MOST_THREADS, processor.cores()), "cukde-compile")
 _leaving = threading.Event()

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
@@ -162,8 +163,11 @@ def chosen(
     if frame is None:
         frame = kept(options.kept, "frame", X, None, functools.partial(skipping_frame.frame, look.data))
     look = look._replace(frame=frame)
-    begin(*_kernels(X, n if Y is None else max(n, m), output, options, plan, itself=Y is None))
+    storage = DOUBLE if plan.real == DOUBLE else X.dtype
+    kernels = functools.partial(_kernels, plan, X.dtype, d, output, options, itself=Y is None)
+    begin(*kernels(left=False), *skipping_points.kernels(storage, d, n if Y is None else max(n, m)))
     whole = skipping_plan.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
+    begin(*kernels(left=bool(whole.left)))
     if worth(most, look.tight) and not rather_apart(most, look.tight):
         return Chosen(whole, look)
     share, tight = _share(whole, frame)
@@ -173,15 +177,14 @@ def chosen(
 
 
 def _kernels(
-    X: Any, most: int, output: Output, options: Options, plan: skipping_plan.Plan, *, itself: bool
+    plan: skipping_plan.Plan, storage: np.dtype, d: int, output: Output, options: Options, *, itself: bool, left: bool
 ) -> Iterator[Specialisation]:
-    """What a pass over so many points at ``most`` launches, and a probe for it."""
-    d, storage = X.shape[1], DOUBLE if plan.real == DOUBLE else X.dtype
-    yield from passes.kernels(plan, output, X.dtype, d, itself=itself)
-    yield from skipping_points.kernels(storage, d, most)
+    """What a pass launches, and a probe for it."""
+    yield from passes.kernels(plan, output, storage, d, itself=itself, left=left)
     if itself or output == "moments":
-        probe = skipping_plan.Plan.of(d, "sum" if output == "moments" else output, options, itself=False, ratio=False)
-        yield from passes.kernels(probe, "sum" if output == "moments" else output, X.dtype, d, itself=False)
+        output = "sum" if output == "moments" else output
+        probe = skipping_plan.Plan.of(d, output, options, itself=False, ratio=False)
+        yield from passes.kernels(probe, output, storage, d, itself=False, left=left)
 
 
 def chosen_for_values(
@@ -277,9 +280,7 @@ def _share(whole: skipping_plan.Posed, frame: skipping_frame.Frame) -> tuple[flo
     options = whole.options
     output: Output = "laplace" if whole.output == "laplace" else "sum"
     probe = skipping_plan.pose(whole.data.given, few, whole.h, output, options, frame, whole.tolerance, data=whole.data)
-    tight = (whole.data.kinds > 0).mean()
-    taken = passes.share(probe)  # waits; then the mean is there, too
-    return taken, float(tight)
+    return passes.share(probe), float((cp.asnumpy(whole.data.kinds) > 0).mean())
 
 
 def _share_of_values(whole: skipping_values.Posed) -> tuple[float, float]:

@@ -37,19 +37,24 @@ def run(posed: Posed) -> PartialSums:
 
     Queries whose sums leave the range of float32 are summed again by differences, over all pairs; the device decides.
     """
-    begin(*kernels(posed.plan, posed.output, posed.data.given.dtype, posed.d, itself=posed.itself))
+    storage, left = posed.data.given.dtype, bool(posed.left)
+    begin(*kernels(posed.plan, posed.output, storage, posed.d, itself=posed.itself, left=left))
     return completed(posed, *summed(posed, bounds_of(posed)))
 
 
-def kernels(plan: Plan, output: Output, storage: np.dtype, d: int, *, itself: bool) -> Iterator[Specialisation]:
-    """What :func:`run` launches, but for units that kernels of chunks leave; first what takes longest to compile."""
+def kernels(
+    plan: Plan, output: Output, storage: np.dtype, d: int, *, itself: bool, left: bool
+) -> Iterator[Specialisation]:
+    """What :func:`run` launches, first what takes longest to compile; ``left``: kernels of chunks leave some units."""
     width, few = skipping_points.pitch(d), d <= FEW_DIMENSIONS
+    if few or left or not plan.chunks:
+        yield _boxes_kernel(output, plan.real, d) if few else _units_kernel(output, plan.real, width)
     if plan.once:
         yield _boxes_once_kernel(d) if few else _pairs_once_kernel(width)
+        if not few:
+            yield _own_kernel(width)
     elif plan.chunks:
         yield _sums_few_kernel(output, d) if few else _sums_kernel(output, width)
-    if few or not plan.chunks:
-        yield _boxes_kernel(output, plan.real, d) if few else _units_kernel(output, plan.real, width)
     precision = "float64" if plan.real == DOUBLE else "float32"
     yield difference.specialise(output, precision, storage, d, 0).kernel
     yield from skipping_bounds.kernels(d, itself=itself)
