@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -80,6 +80,15 @@ def test_an_error_is_raised_by_the_launch(compiler: Compiler) -> None:
         core_compile.load(Kernel("a", "one", ()))
 
 
+@pytest.mark.parametrize("cores", [2, 8])
+def test_likely_kernels_are_left_out_where_cores_are_few(
+    cores: int, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cukde.core.cpu.processor.cores", lambda: cores)
+    core_compile.begin([Kernel("a", "one", ())], likely=True)
+    assert len(core_compile._begun) == (cores == 8)
+
+
 def test_a_rehearsal_that_loads_nothing_begins_nothing(compiler: Compiler) -> None:
     with core_compile.rehearsed(loads=False):
         core_compile.begin([Kernel("a", "one", ())])
@@ -115,7 +124,11 @@ def alone(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
             names.append(kernel.name)
         return load(kernel)
 
-    monkeypatch.setattr(core_compile, "begin", lambda kernels: asked.extend((k.stem, k.defines) for k in kernels))
+    def begun(kernels: Iterable[Kernel], *, likely: bool = False) -> None:
+        if not likely:
+            asked.extend((kernel.stem, kernel.defines) for kernel in kernels)
+
+    monkeypatch.setattr(core_compile, "begin", begun)
     monkeypatch.setattr(core_compile, "load", launched)
     return names
 

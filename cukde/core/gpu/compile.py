@@ -129,14 +129,15 @@ def kernel(stem: str, name: str, defines: Defines, shared_bytes: int = 0, *, hea
     return load(spec) if rehearsal is None else rehearsal.kernel(spec)
 
 
-def begin(kernels: Iterable[Kernel]) -> None:
+def begin(kernels: Iterable[Kernel], *, likely: bool = False) -> None:
     """Begin to compile and load kernels for the current device, beside each other and beside what the caller does.
 
     NVRTC works without Python's lock, and compiles several sources at once. A launch waits for its own kernel, and
-    errors are those of launches.
+    errors are those of launches. What is only ``likely`` to be launched is left out where cores are few.
     """
     rehearsal = _rehearsal.get()
-    if rehearsal is None or rehearsal.loads:
+    is_time = not likely or processor.cores() >= _CORES_TO_SPARE
+    if is_time and (rehearsal is None or rehearsal.loads):
         device = _runtime().getDevice()
         for spec in kernels:
             key = device, *_source_of(spec)
@@ -153,7 +154,7 @@ def _load_beside(device: int, spec: Kernel) -> None:
 
 
 _begun: set[tuple[Any, ...]] = set()  # sources and their devices
-_MOST_THREADS = 8
+_MOST_THREADS, _CORES_TO_SPARE = 8, 4
 _threads = WorkerPool(lambda: min(_MOST_THREADS, processor.cores()), "cukde-compile")
 _leaving = threading.Event()
 

@@ -211,6 +211,24 @@ def _layout(shape: _Shape) -> Layout:
     return Layout([frame, data, queries, [of_sums, of_sums, third]])
 
 
+def begin_kernels(X: Any, Y: Any | None, output: Output, options: Options, *, ratio: bool) -> None:
+    """Begin to compile what a pass would launch that others may be chosen over."""
+    begin(*_kernels(_shape_of(X, Y, output, options, ratio=ratio), X.dtype), likely=True)
+
+
+def _shape_of(X: Any, Y: Any | None, output: Output, options: Options, *, ratio: bool) -> _Shape:
+    power_terms = 2 if output == "moments" and not ratio and options.precision != "tf32" else 1
+    (n, d), m = X.shape, len(X if Y is None else Y)
+    return _Shape(n, m, d, output, power_terms, Y is None, device.multiprocessors())
+
+
+def _kernels(shape: _Shape, storage: np.dtype) -> Iterator[Specialisation]:
+    """What a pass launches before its sums are merged."""
+    yield _sums_kernel(shape.output, shape.steps, shape.power_terms, shape.span)
+    yield _frame_kernel(storage, shape.d)
+    yield from merge_sort.kernels_of_order(shape.n if shape.itself else shape.n + shape.m)
+
+
 def _run(
     X: Any,
     Y: Any | None,
@@ -223,16 +241,13 @@ def _run(
     ends_in: np.dtype | None = None,
 ) -> _Sums:
     """Sum, for what ends in densities of a dtype, or in sums."""
-    (n, d), m = X.shape, len(X if Y is None else Y)
-    power_terms = 2 if output == "moments" and not ratio and options.precision != "tf32" else 1
-    shape = _Shape(n, m, d, output, power_terms, Y is None, device.multiprocessors())
-    steps, moments, scale, storage = shape.steps, output == "moments", scale_of(h), X.dtype
+    (n, d), m, shape = X.shape, len(X if Y is None else Y), _shape_of(X, Y, output, options, ratio=ratio)
+    steps, power_terms, moments = shape.steps, shape.power_terms, output == "moments"
+    scale, storage = scale_of(h), X.dtype
     frame, data, queries, of_sums, _ = _layout(shape).allocate()
     samples = min(n, 512 if d <= 32 else 256)
-    kernel, kernel_of_sums = _frame_kernel(storage, d), _sums_kernel(output, steps, power_terms, shape.span)
-    begin(
-        kernel_of_sums, kernel, *merge_sort.kernels_of_order(n if Y is None else n + m), _finish_kernel(output, ends_in)
-    )
+    begin(*_kernels(shape, storage), _finish_kernel(output, ends_in))
+    kernel = _frame_kernel(storage, d)
     kernel.launch((1,), (_FRAME_THREADS,), X, *frame, n, d, samples, scale)
 
     codes = cp.empty(n if Y is None else n + m, np.uint32)
@@ -258,7 +273,7 @@ def _run(
     # Half of what may be left out for whole blocks, half for pairs.
     tolerance = 0.5 * max(pairs_tolerance.tolerance_of(options), _ALL_PAIRS)
     of_pair = math.log2(tolerance / n) - (0 if output == "sum" else _FACTOR_BITS)
-    kernel_of_sums.launch(
+    _sums_kernel(output, steps, power_terms, shape.span).launch(
         (shape.groups, shape.spans),
         (32 * shape.warps,),
         *(Z if placed is None else placed, Z, blocks, boxes, tiles, centres, references, *of_sums),

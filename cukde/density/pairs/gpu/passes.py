@@ -362,10 +362,13 @@ class Arguments(NamedTuple):
         """
         if self._takes_all(output):
             return _ALL_PAIRS
-        k = moment_columns(output, self.X.shape[1], None)
+        n, d = self.X.shape
+        k = moment_columns(output, d, None)
         engine = self.engine(output, k, exact=not ratio)
         apart = self.apart(output, k, exact=not ratio) if engine in ("difference", "centred") else None
         arguments = self.X, self.Y, self.h, output, self.options, engine
+        if engine == "centred" and skipping_choice.may_leave_out(n, self.m, d, engine, output, self.options):
+            centred.begin_kernels(self.X, self.Y, output, self.options, ratio=ratio)
         return skipping_choice.chosen(*arguments, ratio=ratio, apart=apart, following=following, look=look)
 
     def near_values(self, values: Any) -> skipping_choice.Chosen:

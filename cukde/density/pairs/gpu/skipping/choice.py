@@ -163,28 +163,24 @@ def chosen(
     if frame is None:
         frame = kept(options.kept, "frame", X, None, functools.partial(skipping_frame.frame, look.data))
     look = look._replace(frame=frame)
+    is_sure = worth(most, look.tight) and not rather_apart(most, look.tight)
+
+    def begin_kernels(*, left: bool) -> None:
+        if not is_sure:
+            begin(*_kernels_of_probe(output, options, X.dtype, d, left=left))
+        begin(*passes.kernels(plan, output, X.dtype, d, itself=Y is None, left=left), likely=not is_sure)
+
     storage = DOUBLE if plan.real == DOUBLE else X.dtype
-    kernels = functools.partial(_kernels, plan, X.dtype, d, output, options, itself=Y is None)
-    begin(*kernels(left=False), *skipping_points.kernels(storage, d, n if Y is None else max(n, m)))
+    begin(*skipping_points.kernels(storage, d, n if Y is None else max(n, m)))
+    begin_kernels(left=False)
     whole = skipping_plan.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
-    begin(*kernels(left=bool(whole.left)))
-    if worth(most, look.tight) and not rather_apart(most, look.tight):
+    begin_kernels(left=bool(whole.left))
+    if is_sure:
         return Chosen(whole, look)
     share, tight = _share(whole, frame)
     found = look._replace(share=share, tight=tight)
     rows = apart.find() if apart is not None and rather_apart(share, tight) else None
     return Chosen(whole, found) if rows is None and worth(share, tight) else Chosen(None, found, rows)
-
-
-def _kernels(
-    plan: skipping_plan.Plan, storage: np.dtype, d: int, output: Output, options: Options, *, itself: bool, left: bool
-) -> Iterator[Specialisation]:
-    """What a pass launches, and a probe for it."""
-    yield from passes.kernels(plan, output, storage, d, itself=itself, left=left)
-    if itself or output == "moments":
-        output = "sum" if output == "moments" else output
-        probe = skipping_plan.Plan.of(d, output, options, itself=False, ratio=False)
-        yield from passes.kernels(probe, output, storage, d, itself=False, left=left)
 
 
 def chosen_for_values(
@@ -274,11 +270,24 @@ def _rehearsed_frame(d: int) -> skipping_frame.Frame:
     return skipping_frame.frame(np.random.default_rng(0).standard_normal((300, d)))
 
 
+def _output_of_probe(output: Output) -> Output:
+    return "laplace" if output == "laplace" else "sum"
+
+
+def _kernels_of_probe(
+    output: Output, options: Options, storage: np.dtype, d: int, *, left: bool
+) -> Iterator[Specialisation]:
+    """What :func:`_share` launches for a pass."""
+    output = _output_of_probe(output)
+    plan = skipping_plan.Plan.of(d, output, options, itself=False, ratio=False)
+    return passes.kernels(plan, output, storage, d, itself=False, left=left)
+
+
 def _share(whole: skipping_plan.Posed, frame: skipping_frame.Frame) -> tuple[float, float]:
     """Share of units that a few items of queries take, and of blocks that products are good for."""
     few = whole.queries.given[_few_of(whole.queries.order)]
     options = whole.options
-    output: Output = "laplace" if whole.output == "laplace" else "sum"
+    output = _output_of_probe(whole.output)
     probe = skipping_plan.pose(whole.data.given, few, whole.h, output, options, frame, whole.tolerance, data=whole.data)
     return passes.share(probe), float((cp.asnumpy(whole.data.kinds) > 0).mean())
 
