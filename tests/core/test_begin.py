@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +18,7 @@ import cukde
 from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.compile import Kernel
 from cukde.density.options import Options
+from tests import processes
 
 SOON = 20  # seconds within which threads meet
 
@@ -78,6 +81,28 @@ def test_an_error_is_raised_by_the_launch(compiler: Compiler) -> None:
     core_compile.begin([Kernel("a", "one", ())])
     with pytest.raises(ValueError, match="of the compiler"):
         core_compile.load(Kernel("a", "one", ()))
+
+
+_FORKED = """
+import os, sys, time
+from types import SimpleNamespace
+from cukde.core.gpu import compile as core_compile
+
+of_cupy = SimpleNamespace(get_function=lambda name: time.sleep(1) or print(name, flush=True))
+runtime = SimpleNamespace(getDevice=lambda: 0, setDevice=lambda device: None)
+sys.modules["cupy"] = SimpleNamespace(RawModule=lambda **_: of_cupy, cuda=SimpleNamespace(runtime=runtime))
+core_compile.begin([core_compile.Kernel("core/survey", "compiled", ())])
+time.sleep(0.5)
+child = os.fork()
+if child:
+    print(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_process_waits_at_its_end_for_what_it_compiles_and_a_child_of_a_fork_does_not(tmp_path: Path) -> None:
+    started = processes.start("-c", _FORKED, CUPY_CACHE_DIR=tmp_path)
+    assert processes.finished(started)[0].split() == ["0", "compiled"]
 
 
 @pytest.mark.parametrize("cores", [2, 8])

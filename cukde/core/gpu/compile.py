@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -155,15 +156,26 @@ def _load_beside(device: int, spec: Kernel) -> None:
 
 _begun: set[tuple[Any, ...]] = set()  # sources and their devices
 _MOST_THREADS, _CORES_TO_SPARE = 8, 4
-_threads = WorkerPool(lambda: min(_MOST_THREADS, processor.cores()), "cukde-compile")
 _leaving = threading.Event()
 
 
-@atexit.register
+def _fresh() -> None:
+    """Begin with no threads: a child of a fork has none."""
+    global _threads
+    _threads = WorkerPool(lambda: min(_MOST_THREADS, processor.cores()), "cukde-compile")
+
+
 def _leave() -> None:
     """A process that ends waits for what is being compiled, as NVRTC cannot be left."""
     _leaving.set()
     _threads.close()
+
+
+_threads: WorkerPool
+_fresh()
+atexit.register(_leave)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_fresh)
 
 
 class Rehearsal:
