@@ -18,7 +18,7 @@ import cukde
 from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.compile import Kernel
 from cukde.density.options import Options
-from tests import processes
+from tests import processes, tolerances
 
 SOON = 20  # seconds within which threads meet
 
@@ -103,6 +103,32 @@ if child:
 def test_a_process_waits_at_its_end_for_what_it_compiles_and_a_child_of_a_fork_does_not(tmp_path: Path) -> None:
     started = processes.start("-c", _FORKED, CUPY_CACHE_DIR=tmp_path)
     assert processes.finished(started)[0].split() == ["0", "compiled"]
+
+
+_COLD = """
+import cupy as cp
+import numpy as np
+import cukde
+from cukde.core.gpu import compile as core_compile
+
+rng = np.random.default_rng(0)
+X = rng.standard_t(3, (20_000, 6)).astype("f4")
+Y = X[:500].copy()
+for function in (cukde.kde, cukde.sd_kde):
+    exact = function(X.astype("f8"), Y.astype("f8"), 1.0, log=True)
+    print(abs(function(cp.asarray(X), cp.asarray(Y), 1.0, log=True).get() - exact).max())
+print(len(core_compile._begun))
+"""
+
+
+@pytest.mark.gpu
+def test_first_calls_on_a_gpu_with_an_empty_cache_and_with_a_filled_one(tmp_path: Path) -> None:
+    for _ in range(2):
+        output, _ = processes.finished(processes.start("-c", _COLD, CUPY_CACHE_DIR=tmp_path))
+        of_kde, of_sd_kde, begun = map(float, output.split())
+        assert of_kde <= tolerances.DENSITY["gpu", "float32"].value
+        assert of_sd_kde <= tolerances.SD_DENSITY["float32"].value
+        assert begun > 1
 
 
 @pytest.mark.parametrize("cores", [2, 8])
