@@ -50,7 +50,7 @@ _FACTOR_BITS = 7.0
 
 _MARK = 2**31  # of the codes of queries
 
-_POINTS = "density/centred_points"  # the source of all kernels but those of sums
+_ORDER, _POINTS = "density/centred_order", "density/centred_points"  # sources, each of two kernels
 
 _STATIC_BYTES = 14 * 1024  # of shared memory, that kernels of sums have at most
 
@@ -226,6 +226,7 @@ def _kernels(shape: _Shape, storage: np.dtype) -> Iterator[Specialisation]:
     """What a pass launches before its sums are merged."""
     yield _sums_kernel(shape.output, shape.steps, shape.power_terms, shape.span)
     yield _frame_kernel(storage, shape.d)
+    yield _data_kernel(storage, shape.d)
     yield from merge_sort.kernels_of_order(shape.n if shape.itself else shape.n + shape.m)
 
 
@@ -318,13 +319,13 @@ def _frame_kernel(storage: np.dtype, d: int) -> Specialisation:
     samples = 512 if d <= 32 else 256
     shared = 4 * (samples * (d | 1) + (2 * d * d if d > 6 else 0))
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
-    return Specialisation(_POINTS, "centred_frame", defines, "4P q 2i d", shared)
+    return Specialisation(_ORDER, "centred_frame", defines, "4P q 2i d", shared)
 
 
 @functools.cache
 def _codes_kernel(storage: np.dtype) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
-    return Specialisation(_POINTS, "centred_codes", defines, "5P q i I d")
+    return Specialisation(_ORDER, "centred_codes", defines, "5P q i I d")
 
 
 @functools.cache
