@@ -143,6 +143,7 @@ extern "C" __global__ void __launch_bounds__(threads, 4)
     if (threadIdx.x == 0) {
         tiles[(long long)(2 * box_axes) * all + tile] = least;
         tiles[(long long)(2 * box_axes + 1) * all + tile] = square;
+        tiles[(long long)(2 * box_axes + 2) * all + tile] = float(which);
     }
 #pragma unroll
     for (int a = 0; a < box_axes; a++) {

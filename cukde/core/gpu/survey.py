@@ -20,6 +20,7 @@ _ENTRIES_OF_PART = 2**16
 _PARTS_OF_MULTIPROCESSOR = 2
 
 _BLOCKS_OF_MULTIPROCESSOR = 8  # of numbers
+_BLOCKS_OF_ROWS = 32
 
 _THREADS_OF_MEANS = 1024
 _THREADS_OF_SURVEY = 128
@@ -145,8 +146,9 @@ def _survey(
 ) -> None:
     n, d = X.shape
     m = 0 if Y is None else Y.shape[0]
-    lanes = 32 if d >= 32 else 1  # of a row
-    grid = -(-max(n, m) * lanes // _THREADS_OF_SURVEY), 1 if Y is None else 2
+    lanes = 8 if d >= 32 else 1  # of a row
+    blocks = min(-(-max(n, m) * lanes // _THREADS_OF_SURVEY), _BLOCKS_OF_ROWS * device.multiprocessors())
+    grid = max(1, blocks), 1 if Y is None else 2
     kernel = _kernel("survey", X.dtype)
     kernel.launch(grid, (_THREADS_OF_SURVEY,), X, Y, centre, figures, near, n, m, d, lanes, bit, within)
 

@@ -301,7 +301,9 @@ class Arguments(NamedTuple):
         chosen = pairs_engine.engine(*self._shape(output, k), squared_radius=squared_radius, **self._terms(exact))
         if chosen != "difference" or not centred.serves(output, precision, d) or squared_radius == math.inf:
             return chosen
-        faster = squared_radius is None or skipping_choice.centred_is_faster(n, self.m, d, precision)
+        faster = squared_radius is None or skipping_choice.centred_is_faster(
+            n, self.m, d, precision, moments=output == "moments", itself=self.Y is None
+        )
         return "centred" if faster else chosen
 
     def apart(self, output: Output, k: int, *, exact: bool) -> Possible | None:

@@ -73,7 +73,8 @@ class Chosen(NamedTuple):
 
 def may_leave_out(n: int, m: int, d: int, engine: str, output: Output, options: Options) -> bool:
     """Whether a pass is worth a look that may choose to leave out pairs."""
-    return _worth_a_look(_all_ms(n, m, engine, options.precision, d), engine, output, options, d)
+    dense = _all_ms(n, m, engine, options.precision, d, moments=output == "moments")
+    return _worth_a_look(dense, engine, output, options, d)
 
 
 def too_few(n: int, m: int, d: int) -> bool:
@@ -86,10 +87,13 @@ def fast_are_few(n: int, m: int, engine: str, precision: str, d: int) -> bool:
     return _all_ms(n, m, engine, precision, d) < _LEAST_OF_FAST_MS
 
 
-def centred_is_faster(n: int, m: int, d: int, precision: str) -> bool:
-    """Whether the centred pass takes all pairs in less time than differences do."""
-    centred = skipping_cost.CENTRED_MS + _all_ms(n, m, "centred", precision, d)
-    return centred < _all_ms(n, m, "difference", precision, d)
+def centred_is_faster(n: int, m: int, d: int, precision: str, *, moments: bool, itself: bool) -> bool:
+    """Whether the centred pass takes all pairs in less time than differences do.
+
+    Of data at themselves it leaves out more than pays for the moments.
+    """
+    centred = skipping_cost.CENTRED_MS + _all_ms(n, m, "centred", precision, d, moments=moments and not itself)
+    return centred < _all_ms(n, m, "difference", precision, d, moments=moments)
 
 
 def differences_take_long(n: int, m: int, d: int, precision: str) -> bool:
@@ -119,7 +123,7 @@ def chosen(
     tolerance = pairs_tolerance.tolerance_of(options)
     n, d = X.shape
     m = n if Y is None else len(Y)
-    dense = _all_ms(n, m, engine, options.precision, d)
+    dense = _all_ms(n, m, engine, options.precision, d, moments=output == "moments")
     fast = engine != "difference"
     if not _worth_a_look(dense, engine, output, options, d):
         return Chosen(apart=None if apart is None else apart.find())
@@ -232,9 +236,9 @@ def chosen_for_values(
     return whole if worth(*_share_of_values(whole)) else None
 
 
-def _all_ms(n: int, m: int, engine: str, precision: str, d: int, k: int = 0) -> float:
-    """Milliseconds of all pairs by an engine, with ``k`` columns of values."""
-    return 1e-9 * n * m * skipping_cost.dense(engine, precision, d, k)
+def _all_ms(n: int, m: int, engine: str, precision: str, d: int, k: int = 0, *, moments: bool = False) -> float:
+    """Milliseconds of all pairs by an engine, with ``k`` columns of values or with ``moments``."""
+    return 1e-9 * n * m * skipping_cost.dense(engine, precision, d, k, moments=moments)
 
 
 def _worth_a_look(dense: float, engine: str, output: Output, options: Options, d: int) -> bool:
