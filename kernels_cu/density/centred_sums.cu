@@ -6,8 +6,8 @@
 //   L_i  = sum_j 2^(e_ij - a_i) (e_ij - log2 w_j)            output LAPLACE
 //
 //   Y, X         (m, d), (n, d)         float2   queries and data in two floats, in order
-//   blocks, boxes                                of centred_data.cu, `count` blocks
-//   tiles, centres, references                   of centred_queries.cu, `all` tiles
+//   blocks, boxes                                of centred_data.cuh, `count` blocks
+//   tiles, centres, references                   of centred_queries.cuh, `all` tiles
 //   R, S         (spans, rows)          float    a_i and S_i over a share of the blocks; rows: whole groups of 32 WARPS queries
 //   T            (spans, rows, 16 STEPS) float   T_i; LAPLACE: (spans, rows) L_i; SUM: null
 //   limit, of_pair                      float    log2 of what may be left out of a sum for each block, and for each pair

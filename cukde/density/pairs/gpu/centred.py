@@ -18,7 +18,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device, merge_sort
-from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation, begin
 from cukde.core.gpu.scratch import Layout, Spec
 from cukde.density.options import Options
 from cukde.density.pairs import tolerance as pairs_tolerance
@@ -49,6 +49,8 @@ _SHIFT = {"moments": 2.0}  # bits that powers in float16 are scaled up by
 _FACTOR_BITS = 7.0
 
 _MARK = 2**31  # of the codes of queries
+
+_ORDER, _POINTS = "density/centred_order", "density/centred_points"  # sources, each of two kernels
 
 _MOST_STAGE = 4  # blocks of data in shared memory at a time, while as many come
 
@@ -114,7 +116,8 @@ def density(
     """Return densities at the queries, (m,), or their logarithms."""
     out = cp.empty(len(X if Y is None else Y), epilogue.dtype)
     wanted = pairs_finish.wanted(form, log=epilogue.log)
-    _run(X, Y, h, pairs_finish.OUTPUT_OF[form], options).finish(None, (out, epilogue.log_constant, wanted))
+    sums = _run(X, Y, h, pairs_finish.OUTPUT_OF[form], options, ends_in=out.dtype)
+    sums.finish(None, (out, epilogue.log_constant, wanted))
     return out
 
 
@@ -227,6 +230,26 @@ def _layout(shape: _Shape) -> Layout:
     return Layout([frame, data, queries, [of_sums, of_sums, third]])
 
 
+def begin_kernels(X: Any, Y: Any | None, output: Output, options: Options, *, ratio: bool) -> None:
+    """Begin to compile what a pass would launch that others may be chosen over."""
+    begin(*_kernels(_shape_of(X, Y, output, options, ratio=ratio), X.dtype), likely=True)
+
+
+def _shape_of(X: Any, Y: Any | None, output: Output, options: Options, *, ratio: bool) -> _Shape:
+    power_terms = 2 if output == "moments" and not ratio and options.precision != "tf32" else 1
+    (n, d), m = X.shape, len(X if Y is None else Y)
+    of_device = device.multiprocessors(), device.shared_bytes_of_block()
+    return _Shape(n, m, d, output, power_terms, Y is None, *of_device)
+
+
+def _kernels(shape: _Shape, storage: np.dtype) -> Iterator[Specialisation]:
+    """What a pass launches before its sums are merged."""
+    yield _sums_kernel(shape.output, shape.steps, shape.power_terms, shape.span, shape.stage)
+    yield _frame_kernel(storage, shape.d)
+    yield _data_kernel(storage, shape.d)
+    yield from merge_sort.kernels_of_order(shape.n if shape.itself else shape.n + shape.m)
+
+
 def _run(
     X: Any,
     Y: Any | None,
@@ -236,13 +259,15 @@ def _run(
     *,
     ratio: bool = False,
     own_out: bool = False,
+    ends_in: np.dtype | None = None,
 ) -> _Sums:
-    (n, d), m = X.shape, len(X if Y is None else Y)
-    power_terms = 2 if output == "moments" and not ratio and options.precision != "tf32" else 1
-    shape = _Shape(n, m, d, output, power_terms, Y is None, device.multiprocessors(), device.shared_bytes_of_block())
-    steps, moments, scale, storage = shape.steps, output == "moments", scale_of(h), X.dtype
+    """Sum, for what ends in densities of a dtype, or in sums."""
+    (n, d), m, shape = X.shape, len(X if Y is None else Y), _shape_of(X, Y, output, options, ratio=ratio)
+    steps, power_terms, moments = shape.steps, shape.power_terms, output == "moments"
+    scale, storage = scale_of(h), X.dtype
     frame, data, queries, of_sums, _ = _layout(shape).allocate()
     samples = min(n, 512 if d <= 32 else 256)
+    begin(*_kernels(shape, storage), _finish_kernel(output, ends_in))
     kernel = _frame_kernel(storage, d)
     kernel.launch((1,), (_FRAME_THREADS,), X, *frame, n, d, samples, scale)
 
@@ -314,27 +339,27 @@ def _frame_kernel(storage: np.dtype, d: int) -> Specialisation:
     samples = 512 if d <= 32 else 256
     shared = 4 * (samples * (d | 1) + (2 * d * d if d > 6 else 0))
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
-    return Specialisation("density/centred_frame", "centred_frame", defines, "4P q 2i d", shared)
+    return Specialisation(_ORDER, "centred_frame", defines, "4P q 2i d", shared)
 
 
 @functools.cache
 def _codes_kernel(storage: np.dtype) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
-    return Specialisation("density/centred_codes", "centred_codes", defines, "5P q i I d")
+    return Specialisation(_ORDER, "centred_codes", defines, "5P q i I d")
 
 
 @functools.cache
 def _data_kernel(storage: np.dtype, d: int) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
     shared = 4 * d * (_BLOCK_ROWS + 1)
-    return Specialisation("density/centred_data", "centred_data", defines, "9P q 3i d", shared)
+    return Specialisation(_POINTS, "centred_data", defines, "9P q 3i d", shared)
 
 
 @functools.cache
 def _queries_kernel(storage: np.dtype, d: int) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
     shared = 4 * _TILE_ROWS * (d | 1)
-    return Specialisation("density/centred_queries", "centred_queries", defines, "12P 3q 5i d", shared)
+    return Specialisation(_POINTS, "centred_queries", defines, "12P 3q 5i d", shared)
 
 
 @functools.lru_cache(maxsize=1024)

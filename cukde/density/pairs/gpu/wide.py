@@ -17,7 +17,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device, gemm
-from cukde.core.gpu.launch import C_TYPE, Specialisation
+from cukde.core.gpu.launch import C_TYPE, Specialisation, begin
 from cukde.density.kept import Kept, kept
 from cukde.density.pairs.gpu import (
     finish as pairs_finish,
@@ -229,6 +229,9 @@ def run(
     near = squared_radius is not None and squared_radius <= NEAR
     factor_terms = 0 if output != "moments" else task.power_terms if near else 2
     apart = output == "laplace"
+    begin(
+        *_kernels(task, tiling, alike=alike, several=n > _STAGED_ROWS), _finish_kernel(output), _prepare_kernel(X.dtype)
+    )
     data = kept(
         store,
         "operand",
@@ -257,6 +260,15 @@ def run(
     else:
         gpu_pass.moments(out, symmetric=alike)
     return out
+
+
+def _kernels(task: Task, tiling: Layout, *, alike: bool, several: bool) -> Iterator[Specialisation]:
+    """Kernels of sums: of references and then of all pairs, or of data alike in ``several`` blocks of rows."""
+    if task.staged and not alike:
+        yield _kernel(task.of_references, layout(task.of_references))
+    if task.staged and alike and several:
+        yield _kernel(task._replace(column_totals=True), tiling)
+    yield _kernel(task, tiling)
 
 
 class _Pass(NamedTuple):
