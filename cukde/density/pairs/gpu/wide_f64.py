@@ -170,6 +170,7 @@ class _Pass(NamedTuple):
         self, P: Any, block: gemm.Block, totals: Any, corrected: Any | None, products: Any | None
     ) -> None:
         """Let references rise to the exponents of a block, and sums so far be about them."""
+        assert self.references is not None
         y, x = self.queries, self.data
         columns = 0 if products is None else products.shape[1]
         _RAISE.launch(
