@@ -32,7 +32,7 @@
 //
 // Macros: KERNEL; OUTPUT; STEPS of 16 dimensions; POWER_TERMS of float16 that a power has in moments; WARPS, at most 16,
 // of a block; MULTIPROCESSOR_BLOCKS that run on a multiprocessor at a time.
-#include "centred.cuh"
+#include "centred_list.cuh"
 
 enum Output { SUM, MOMENTS, LAPLACE };
 constexpr Output output = OUTPUT;
@@ -60,11 +60,6 @@ constexpr float most_of_tile = 64;
 
 // Of the distance that what counts has about: farther from the centre, moments ask for differences.
 constexpr float far_for_products = 24, far_for_centre = 200;
-
-struct Span {
-    int found;
-    int of_warp[warps];
-};
 
 __device__ inline float root(float x) { return x * rsqrtf(fmaxf(x, 1e-30f)); }
 
@@ -182,7 +177,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
            int m, int n, int count, int span, int d, int own_out, float limit, float of_pair,
            float budget) {
     extern __shared__ uint4 dynamic_shared[];
-    __shared__ Span found;
+    __shared__ Found<warps> found;
     __shared__ float box[warps][tile_lines], middle[warps][depth];
     __shared__ float reference_of[warps][tile_rows], sum_of[warps][tile_rows], second_of[warps][tile_rows];  // of LAPLACE
     __shared__ float least_of[warps][tile_rows], least_norm_of[warps][tile_rows];  // exponents that matter, good operands
@@ -198,7 +193,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     const int first = blockIdx.y * span, last = min(count, first + span);
     const bool some = tile < all;
 
-    if (lane < tile_lines) box[warp][lane] = some ? tiles[(long long)lane * all + tile] : 0;
+    if (lane < tile_lines) box[warp][lane] = some ? tiles[(long long)lane * all + tile] : nowhere(lane);
     for (int k = lane; k < depth; k += 32) middle[warp][k] = some ? centres[(long long)tile * depth + k] : 0;
     __syncwarp();
     float* const own_points = points + warp * 32 * pitch;
@@ -213,51 +208,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
         }
     };
     write_points();
-    if (threadIdx.x == 0) found.found = 0;
-    __syncthreads();
-
-    // The blocks that a warp may need, in their order.
-    for (int base = first; base < last; base += threads) {
-        const int b = base + threadIdx.x;
-        unsigned mask = 0;
-        if (b < last) {
-            float low[box_axes], high[box_axes];
-#pragma unroll
-            for (int a = 0; a < box_axes; a++) {
-                low[a] = boxes[(long long)a * count + b];
-                high[a] = boxes[(long long)(box_axes + a) * count + b];
-            }
-            const float log_mass = boxes[(long long)(2 * box_axes) * count + b];
-#pragma unroll
-            for (int w = 0; w < warps; w++) {
-                float distance2 = 0;
-#pragma unroll
-                for (int a = 0; a < box_axes; a++) {
-                    const float gap = fmaxf(0.0f, fmaxf(low[a] - box[w][box_axes + a], box[w][a] - high[a]));
-                    distance2 += gap * gap;
-                }
-                const float largest = -0.4999f * distance2;
-                const float of_factors = output == SUM ? 0 : log2f(1 + 0.5f * d - largest);  // bits of the factors of terms
-                const bool wanted = !(log_mass + largest + of_factors <= box[w][2 * box_axes] + limit) && log_mass > hardly;
-                if (wanted && blockIdx.x * warps + w < all) mask |= 1u << w;
-            }
-        }
-        const unsigned voted = __ballot_sync(~0u, mask != 0);
-        if (lane == 0) found.of_warp[warp] = __popc(voted);
-        __syncthreads();
-        int place = found.found;
-        for (int w = 0; w < warp; w++) place += found.of_warp[w];
-        if (mask) {
-            place += __popc(voted & ((1u << lane) - 1));
-            list[place] = (unsigned short)(b - first);
-            masks[place] = (unsigned short)mask;
-        }
-        __syncthreads();
-        if (threadIdx.x == 0)
-            for (int w = 0; w < warps; w++) found.found += found.of_warp[w];
-        __syncthreads();
-    }
-    const int entries = found.found;
+    const int entries = list_blocks<warps, output != SUM>(found, list, masks, box, boxes, count, first, last, d, limit);
 
     // Where one float about the middle is not enough, the centre of each block takes its place.
     const auto is_spread = [&] { return box[warp][2 * box_axes + 1] > most_of_tile * most_of_tile; };
