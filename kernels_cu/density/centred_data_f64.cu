@@ -17,7 +17,7 @@ constexpr int pitch = block_rows + 1;
 constexpr int depth = DEPTH;
 
 extern "C" __global__ void __launch_bounds__(block_rows)
-    centred_data_f64(const double* __restrict__ X, const long long* __restrict__ order,
+    centred_f64_data(const double* __restrict__ X, const long long* __restrict__ order,
                      const double* __restrict__ log_weights, const double* __restrict__ origin,
                      const float* __restrict__ axes, float* __restrict__ scales, double* __restrict__ placed,
                      Block<depth>* __restrict__ blocks, float* __restrict__ boxes, long long n, int d, double scale) {

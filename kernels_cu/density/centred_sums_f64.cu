@@ -45,6 +45,13 @@ constexpr int queries = 16;  // of a warp
 constexpr int screens = 3, exacts = 2;
 constexpr int listed = 480;  // blocks at a time
 
+// Compilers for later architectures take more registers for the same.
+#if __CUDA_ARCH__ >= 1000
+constexpr int multiprocessor_blocks = 1;
+#else
+constexpr int multiprocessor_blocks = MULTIPROCESSOR_BLOCKS;
+#endif
+
 // Squares of operands together, up to which products are as good as is promised; beyond, 4 eps times the exponent are.
 constexpr float good = 4000, good_of_exponent = 8;
 
@@ -131,7 +138,7 @@ __device__ inline Seen screened(const Screen<depth>& block, const float4* __rest
             for (int s = 0; s < screen_steps; s++) left[s][r] = left[s][2 + r] = 0;
     }
     if (!__any_sync(~0u, some)) return seen;
-#pragma unroll
+#pragma unroll 4
     for (int group = 0; group < groups; group++) {
         const float2 norm = *reinterpret_cast<const float2*>(block.norms + 8 * group + 2 * t);
         float e[4] = {norm.x, norm.y, norm.x, norm.y};
@@ -151,7 +158,7 @@ __device__ inline Seen screened(const Screen<depth>& block, const float4* __rest
 __device__ inline void raise(Sums& sums, int r, double by, double* T) {
     const double higher = sums.reference[r] + by;
     // A large reference may not resolve what it should rise by.
-    const double factor = exp2(sums.reference[r] - higher);
+    const double lower = sums.reference[r] - higher, factor = lower < -1022 ? 0 : power_of_2(int(lower));
     sums.reference[r] = higher;
     sums.total[r] *= factor;
     if constexpr (laplace) sums.factored[r] *= factor;
@@ -270,7 +277,7 @@ __device__ inline void add_by_products(Sums& sums, const Exact<depth>& block, co
     // From the centre of the block to the query, and then into memory.
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        const double factor = exp2(rest[r]), of_block = factor * sum_over_lanes<4>(total[r]);
+        const double factor = exp2_from(magic, rest[r]), of_block = factor * sum_over_lanes<4>(total[r]);
         sums.total[r] += of_block;
         if constexpr (laplace)
             sums.factored[r] += factor * sum_over_lanes<4>(factored[r]) + norm[r] * of_block;
@@ -284,7 +291,7 @@ __device__ inline void add_by_products(Sums& sums, const Exact<depth>& block, co
     }
 }
 
-extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
+extern "C" __global__ void __launch_bounds__(threads, multiprocessor_blocks)
     KERNEL(const double* __restrict__ Y, const double* __restrict__ X, const Block<depth>* __restrict__ blocks,
            const float* __restrict__ boxes, const float* __restrict__ tiles, const float4* __restrict__ Z,
            const double* __restrict__ references, double* __restrict__ R, double* __restrict__ S, double* __restrict__ T,
@@ -300,23 +307,23 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
 
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int all = (m + tile_rows - 1) / tile_rows, first_row = (blockIdx.x * warps + warp) * queries;
-    const long long rows = (long long)gridDim.x * warps * queries, place = blockIdx.y * rows + first_row + g;
     const bool some = first_row < m;
 
     if (lane < tile_lines) box[warp][lane] = some ? tiles[(long long)lane * all + first_row / tile_rows] : nowhere(lane);
     __syncwarp();
-    const float reach2 = box[warp][2 * box_axes + 1];
 
     Sums sums = {};
-    const double* y[2];
-    double* const moments_of_lane = moments ? T + place * depth + 2 * t : nullptr;
+    // Worked out where they are needed: no registers are kept for them.
+    const auto place_of_lane = [&] {
+        return (long long)computed_here(blockIdx.y * gridDim.x + blockIdx.x) * (warps * queries) + warp * queries + g;
+    };
+    const auto moments_of_lane = [&] { return moments ? T + place_of_lane() * depth + 2 * t : nullptr; };
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         sums.reference[r] = some ? floor(number_or_0(references[first_row + g + 8 * r])) : 0;
-        y[r] = Y + (long long)min(first_row + g + 8 * r, m - 1) * d;
         if constexpr (moments)
             for (int k = 0; k < depth; k += 8)
-                *reinterpret_cast<double2*>(moments_of_lane + 8 * r * depth + k) = make_double2(0, 0);
+                *reinterpret_cast<double2*>(moments_of_lane() + 8 * r * depth + k) = make_double2(0, 0);
     }
 
     const int last_of_span = min(count, (int(blockIdx.y) + 1) * span);
@@ -334,7 +341,8 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
         const auto look = [&](int entry) {
             Seen seen = {};
             if (entry < entries && masks[entry] >> warp & 1) {
-                const float4* const of_warp = Z + (long long)(first_row / queries) * screen_steps * 64;
+                const float4* const of_warp = Z + (long long)(computed_here(first_row) / queries) * screen_steps * 64;
+            const float reach2 = box[warp][2 * box_axes + 1];
                 seen = screened(screen_ring[entry % screens], of_warp, sums, reach2, d, limit, of_pair);
                 if (seen.matters && lane == 0) needed[entry % 2] = entry;
             }
@@ -362,8 +370,12 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                 const Exact<depth>& block = exact_ring[entry % exacts];
                 const int first_column = (first + list[entry]) * block_rows;
                 const bool diagonal = own_out && first_row < first_column + block_rows && first_column < first_row + queries;
+                const int own_row = computed_here(first_row) + g;
+                const double* const y[2] = {Y + (long long)min(own_row, m - 1) * d, Y + (long long)min(own_row + 8, m - 1) * d};
+                double* const to = moments_of_lane();
                 unsigned left = seen.matters;
                 bool near[2];
+                const float reach2 = box[warp][2 * box_axes + 1];
                 // By differences what asks for them. References may rise, and then more does.
 #pragma unroll 1
                 while (left) {
@@ -389,13 +401,13 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                                     X + (long long)min(first_column + even + 1, n - 1) * d};
                         const int behind = own_out ? first_column + even - first_row - g : queries;  // of the diagonal
                         const bool own[4] = {behind == 0, behind == -1, behind == 8, behind == 7};
-                        add_by_differences(sums, y, x, weights, own, moments_of_lane, d, scale);
+                        add_by_differences(sums, y, x, weights, own, to, d, scale);
                     }
                 }
-                if (left) add_by_products(sums, block, y, near, left, moments_of_lane, d, scale);
+                if (left) add_by_products(sums, block, y, near, left, to, d, scale);
 #pragma unroll
                 for (int r = 0; r < 2; r++)
-                    if (exponent_of(sums.total[r]) > most_known) raise(sums, r, exponent_of(sums.total[r]), moments_of_lane);
+                    if (exponent_of(sums.total[r]) > most_known) raise(sums, r, exponent_of(sums.total[r]), to);
             }
             seen = next;
         }
@@ -403,6 +415,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
         __syncthreads();
     }
     if (!some || t != 0) return;
+    const long long place = place_of_lane();
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         R[place + 8 * r] = sums.reference[r];

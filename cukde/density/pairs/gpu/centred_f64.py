@@ -190,7 +190,7 @@ def specialisations() -> Iterator[Specialisation]:
 def _data_kernel(depth: int, d: int) -> Specialisation:
     defines = core_compile.macros(F64=True, DEPTH=depth)
     shared = 8 * d * (_BLOCK_ROWS + 1)
-    return Specialisation("density/centred_data_f64", "centred_data_f64", defines, "9P q i d", shared)
+    return Specialisation("density/centred_data_f64", "centred_f64_data", defines, "9P q i d", shared)
 
 
 @functools.cache
@@ -203,7 +203,7 @@ def _queries_kernel(depth: int, d: int) -> Specialisation:
 @functools.cache
 def _sums_kernel(output: Output, depth: int) -> Specialisation:
     warps, blocks = _WARPS[depth]
-    name = f"{OPERATION[output]}_centred_f64"
+    name = f"{OPERATION[output]}_f64_centred"
     defines = core_compile.macros(
         F64=True,
         KERNEL=name,
