@@ -220,8 +220,8 @@ def _run(
         *(math.log2(tolerance / shape.blocks), of_pair, _BUDGET[options.precision]),
     )
     R, S, T = of_sums
-    sizes = shape.spans, shape.rows, 16 * steps if moments else 1
-    return SpanSums(output, R, S, T, FLOAT, *sizes, of_queries, first, m, d, _SHIFT.get(output, 0.0), h)
+    width, shift = 16 * steps if moments else 1, _SHIFT.get(output, 0.0)
+    return SpanSums(output, R, S, T, FLOAT, shape.spans, shape.rows, width, of_queries, first, m, d, shift, h)
 
 
 def _warps(output: Output, steps: int, power_terms: int) -> tuple[int, int]:

@@ -160,9 +160,9 @@ def run(X: Any, Y: Any | None, h: float, output: Output, options: Options, *, ow
         *(m, n, shape.blocks, shape.span, d, own_out),
         *(math.log2(tolerance / shape.blocks), of_pair, scale),
     )
+    R, S, T = of_sums
     width = depth if output == "moments" else 1
-    sizes = shape.spans, shape.rows, width
-    return SpanSums(output, *of_sums, DOUBLE, *sizes, of_queries, first, m, d, 0.0, h)
+    return SpanSums(output, R, S, T, DOUBLE, shape.spans, shape.rows, width, of_queries, first, m, d, 0.0, h)
 
 
 def _screen_bytes(depth: int) -> int:
