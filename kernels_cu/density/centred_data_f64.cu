@@ -6,7 +6,8 @@
 //   origin, axes, scales                     of centred_frame.cu
 //   placed       (n, d)           double     in order
 //   blocks       (count,)         Block
-//   boxes        (13, count)      float      lower ends, upper ends, log2 of the mass; in the units of z, wider by the rounding
+//   boxes        (13, count)      float      lower ends, upper ends, log2 of the mass; in the units of z, wider by the
+//                                            rounding
 //
 // A block of 64 threads makes a block of data, a thread a row. Dynamic shared memory: d * 65 doubles.
 // Barriers: all threads pass all of them. Macros: F64; DEPTH, d rounded up to what operands have.
@@ -20,7 +21,8 @@ extern "C" __global__ void __launch_bounds__(block_rows)
     centred_f64_data(const double* __restrict__ X, const long long* __restrict__ order,
                      const double* __restrict__ log_weights, const double* __restrict__ origin,
                      const float* __restrict__ axes, float* __restrict__ scales, double* __restrict__ placed,
-                     Block<depth>* __restrict__ blocks, float* __restrict__ boxes, long long n, int d, double scale) {
+                     Block<depth>* __restrict__ blocks, float* __restrict__ boxes, long long n, int d,
+                     double scale) {
     extern __shared__ double columns[];
     __shared__ float parts[warps];
     __shared__ double centre[depth];

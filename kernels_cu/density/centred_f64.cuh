@@ -1,8 +1,9 @@
 // What the kernels of the centred pass in float64 share, beside centred.cuh: points as they are given, and blocks of 64
 // neighbours in two parts.
 //
-// In units of sqrt(log2 e) / h, u = (x - centre) scale for a centre in the units of the data: subtracted before it is scaled,
-// so that no offset costs digits. A screen says in float16 which pairs can matter; operands in double are for these.
+// In units of sqrt(log2 e) / h, u = (x - centre) scale for a centre in the units of the data: subtracted before it is
+// scaled, so that no offset costs digits. A screen says in float16 which pairs can matter; operands in double are for
+// these.
 #pragma once
 
 constexpr int block_rows = 64;
@@ -50,9 +51,11 @@ struct Block {
 using Real = double;
 using Point = double;
 
-// A coordinate as it is kept, of a point whose z it is: no NaN, and not so large that squares are not finite.
+// A coordinate as it is kept, of a point whose z it is: no NaN, nor so far from the origin that squares are not finite.
 __device__ inline double point_of(double raw, double z, double origin, double scale) {
-    return z == z ? held_within(raw, 1e150 / scale) : origin;
+    const double limit = smaller(1e152 / scale, 1e307);
+    if (z != z) return origin;
+    return raw - origin > limit ? origin + limit : raw - origin < -limit ? origin - limit : raw;
 }
 
 // That in the units of z.

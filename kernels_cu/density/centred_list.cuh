@@ -1,4 +1,4 @@
-// The blocks of a span that the warps of a thread block may need, by boxes: what kernels of sums of a centred pass begin with.
+// The blocks that the warps of a thread block may need, by boxes: what kernels of sums of a centred pass begin with.
 #pragma once
 #include "centred.cuh"
 
@@ -11,8 +11,9 @@ struct Found {
 __device__ inline float nowhere(int line) { return line == 2 * box_axes ? 3e38f : 0; }
 
 // List the blocks of [first, last) that add more than 2^limit of its least sum to a warp's queries, in their order; return
-// how many there are. Bit w of a mask says that warp w needs the block; `factored` sums have factors up to half a squared
-// distance. All is shared but `boxes` (13, count). Barriers: three for each block's worth of threads; all threads call.
+// how many there are. Bit w of a mask says that warp w needs the block; `factored` sums have factors up to half a
+// squared distance. All is shared but `boxes` (13, count). Barriers: three for each block's worth of threads; all
+// threads call.
 template <int warps, bool factored>
 __device__ inline int list_blocks(Found<warps>& found, unsigned short* list, unsigned short* masks,
                                   const float (&box)[warps][tile_lines], const float* __restrict__ boxes, int count,

@@ -23,16 +23,16 @@
 // too large for the reference, on the diagonal of `own_out` and for operands out of range, a group is taken by differences
 // of coordinates: with the screen before them these are few pairs.
 //
-// The reference a_i, an integer, begins at most at the logarithm of the query's own sum, and rises. What has been added up
-// lets later blocks and pairs be left out, too. A power adds an integer to an exponent's: the fraction of what all exponents
-// of a query and a block share is put into the sums of the block.
+// The reference a_i, an integer, begins at most at the logarithm of the query's own sum, and rises. What has been added
+// up lets later blocks and pairs be left out, too. A power has an integer added to its exponent: the fraction of what all
+// exponents of a query and a block share is put into the sums of the block.
 //
-// Grid: x over groups of WARPS warps, y over spans of blocks. Screens pass through shared memory three at a time, operands in
-// double two at a time, and only those of blocks that some warp needs. Barriers: two or three a block; all threads pass all of
-// them. Sums are added up in the same order on every run. Fragments are those of f64.cuh.
+// Grid: x over groups of WARPS warps, y over spans of blocks. Screens pass through shared memory three at a time,
+// operands in double two at a time, and only those of blocks that some warp needs. Barriers: two or three a block; all
+// threads pass all of them. Sums are added up in the same order on every run. Fragments are those of f64.cuh.
 //
-// Macros: F64; KERNEL; OUTPUT; DEPTH, a multiple of 8; WARPS, at most 16, of a block; MULTIPROCESSOR_BLOCKS that run on a
-// multiprocessor at a time.
+// Macros: F64; KERNEL; OUTPUT; DEPTH, a multiple of 8; WARPS, at most 16, of a block; MULTIPROCESSOR_BLOCKS that run on
+// a multiprocessor at a time.
 #include "centred_list.cuh"
 #include "exp2_f64.cuh"
 
@@ -100,8 +100,8 @@ __device__ inline bool is_near(const Level& level, float far, float off, float r
 __device__ inline float rounding_of(float reach2, float far) { return 0x1p-22f * (sqrtf(reach2) + far); }
 
 // Tell which groups of a block matter to a warp's queries, whose coordinates z are at `Z`.
-__device__ inline Seen screened(const Screen<depth>& block, const float4* __restrict__ Z, const Sums& sums, float reach2, int d,
-                                float limit, float of_pair) {
+__device__ inline Seen screened(const Screen<depth>& block, const float4* __restrict__ Z, const Sums& sums, float reach2,
+                                int d, float limit, float of_pair) {
     const int lane = threadIdx.x % 32, t = lane % 4;
     Seen seen = {};
     unsigned left[screen_steps][4];
@@ -172,8 +172,8 @@ __device__ inline void raise(Sums& sums, int r, double by, double* T) {
     }
 }
 
-// Add the pairs of a warp's queries with a group of 8 rows, by differences of coordinates. Y and X are the lane's queries and
-// data; of data rows past the end there are copies of the last one, without weight.
+// Add the pairs of a warp's queries with a group of 8 rows, by differences of coordinates. The lane's queries are at `y`,
+// its data at `x`; of rows past the end there are copies of the last one, without weight. T is where its moments are.
 __device__ inline void add_by_differences(Sums& sums, const double* const (&y)[2], const double* const (&x)[2],
                                           const double (&weights)[2], const bool (&own)[4], double* T, int d, double scale) {
     const int t = threadIdx.x % 4;
@@ -223,8 +223,8 @@ __device__ inline void add_by_differences(Sums& sums, const double* const (&y)[2
 }
 
 // Add the pairs with the groups of a block that `matters` says, by products.
-__device__ inline void add_by_products(Sums& sums, const Exact<depth>& block, const double* const (&y)[2], const bool (&near)[2],
-                                       unsigned matters, double* T, int d, double scale) {
+__device__ inline void add_by_products(Sums& sums, const Exact<depth>& block, const double* const (&y)[2],
+                                       const bool (&near)[2], unsigned matters, double* T, int d, double scale) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     double points[steps][4], norm[2] = {}, from[2], rest[2];
 #pragma unroll
@@ -249,7 +249,8 @@ __device__ inline void add_by_products(Sums& sums, const Exact<depth>& block, co
     double total[2] = {}, factored[2] = {}, moment[steps][4] = {};
 #pragma unroll 1
     for (; matters; matters &= matters - 1) {
-        const int row = 8 * (__ffs(matters) - 1), own = row + row_of(g), even = row + row_of(2 * t), odd = row + row_of(2 * t + 1);
+        const int row = 8 * (__ffs(matters) - 1), own = row + row_of(g);
+        const int even = row + row_of(2 * t), odd = row + row_of(2 * t + 1);
         const double norms[4] = {block.norms[even], block.norms[odd], block.norms[even], block.norms[odd]};
         double e[4];
 #pragma unroll
@@ -371,7 +372,8 @@ extern "C" __global__ void __launch_bounds__(threads, multiprocessor_blocks)
                 const int first_column = (first + list[entry]) * block_rows;
                 const bool diagonal = own_out && first_row < first_column + block_rows && first_column < first_row + queries;
                 const int own_row = computed_here(first_row) + g;
-                const double* const y[2] = {Y + (long long)min(own_row, m - 1) * d, Y + (long long)min(own_row + 8, m - 1) * d};
+                const double* const y[2] = {Y + (long long)min(own_row, m - 1) * d,
+                                            Y + (long long)min(own_row + 8, m - 1) * d};
                 double* const to = moments_of_lane();
                 unsigned left = seen.matters;
                 bool near[2];

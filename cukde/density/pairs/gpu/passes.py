@@ -338,10 +338,11 @@ class Arguments(NamedTuple):
         return skipping_choice.may_leave_out(n, self.m, d, engine, output, self.options)
 
     def _takes_all(self, output: Output) -> bool:
-        """Whether the pass takes all pairs, whatever its engine and the data are."""
-        n, d = self.X.shape
+        """Whether no pass of its own leaves out pairs, whatever the engine and the data are."""
+        (n, d), precision = self.X.shape, self.options.precision
         few = skipping_choice.too_few(n, self.m, d) or self.options.squared_radius == math.inf
-        return few or self.options.precision == "ieee" or output == "laplace_moments"
+        by_itself = precision == "float64" and centred.serves(output, precision, d)  # the centred pass leaves them out
+        return few or by_itself or precision == "ieee" or output == "laplace_moments"
 
     def near(
         self,
