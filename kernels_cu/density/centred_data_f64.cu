@@ -17,7 +17,7 @@ constexpr int warps = block_rows / 32;
 constexpr int pitch = block_rows + 1;
 constexpr int depth = DEPTH;
 
-extern "C" __global__ void __launch_bounds__(block_rows)
+extern "C" __global__ void __launch_bounds__(block_rows, 8)
     centred_f64_data(const double* __restrict__ X, const long long* __restrict__ order,
                      const double* __restrict__ log_weights, const double* __restrict__ origin,
                      const float* __restrict__ axes, float* __restrict__ scales, double* __restrict__ placed,

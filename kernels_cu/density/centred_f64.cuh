@@ -5,6 +5,7 @@
 // scaled, so that no offset costs digits. A screen says in float16 which pairs can matter; operands in double are for
 // these.
 #pragma once
+#include "exp2_f64.cuh"
 
 constexpr int block_rows = 64;
 constexpr int groups = block_rows / 8;  // of rows that a product takes at a time
@@ -53,7 +54,7 @@ using Point = double;
 
 // A coordinate as it is kept, of a point whose z it is: no NaN, nor so far from the origin that squares are not finite.
 __device__ inline double point_of(double raw, double z, double origin, double scale) {
-    const double limit = smaller(1e152 / scale, 1e307);
+    const double limit = smaller(1e152 * power_of_2(-exponent_of(scale)), 1e307);  // a division would take a stack
     if (z != z) return origin;
     return raw - origin > limit ? origin + limit : raw - origin < -limit ? origin - limit : raw;
 }

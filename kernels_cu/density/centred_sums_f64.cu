@@ -34,7 +34,6 @@
 // Macros: F64; KERNEL; OUTPUT; DEPTH, a multiple of 8; WARPS, at most 16, of a block; MULTIPROCESSOR_BLOCKS that run on
 // a multiprocessor at a time.
 #include "centred_list.cuh"
-#include "exp2_f64.cuh"
 
 enum Output { SUM, MOMENTS, LAPLACE };
 constexpr Output output = OUTPUT;
