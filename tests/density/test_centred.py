@@ -131,6 +131,23 @@ def test_every_depth_in_float64(gpu: SimpleNamespace, d: int, kind: str, output:
     checked(gpu, X, Y, bandwidth(X, 1.0), output, precision="float64")
 
 
+@pytest.mark.parametrize("waves", [0, 8])
+@pytest.mark.parametrize("output", ["sum", "moments", "laplace"])
+def test_spans_and_lists_of_blocks_in_float64(
+    gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, output: Any, waves: int
+) -> None:
+    """One span of more blocks than are listed at a time, and many spans."""
+    from cukde.density.pairs.gpu import centred_f64
+
+    monkeypatch.setattr(centred_f64, "_WAVES", waves)
+    rng = np.random.default_rng(1)
+    n = (centred_f64._LISTED + 30) * centred_f64._BLOCK_ROWS
+    m = 20 + waves  # layouts are kept by shape
+    assert (centred_f64._Shape(n, m, 2, output, False, 132).spans > 1) == bool(waves)
+    X, Y = clusters(rng, n, 2), clusters(rng, m, 2)
+    checked(gpu, X, Y, 1.0, output, precision="float64")
+
+
 @pytest.mark.parametrize(("precision", "ratio"), [("float32", False), ("float32", True), ("float64", False)])
 @pytest.mark.parametrize("kind", ["normal", "cauchy", "duplicates"])
 @pytest.mark.parametrize("d", [3, 16, 40])
