@@ -40,7 +40,7 @@ _WARPS = {8: (8, 2), 16: (8, 2), 32: (12, 1), 48: (8, 1), 64: (8, 1)}
 _ALL_PAIRS = 2.0**-54
 
 # Of the factors of terms, distances or squared ones, where a pair is left out.
-_FACTOR_BITS = 7.0
+_FACTOR_BITS: dict[Output, float] = {"sum": 0.0, "moments": 4.0, "laplace": 7.0}
 
 _STATIC_BYTES = 64  # of shared memory, that a warp of kernels of sums has at most
 
@@ -152,7 +152,7 @@ def run(X: Any, Y: Any | None, h: float, output: Output, options: Options, *, ow
     )
     # Half of what may be left out for whole blocks, half for pairs.
     tolerance = 0.5 * max(pairs_tolerance.tolerance_of(options), _ALL_PAIRS)
-    of_pair = math.log2(tolerance / n) - (0 if output == "sum" else _FACTOR_BITS)
+    of_pair = math.log2(tolerance / n) - _FACTOR_BITS[output]
     _sums_kernel(output, depth).launch(
         (shape.groups, shape.spans),
         (32 * shape.warps,),
