@@ -12,7 +12,7 @@ constexpr int groups = block_rows / 8;  // of rows that a product takes at a tim
 
 // log2 of a weight of zero: beside any exponent that products are taken of, a power of it is zero, and an int holds both.
 constexpr double nothing = -0x1p30;
-constexpr double least_weight = -0x1p20;  // log2 of other weights that products serve
+constexpr double least_weight = -4096;  // log2 of other weights that float32 sums of a screen resolve
 
 // Of v . u in one term of float16 each, and of what is rounded beside: relative to half of |v|^2 + |u|^2.
 constexpr float error_of_screen = 1.1e-3f;
