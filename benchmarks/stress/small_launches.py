@@ -405,12 +405,12 @@ def differences(launches: Launches) -> None:
 
 
 def f64_products(launches: Launches) -> None:
-    """As a call chooses with the scaled squared radius unknown, and every tile shape."""
+    """As a call chooses, and every tile shape."""
     for d, output in itertools.product(DOUBLE.values(), OUTPUTS):
         for k in (7, 64) if output == "values" else (1,):
             s = sample(d, output != "values", "float64")
             on = Device(s, output, k)
-            check(s, output, on.sums("float64"), _ALLOWED["float64"], k)
+            check(s, output, on.sums("float64", 50.0), _ALLOWED["float64"], k)
             posed = f64.task(output, d, k)
             for shape in posed.every_shape:
                 if launches.lacks(f64.specialise(posed, shape)):
@@ -544,6 +544,22 @@ def centred(launches: Launches) -> None:
         if output != "moments":
             form = "kde" if output == "sum" else "laplace"
             pairs_centred.density(on.X, on.Y, on.h, form, options, Epilogue(0.0, False, dtype))
+
+
+def centred_f64(launches: Launches) -> None:
+    """The same in float64: sums at queries and at the data, a datum far from the others among them, and densities."""
+    outputs: tuple[Output, ...] = "sum", "laplace", "moments"
+    dtypes = np.dtype(np.float32), np.dtype(np.float64)
+    for (d, output), itself in itertools.product(itertools.product(DOUBLE.values(), outputs), (False, True)):
+        s = sample(d, not itself, "float64", itself)
+        s.X[0] += 1000 * s.h  # by differences
+        on = Device(s, output, 1)
+        options = Options("float64", on.log_weights)
+        check(s, output, pairs_centred.sums(on.X, on.Y, on.h, output, options), _ALLOWED["float64"], 1)
+        if output != "moments":
+            form = "kde" if output == "sum" else "laplace"
+            for dtype in dtypes:
+                pairs_centred.density(on.X, on.Y, on.h, form, options, Epilogue(0.0, False, dtype))
 
 
 def near_pairs(launches: Launches) -> None:
@@ -1104,6 +1120,7 @@ PASSES = (
     f16_symmetric_values,
     wide,
     centred,
+    centred_f64,
     near_pairs,
     near_columns,
     other_kernels,

@@ -13,12 +13,13 @@
 //   radius2, log_mass, most      float   largest |u|^2, log2 of the sum of the weights and of the largest; one more fills
 //                                        16 bytes
 //
+// With the macro F64 points are as they are given, and centred_f64.cuh says what a block is.
+//
 // Boxes of blocks and of tiles of 32 queries are along six axes at most, the others are zero.
 #pragma once
 #include "ptx.cuh"
 #include "log_sum_exp.cuh"
 
-constexpr int block_rows = 128;
 constexpr int tile_rows = 32;
 constexpr int box_axes = 6;
 
@@ -32,6 +33,17 @@ constexpr double largest_coordinate = 5e17;
 // nearest block.
 constexpr int tile_lines = 2 * box_axes + 3;
 
+// Kernels take 0 in place of NaN, and the sums that it belongs to are made NaN at last.
+__device__ inline double number_or_0(double z) { return z == z ? z : 0; }
+
+// Within +-limit; NaN stays.
+__device__ inline double held_within(double z, double limit) { return z > limit ? limit : z < -limit ? -limit : z; }
+
+#ifdef F64
+#include "centred_f64.cuh"
+#else
+constexpr int block_rows = 128;
+
 __host__ __device__ constexpr int right_bytes(int steps) { return 16 * steps * 32 * 16; }
 __host__ __device__ constexpr int across_bytes(int steps, bool moments) { return moments ? right_bytes(steps) : 0; }
 __host__ __device__ constexpr int norms_at(int steps, bool moments) {
@@ -42,12 +54,6 @@ __host__ __device__ constexpr int centre_at(int steps, bool moments) { return we
 __host__ __device__ constexpr int radius_at(int steps, bool moments) { return centre_at(steps, moments) + 64 * steps; }
 __host__ __device__ constexpr int block_bytes(int steps, bool moments) { return radius_at(steps, moments) + 16; }
 
-// Kernels take 0 in place of NaN, and the sums that it belongs to are made NaN at last.
-__device__ inline double number_or_0(double z) { return z == z ? z : 0; }
-
-// Within +-limit; NaN stays.
-__device__ inline double held_within(double z, double limit) { return z > limit ? limit : z < -limit ? -limit : z; }
-
 // A coordinate in two floats.
 __device__ inline float2 two_floats(double z) {
     const float first = float(z);
@@ -57,9 +63,16 @@ __device__ inline float2 two_floats(double z) {
 // The difference of two coordinates in two floats.
 __device__ inline float difference(float2 y, float2 x) { return (y.x - x.x) + (y.y - x.y); }
 
+using Real = float;    // of references
+using Point = float2;  // a coordinate
+
+// The coordinate `raw` of a point as it is kept, z being that in the units of the kernels; and that of what is kept.
+__device__ inline Point point_of(double, double z, double, double) { return two_floats(z); }
+__device__ inline double coordinate_of(Point kept, double, double) { return double(kept.x) + kept.y; }
+
 // Squared distance of two points of d coordinates in two floats. All kernels have the same bits: those of a large one are
 // worth many powers of 2.
-__device__ inline float distance2_of(const float2* y, const float2* x, int d) {
+__device__ inline float distance2_of(const float2* y, const float2* x, int d, double = 1) {
     float distance2 = 0;
 #pragma unroll 4
     for (int k = 0; k < d; k++) {
@@ -68,6 +81,8 @@ __device__ inline float distance2_of(const float2* y, const float2* x, int d) {
     }
     return distance2;
 }
+
+#endif
 
 // The sum, and the largest, over a thread block of so many warps, for all threads; `parts` is shared, a float for each warp.
 // Barriers: two; all threads call.
@@ -91,4 +106,21 @@ __device__ inline float largest_of_block(float value, float* parts) {
     float largest = parts[0];
     for (int w = 1; w < warps; w++) largest = fmaxf(largest, parts[w]);
     return largest;
+}
+
+// The ends of a box along the axes, over a thread block of so many warps: lower ones, then upper ones, in rows of `count`.
+// They are wider by the rounding; threads that are not there do not count. Barriers: all threads call.
+template <int warps>
+__device__ inline void write_box(float* boxes, long long count, long long column, const float (&places)[box_axes], bool there,
+                                 float* parts) {
+#pragma unroll
+    for (int a = 0; a < box_axes; a++) {
+        const float slack = fabsf(places[a]) * 0x1p-22f;
+        const float high = largest_of_block<warps>(there ? places[a] + slack : -3e38f, parts);
+        const float low = -largest_of_block<warps>(there ? slack - places[a] : -3e38f, parts);
+        if (threadIdx.x == 0) {
+            boxes[a * count + column] = low;
+            boxes[(box_axes + a) * count + column] = high;
+        }
+    }
 }

@@ -48,16 +48,10 @@ extern "C" __global__ void __launch_bounds__(block_rows, 4)
     const float most = largest_of_block<warps>(weight, parts);
     const float mass = sum_of_block<warps>(weight > hardly ? exp2_approx(weight - most) : 0, parts);
     const float log_mass = most > hardly ? most + log2f(mass) + 1e-4f : never;
+    float along[box_axes];
 #pragma unroll
-    for (int a = 0; a < box_axes; a++) {
-        const float place = float(places[a]), slack = fabsf(place) * 0x1p-22f;
-        const float high = largest_of_block<warps>(there ? place + slack : -3e38f, parts);
-        const float low = -largest_of_block<warps>(there ? slack - place : -3e38f, parts);
-        if (j == 0) {
-            boxes[(long long)a * gridDim.x + blockIdx.x] = low;
-            boxes[(long long)(box_axes + a) * gridDim.x + blockIdx.x] = high;
-        }
-    }
+    for (int a = 0; a < box_axes; a++) along[a] = float(places[a]);
+    write_box<warps>(boxes, gridDim.x, blockIdx.x, along, there, parts);
     if (j == 0) boxes[(long long)(2 * box_axes) * gridDim.x + blockIdx.x] = log_mass;
 
     unsigned char* const block = blocks + (long long)blockIdx.x * block_bytes(steps, moments);

@@ -1,13 +1,13 @@
 // The sums of a centred pass (centred_sums.cu) over the spans of blocks, in the order of the queries and in double.
 //
-//   R, S       (spans, rows)         float   a_i and S_i
-//   T          (spans, rows, width)  float   moments, LAPLACE: L_i with width 1; SUM: null
+//   R, S       (spans, rows)         REAL    a_i and S_i
+//   T          (spans, rows, width)  REAL    moments, LAPLACE: L_i with width 1; SUM: null
 //   order      (m,)                  long long  where the query of a row stands, plus `first`
 //   reference, total  (m,)           double  natural logarithm of the reference, and the total about it
 //   moments    (m, k)                double  MOMENTS: about the query, in the units of the data; LAPLACE: k = 1
 //   density    (m,)                  DENSITY, if that is a type: in place of these, as density_forms.cuh says
 //
-// A warp a query; no barriers. Macros: OUTPUT; perhaps DENSITY, float or double.
+// A warp a query; no barriers. Macros: REAL, float or double; OUTPUT; perhaps DENSITY, float or double.
 #include "density_forms.cuh"
 #include "ptx.cuh"
 #include "log_sum_exp.cuh"
@@ -17,7 +17,7 @@ constexpr Output output = OUTPUT;
 constexpr int threads = 128;
 
 extern "C" __global__ void __launch_bounds__(threads)
-    centred_finish(const float* __restrict__ R, const float* __restrict__ S, const float* __restrict__ T,
+    centred_finish(const REAL* __restrict__ R, const REAL* __restrict__ S, const REAL* __restrict__ T,
                    const long long* __restrict__ order, double* __restrict__ reference, double* __restrict__ total,
                    double* __restrict__ moments,
 #ifdef DENSITY
@@ -29,9 +29,9 @@ extern "C" __global__ void __launch_bounds__(threads)
     if (row >= m) return;
     const long long i = order[row] - first;
 
-    float top = Exponent<float>::least;
+    REAL top = Exponent<REAL>::least;
     for (int s = lane; s < spans; s += 32)
-        if (S[s * rows + row] > 0) top = fmaxf(top, R[s * rows + row]);
+        if (S[s * rows + row] > 0) top = larger(top, R[s * rows + row]);
     top = largest_over_lanes<32>(top);
     double sum = 0, corrected = 0;
     for (int s = lane; s < spans; s += 32) {

@@ -1,21 +1,23 @@
-// Queries of a centred pass, in order: points in two floats, tiles of 32, and for each query a reference (centred.cuh).
+// Queries of a centred pass, in order: points, tiles of 32, and for each query a reference (centred.cuh).
 //
 //   Y           (m, d)       STORAGE     null: the queries are the data, in `X_placed`
 //   order       (m,)         long long   rows of Y, plus `first`
 //   origin, axes, scales                 of centred_frame.cuh
-//   X_placed    (n, d)       float2      data in order
+//   X_placed    (n, d)       Point       data in order
 //   blocks, boxes                        of centred_data.cuh, `count` blocks
-//   Z           (m, d)       float2      written where there is Y
-//   tiles       (14, tiles)  float       box, least reference, squared radius about the centre
-//   centres     (tiles, 16 steps)  float
-//   references  (32 tiles,)  float       exponent of the largest term of the nearest block of those that are tried, or NaN
+//   Y_placed    (m, d)       Point       written where there is Y
+//   tiles       (15, tiles)  float       box, least reference, squared radius about the centre (F64: about the origin), and
+//                                        the nearest block of those that are tried
+//   centres     (tiles, 16 steps)  float of F64: (tiles, 2, steps, 2, 32) float4, coordinates z of 16 queries and 16
+//                                        dimensions as the lanes of a product have them
+//   references  (32 tiles,)  Real        exponent of the largest term of the nearest block of those that are tried, or NaN
 //
 // A reference is at most the logarithm of the query's sum, whichever block it is of; a near one lets the pass leave out
 // more. Blocks are tried by their boxes: some 512 of all, then the neighbours of the nearest of them. With `own_out` a
 // query's own row does not count.
 //
 // A block of 128 threads makes a tile, four threads a query. Dynamic shared memory: 32 (d | 1) floats.
-// Barriers: all threads pass all of them.
+// Barriers: all threads pass all of them. In float64 macros F64, and DEPTH of centred_f64.cuh.
 #pragma once
 #include "centred.cuh"
 
@@ -27,15 +29,15 @@ extern "C" __global__ void __launch_bounds__(threads, 4)
     centred_queries(const STORAGE* __restrict__ Y, const long long* __restrict__ order,
                     const double* __restrict__ origin, const float* __restrict__ axes,
                     const float* __restrict__ scales,
-                    const float2* __restrict__ X_placed, const unsigned char* __restrict__ blocks,
-                    const float* __restrict__ boxes, float2* __restrict__ Z, float* __restrict__ tiles,
-                    float* __restrict__ centres, float* __restrict__ references, long long m, long long n,
+                    const Point* __restrict__ X_placed, const unsigned char* __restrict__ blocks,
+                    const float* __restrict__ boxes, Point* __restrict__ Y_placed, float* __restrict__ tiles,
+                    float* __restrict__ centres, Real* __restrict__ references, long long m, long long n,
                     long long first, int count, int d, int steps, int moments, int own_out, double scale) {
     extern __shared__ float points[];
     __shared__ float of_warps[threads / 32], centre[64];
     const int query = threadIdx.x / parts, part = threadIdx.x % parts, pitch = d | 1;
     const long long tile = blockIdx.x, all = gridDim.x, own = tile * tile_rows + query, at = own < m ? own : m - 1;
-    const float2* const placed = (Y ? Z : X_placed) + at * d;
+    const Point* const placed = (Y ? Y_placed : X_placed) + at * d;
 
     // The point and its place along the axes.
     double place[box_axes] = {};
@@ -43,13 +45,13 @@ extern "C" __global__ void __launch_bounds__(threads, 4)
     for (int k = part; k < d; k += parts) {
         double coordinate;
         if (Y) {
-            coordinate = held_within((double(Y[(order[at] - first) * d + k]) - origin[k]) * scale, largest_coordinate);
+            const double raw = Y[(order[at] - first) * d + k];
+            coordinate = held_within((raw - origin[k]) * scale, largest_coordinate);
             if (coordinate != coordinate) spoiled = nanf("");
             coordinate = number_or_0(coordinate);
-            if (own < m) Z[at * d + k] = two_floats(coordinate);
+            if (own < m) Y_placed[at * d + k] = point_of(raw, coordinate, origin[k], scale);
         } else {
-            const float2 both = placed[k];
-            coordinate = double(both.x) + both.y;
+            coordinate = coordinate_of(placed[k], origin[k], scale);
         }
         points[query * pitch + k] = float(coordinate);
 #pragma unroll
@@ -59,6 +61,14 @@ extern "C" __global__ void __launch_bounds__(threads, 4)
 #pragma unroll
     for (int a = 0; a < box_axes; a++) q[a] = float(sum_over_lanes<parts>(place[a]));
     __syncthreads();
+#ifdef F64
+    for (int i = threadIdx.x; i < tile_rows * 16 * steps; i += threads) {
+        const int of_four = i % 4, of_lane = i / 4 % 32, half = i / 128 % 2, s = i / 256 % steps, sixteen = i / 256 / steps;
+        const int k = 16 * s + 2 * (of_lane % 4) + of_four / 2 * 8 + of_four % 2;
+        const int of_tile = 16 * sixteen + 8 * half + of_lane / 4;
+        centres[tile * tile_rows * 16 * steps + i] = k < d ? points[of_tile * pitch + k] : 0;
+    }
+#else
     for (int k = threadIdx.x; k < 16 * steps; k += threads) {
         float low = 3e38f, high = -3e38f;
         if (k < d)
@@ -69,6 +79,7 @@ extern "C" __global__ void __launch_bounds__(threads, 4)
         centre[k] = k < d ? 0.5f * low + 0.5f * high : 0;
         centres[tile * 16 * steps + k] = centre[k];
     }
+#endif
     __syncthreads();
 
     // The nearest block of those that are tried, by the four threads together.
@@ -109,49 +120,56 @@ extern "C" __global__ void __launch_bounds__(threads, 4)
 
     // A row with itself has the largest exponent but for weights. Else that of the block, where a weight of it may make it
     // larger; where nothing in it counts, of the next one, until all queries have one.
+#ifdef F64
+    const auto weights_of = [&](int b) { return reinterpret_cast<const Block<DEPTH>*>(blocks)[b].exact.weights; };
+    const auto most_weight_of = [&](int b) { return reinterpret_cast<const Block<DEPTH>*>(blocks)[b].exact.most_weight; };
+    constexpr double no_term = Exponent<double>::none, no_weight = nothing;
+#else
     const auto block_at = [&](int b, int byte) {
         return reinterpret_cast<const float*>(blocks + (long long)b * block_bytes(steps, moments) + byte);
     };
-    float most = never;
-    if (!Y && !own_out) most = block_at(int(at / block_rows), weights_at(steps, moments))[at % block_rows];
-    const float possible = fmaxf(hardly, block_at(which, radius_at(steps, moments))[2]);
-    for (int attempt = 0; attempt < count && __any_sync(~0u, most < (attempt == 0 ? possible : hardly)); attempt++) {
+    const auto weights_of = [&](int b) { return block_at(b, weights_at(steps, moments)); };
+    const auto most_weight_of = [&](int b) { return block_at(b, radius_at(steps, moments))[2]; };
+    constexpr float no_term = never, no_weight = hardly;
+#endif
+    Real most = no_term;
+    if (!Y && !own_out && weights_of(int(at / block_rows))[at % block_rows] > no_weight)
+        most = weights_of(int(at / block_rows))[at % block_rows];
+    const Real possible = larger(no_term / 2, most_weight_of(which));
+    for (int attempt = 0; attempt < count && __any_sync(~0u, most < (attempt == 0 ? possible : no_term / 2)); attempt++) {
         const int b = (which + attempt) % count;
-        const float* const weights = block_at(b, weights_at(steps, moments));
-        float of_block = never;
+        const Real* const weights = weights_of(b);
+        Real of_block = no_term;
         for (int j = part; j < block_rows; j += parts) {
             const long long row = (long long)b * block_rows + j;
-            const float weight = weights[j];
-            if (weight < hardly || (own_out && row == at)) continue;
-            of_block = fmaxf(of_block, weight - 0.5f * distance2_of(placed, X_placed + row * d, d));
+            const Real weight = weights[j];
+            if (weight <= no_weight || (own_out && row == at)) continue;
+            of_block = larger(of_block, weight - Real(0.5) * distance2_of(placed, X_placed + row * d, d, scale));
         }
         of_block = largest_over_lanes<parts>(of_block);
-        if (attempt == 0 || most < hardly) most = fmaxf(most, of_block);
+        if (attempt == 0 || most < no_term / 2) most = larger(most, of_block);
     }
-    if (most < hardly) most = 0;  // nothing counts
+    if (most < no_term / 2) most = 0;  // nothing counts
     spoiled = sum_over_lanes<parts>(spoiled);
     if (part == 0) references[own] = most + spoiled;
 
     float square = 0;
     for (int k = part; k < d; k += parts) {
+#ifdef F64
+        const float offset = points[query * pitch + k];
+#else
         const float2 both = placed[k];
         const float offset = (both.x - centre[k]) + both.y;
+#endif
         square += offset * offset;
     }
     square = largest_of_block<threads / 32>(sum_over_lanes<parts>(square), of_warps);
-    const float least = -largest_of_block<threads / 32>(-most, of_warps);
+    const float of_query = larger(float(most), -3e38f);
+    const float least = -largest_of_block<threads / 32>(fabsf(of_query) * (sizeof(Real) > 4 ? 0x1p-22f : 0) - of_query, of_warps);
     if (threadIdx.x == 0) {
         tiles[(long long)(2 * box_axes) * all + tile] = least;
         tiles[(long long)(2 * box_axes + 1) * all + tile] = square;
         tiles[(long long)(2 * box_axes + 2) * all + tile] = float(which);
     }
-#pragma unroll
-    for (int a = 0; a < box_axes; a++) {
-        const float slack = fabsf(q[a]) * 0x1p-22f;
-        const float low = -largest_of_block<threads / 32>(slack - q[a], of_warps), high = largest_of_block<threads / 32>(q[a] + slack, of_warps);
-        if (threadIdx.x == 0) {
-            tiles[(long long)a * all + tile] = low;
-            tiles[(long long)(box_axes + a) * all + tile] = high;
-        }
-    }
+    write_box<threads / 32>(tiles, all, tile, q, true, of_warps);
 }

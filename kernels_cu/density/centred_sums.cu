@@ -27,14 +27,13 @@
 // more. Where it may be more for some pair of a block, each pair is looked at: those that can matter and whose error may be
 // too large are taken by differences of coordinates. Rows far out thus cost what they are, and not what their block is.
 //
-// Grid: x over groups of WARPS warps, y over spans, each every gridDim.y-th block in order of its place from where the group's
-// queries lie: near blocks come first, so that references soon stand, and all spans have some. The blocks that any warp needs
-// pass through shared memory, `stage` at a time while as many others come: warps may be so far apart. Sums are added up in the
-// same order on every run. Barriers: two a stage, all threads pass all of them.
+// Grid: x over groups of WARPS warps, y over spans of blocks (centred_list.cuh). The blocks that any warp needs pass through
+// shared memory, `stage` at a time while as many others come: warps may be so far apart. Sums are added up in the same order on
+// every run. Barriers: two a stage, all threads pass all of them.
 //
 // Macros: KERNEL; OUTPUT; STEPS of 16 dimensions; POWER_TERMS of float16 that a power has in moments; WARPS, at most 16,
 // of a block; MULTIPROCESSOR_BLOCKS that run on a multiprocessor at a time.
-#include "centred.cuh"
+#include "centred_list.cuh"
 
 enum Output { SUM, MOMENTS, LAPLACE };
 constexpr Output output = OUTPUT;
@@ -62,11 +61,6 @@ constexpr float most_of_tile = 64;
 
 // Of the distance that what counts has about: farther from the centre, moments ask for differences.
 constexpr float far_for_products = 24, far_for_centre = 200;
-
-struct Span {
-    int start, found;  // the block that is taken first, and how many are
-    int of_warp[warps];
-};
 
 __device__ inline float root(float x) { return x * rsqrtf(fmaxf(x, 1e-30f)); }
 
@@ -188,7 +182,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
            int m, int n, int count, int span, int stage, int d, int own_out, float limit, float of_pair,
            float budget) {
     extern __shared__ uint4 dynamic_shared[];
-    __shared__ Span found;
+    __shared__ Found<warps> found;
     __shared__ float box[warps][tile_lines], middle[warps][depth];
     __shared__ float reference_of[warps][tile_rows], sum_of[warps][tile_rows], second_of[warps][tile_rows];  // of LAPLACE
     __shared__ float least_of[warps][tile_rows], least_norm_of[warps][tile_rows];  // exponents that matter, good operands
@@ -203,7 +197,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     const int all = (m + tile_rows - 1) / tile_rows, tile = blockIdx.x * warps + warp, first_row = tile * tile_rows;
     const long long rows = (long long)gridDim.x * threads;
     const bool some = tile < all;
-    if (lane < tile_lines) box[warp][lane] = some ? tiles[(long long)lane * all + tile] : 0;
+    if (lane < tile_lines) box[warp][lane] = some ? tiles[(long long)lane * all + tile] : nowhere(lane);
     for (int k = lane; k < depth; k += 32) middle[warp][k] = some ? centres[(long long)tile * depth + k] : 0;
     __syncwarp();
     float* const own_points = points + warp * 32 * pitch;
@@ -218,60 +212,10 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
         }
     };
     write_points();
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0)
         found.start = int(tiles[(long long)(tile_lines - 1) * all + min(int(blockIdx.x) * warps + warps / 2, all - 1)]);
-        found.found = 0;
-    }
-    __syncthreads();
-    // The block at a place of the span, by turns after and before the first.
-    const auto block_at = [&](int place) {
-        const long long along = (long long)place * gridDim.y + blockIdx.y;
-        const int away = int((along + 1) / 2), b = found.start + (along % 2 ? away : -away);
-        return b < 0 ? b + count : b < count ? b : b - count;
-    };
-
-    // The blocks that a warp may need, in their order.
-    for (int from = 0; from < span; from += threads) {
-        const int place = from + threadIdx.x;
-        unsigned mask = 0;
-        if (place < span && (long long)place * gridDim.y + blockIdx.y < count) {
-            const int b = block_at(place);
-            float low[box_axes], high[box_axes];
-#pragma unroll
-            for (int a = 0; a < box_axes; a++) {
-                low[a] = boxes[(long long)a * count + b];
-                high[a] = boxes[(long long)(box_axes + a) * count + b];
-            }
-            const float log_mass = boxes[(long long)(2 * box_axes) * count + b];
-#pragma unroll
-            for (int w = 0; w < warps; w++) {
-                float distance2 = 0;
-#pragma unroll
-                for (int a = 0; a < box_axes; a++) {
-                    const float gap = fmaxf(0.0f, fmaxf(low[a] - box[w][box_axes + a], box[w][a] - high[a]));
-                    distance2 += gap * gap;
-                }
-                const float largest = -0.4999f * distance2;
-                const float of_factors = output == SUM ? 0 : log2f(1 + 0.5f * d - largest);  // bits of the factors of terms
-                const bool wanted = !(log_mass + largest + of_factors <= box[w][2 * box_axes] + limit) && log_mass > hardly;
-                if (wanted && blockIdx.x * warps + w < all) mask |= 1u << w;
-            }
-        }
-        const unsigned voted = __ballot_sync(~0u, mask != 0);
-        if (lane == 0) found.of_warp[warp] = __popc(voted);
-        __syncthreads();
-        int at = found.found;
-        for (int w = 0; w < warp; w++) at += found.of_warp[w];
-        if (mask) {
-            at += __popc(voted & ((1u << lane) - 1));
-            list[at] = unsigned(place) << 16 | mask;
-        }
-        __syncthreads();
-        if (threadIdx.x == 0)
-            for (int w = 0; w < warps; w++) found.found += found.of_warp[w];
-        __syncthreads();
-    }
-    const int entries = found.found;
+    const int entries = list_blocks<warps, output != SUM>(found, list, box, boxes, count, 0, span, d, limit);
+    const auto block_of = [&](int entry) { return block_at(found.start, int(list[entry] >> 16), count); };
 
     // Where one float about the middle is not enough, the centre of each block takes its place.
     const auto is_spread = [&] { return box[warp][2 * box_axes + 1] > most_of_tile * most_of_tile; };
@@ -299,7 +243,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     };
     const auto fetch = [&](int first_entry) {
         for (int entry = first_entry; entry < min(first_entry + stage, entries); entry++) {
-            const unsigned char* const from = blocks + (long long)block_at(list[entry] >> 16) * bytes;
+            const unsigned char* const from = blocks + (long long)block_of(entry) * bytes;
             unsigned char* const to = ring + entry % (2 * stage) * bytes;
             for (int i = 16 * threadIdx.x; i < bytes; i += 16 * threads) copy_async_16(to + i, from + i);
         }
@@ -322,7 +266,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
             const float* const centre = reinterpret_cast<const float*>(block + centre_at(steps, moments));
             const float* const figures = reinterpret_cast<const float*>(block + radius_at(steps, moments));
             // Worked out where it is needed, too.
-            const auto first_column = [&] { return block_at(list[computed_here(entry)] >> 16) * block_rows; };
+            const auto first_column = [&] { return block_of(computed_here(entry)) * block_rows; };
 
             if (is_spread()) {
                 for (int k = lane; k < depth; k += 32) middle[warp][k] = centre[k];

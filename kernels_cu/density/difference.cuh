@@ -5,8 +5,7 @@
 //   Y            (m, d)  STORAGE   queries
 //   V            (n, k)  REAL      values, for output VALUES
 //   log_weights  (n,)    double    or null: all weights 1
-//   radius2      (1,)    float     scaled squared radius, or null; within `limit` another engine has done the work
-//   fast_total   (fast_splits, m)  float   sums of that engine, or null: queries whose sums are below `least` in every
+//   fast_total   (fast_splits, m)  float   sums of another engine, or null: queries whose sums are below `least` in every
 //                                          split are summed here
 //   reference, total, moments      see pairs.cu
 //   rows         data rows of a split, a multiple of 64; for a stack, those of a member
@@ -160,11 +159,9 @@ __device__ inline void add_staged_moments(Sums& sums, const Real* powers, Coordi
     }
 }
 
-// Whether another engine has left any of the block's queries to this kernel: all of them if radius2 is beyond its limit,
-// or those whose totals are too small in every split. All threads of a block pass the barriers.
-__device__ inline bool wanted(const float* radius2, const float* fast_total, long long first_query, long long m,
-                              int fast_splits, float limit, float least) {
-    if (radius2) return !(*radius2 <= limit);
+// Whether another engine has left any of the block's queries to this kernel: those whose totals are too small in every
+// split. All threads of a block pass the barriers.
+__device__ inline bool wanted(const float* fast_total, long long first_query, long long m, int fast_splits, float least) {
     if (!fast_total) return true;
     __shared__ int served[tile], any;
     if (threadIdx.x < tile) served[threadIdx.x] = first_query + threadIdx.x >= m;
@@ -183,9 +180,9 @@ __device__ inline bool wanted(const float* radius2, const float* fast_total, lon
 
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
 KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real* __restrict__ V,
-       const double* __restrict__ log_weights, const float* __restrict__ radius2, const float* __restrict__ fast_total,
+       const double* __restrict__ log_weights, const float* __restrict__ fast_total,
        double* __restrict__ reference, double* __restrict__ total, double* __restrict__ moments, long long n, long long m,
-       int d, int k, long long rows, int fast_splits, Storage given_unit, Real given_scale, float limit, float least,
+       int d, int k, long long rows, int fast_splits, Storage given_unit, Real given_scale, float least,
        const Real* __restrict__ scales, const Storage* __restrict__ units, long long query_stride,
        const Real* __restrict__ row_scales, int of_gradient) {
     alignas(16) __shared__ Coordinate buffer[buffer_size];
@@ -200,7 +197,7 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
 
     const int tx = threadIdx.x % lanes, ty = threadIdx.x / lanes;
     const long long first_query = (long long)blockIdx.x * tile;
-    if (!wanted(radius2, fast_total, first_query, m, fast_splits, limit, least)) return;
+    if (!wanted(fast_total, first_query, m, fast_splits, least)) return;
     const int first_column = blockIdx.y * columns;
     const long long begin = blockIdx.z * rows;
     const long long end = begin + rows < n ? begin + rows : n;

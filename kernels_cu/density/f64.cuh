@@ -7,8 +7,6 @@
 //   X_weights    (rows,)        double   log2 w_j, for output LAPLACE: then X_norms does not include it
 //   Y            (rows, DEPTH)  double   z of the queries
 //   V            (n, k)         double   values, for output VALUES
-//   radius2      (1,)           float    scaled squared radius, the largest |z|^2, or null; beyond `limit` the kernel
-//                                        does nothing
 //   reference, total, moments            see pairs.cu
 //   rows         data rows of a split, a multiple of 64
 //   at_zero      1 + d/2, for output LAPLACE, of which k = 1
@@ -226,11 +224,10 @@ __device__ inline void write(const Sums& sums, const Queries& y, const double* Y
 
 extern "C" __global__ void __launch_bounds__(threads, BLOCKS)
 KERNEL(const double* __restrict__ X, const double* __restrict__ X_norms, const double* __restrict__ X_weights,
-       const double* __restrict__ Y, const double* __restrict__ V, const float* __restrict__ radius2,
+       const double* __restrict__ Y, const double* __restrict__ V,
        double* __restrict__ reference, double* __restrict__ total, double* __restrict__ moments, long long n,
-       long long m, int k, long long rows, float limit, double at_zero, double unit) {
+       long long m, int k, long long rows, double at_zero, double unit) {
     __shared__ Tile tiles[2];
-    if (radius2 && !(*radius2 <= limit)) return;
 
     const long long first_query = (long long)blockIdx.x * block_queries + threadIdx.x / 32 * row_tiles * 16;
     const int first_column = blockIdx.y * columns;

@@ -12,7 +12,6 @@
 //   Y_points           (m, depth)      double
 //   X_norms            (rows,)         double
 //   X_weights          (rows,)         double   log2 w apart from the norms, or null: in the norms
-//   radius2            (1,)            float    scaled squared radius: becomes max(radius2, |z|^2); or null
 //   depth                                       d rounded up to a multiple of 8
 //
 // Rows and columns past the end are zero. Such rows, and rows of zero weight, have the weight 2^nothing.
@@ -32,7 +31,7 @@ constexpr double nothing = -1048576;
 extern "C" __global__ void __launch_bounds__(threads)
 prepare_f64(const double* __restrict__ X, const double* __restrict__ Y, const double* __restrict__ centre,
             const double* __restrict__ log_weights, double* __restrict__ X_points, double* __restrict__ X_norms,
-            double* __restrict__ X_weights, double* __restrict__ Y_points, float* __restrict__ radius2, long long n,
+            double* __restrict__ X_weights, double* __restrict__ Y_points, long long n,
             long long m, int d, int depth, double scale) {
     const bool of_data = blockIdx.y == 0;
     const double* const points = of_data ? X : Y;
@@ -56,14 +55,5 @@ prepare_f64(const double* __restrict__ X, const double* __restrict__ Y, const do
         const double weight = row >= n ? nothing : log_weights ? fmax(log_weights[row] * log2_e, nothing) : 0.0;
         X_norms[row] = -0.5 * square + (X_weights ? 0.0 : weight);
         if (X_weights) X_weights[row] = weight;
-    }
-    if (radius2) {
-        // The bits of non-negative floats have the order of the numbers, with infinity and NaN on top.
-        unsigned largest = __float_as_uint(fabsf(float(square)));
-#pragma unroll
-        for (int step = 16; step >= lanes; step /= 2) largest = max(largest, __shfl_xor_sync(~0u, largest, step));
-        // Most warps skip the atomic operation, so that few wait for this one address.
-        unsigned* const bits = reinterpret_cast<unsigned*>(radius2);
-        if (threadIdx.x % 32 == 0 && largest > *static_cast<volatile unsigned*>(bits)) atomicMax(bits, largest);
     }
 }

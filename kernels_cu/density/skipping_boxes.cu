@@ -12,7 +12,8 @@
 //
 // Per pair: 3 DIMENSIONS + 3 instructions of output MOMENTS, one of them an exponential.
 //
-// No barriers but of a warp. Macros: KERNEL, OUTPUT, REAL, DIMENSIONS, DIM (the pitch of `local`, at least DIMENSIONS).
+// No barriers but of a warp. Macros: KERNEL, OUTPUT, REAL (double of SUM alone), DIMENSIONS, DIM (the pitch
+// of `local`, at least DIMENSIONS).
 #include "skipping.cuh"
 
 constexpr int threads = 128;

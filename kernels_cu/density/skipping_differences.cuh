@@ -4,7 +4,7 @@
 #include "skipping.cuh"
 
 // Moments of so many columns at a time; the pairs are taken again for others.
-constexpr int moment_columns = output != MOMENTS ? 1 : in_double ? (DIM <= 16 ? DIM : 8) : (DIM < 32 ? DIM : 16);
+constexpr int moment_columns = output != MOMENTS ? 1 : DIM < 32 ? DIM : 16;
 constexpr int sweeps = output != MOMENTS ? 1 : DIM / moment_columns;
 constexpr bool keeps_differences = DIM <= (output == MOMENTS ? 16 : 32) && !in_double;
 constexpr int columns_at_once = DIM <= 16 ? 2 : 1;
@@ -163,7 +163,6 @@ __device__ inline void add_exact(Sums& sums, const Points& Y, const Points& X, c
             if constexpr (output == LAPLACE) sums.moments[0] += power[c] * Real(square[c]);
         }
         if constexpr (output == MOMENTS) {
-            const double unit = in_double ? 1.0 : scale;
 #pragma unroll
             for (int k = 0; k < moment_columns; k++) {
                 const int at = first_moment + k;
@@ -172,7 +171,7 @@ __device__ inline void add_exact(Sums& sums, const Points& Y, const Points& X, c
 #pragma unroll
                 for (int c = 0; c < columns; c++) {
                     const long long x = (long long)X.source[column + first + c] * d;
-                    sums.moments[k] += power[c] * Real((coordinate(X, x, at) - y) * unit);
+                    sums.moments[k] += power[c] * Real((coordinate(X, x, at) - y) * scale);
                 }
             }
         }

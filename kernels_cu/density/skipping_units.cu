@@ -3,7 +3,7 @@
 //
 //   e_ij = log2 w_j - |z_i - z_j|^2, relative to the query's reference b_i
 //   S_i = sum_j 2^(e_ij - b_i)
-//   T_i = sum_j 2^(e_ij - b_i) (z_j - z_i)       output MOMENTS; with REAL double in the units of the data
+//   T_i = sum_j 2^(e_ij - b_i) (z_j - z_i)       output MOMENTS
 //   T_i = sum_j 2^(e_ij - b_i) (at_zero - ln 2 |z_i - z_j|^2)    output LAPLACE, at_zero = 1 + d/2
 //
 //   Y_..., X_...   queries and data as skipping_points.cu orders them
@@ -32,7 +32,8 @@
 //
 // Per pair: GROUPS / 64 products of 16 x 8 x 16 to screen, 4 GROUPS / 128 and an exponential where it is summed.
 //
-// No barriers but of a warp. Macros: KERNEL, OUTPUT, REAL, REAL_BITS, DIM, GROUPS, ROW_TILES (4 or 8), MOST_SQUARE.
+// No barriers but of a warp. Macros: KERNEL, OUTPUT, REAL (double of SUM alone), REAL_BITS, DIM, GROUPS,
+// ROW_TILES (4 or 8), MOST_SQUARE.
 #include "skipping_chunks.cuh"
 #include "skipping_differences.cuh"
 #include "skipping_far.cuh"

@@ -1,4 +1,4 @@
-"""The centred pass: sums over data of any kind, against float64; emulated, and on a GPU."""
+"""The centred passes: sums over data of any kind, against float64; emulated, and on a GPU."""
 
 from __future__ import annotations
 
@@ -107,65 +107,110 @@ def checked(
         tolerances.check_score(error, allowed, np.maximum(1, near.reach))
 
 
+PRECISIONS = pytest.mark.parametrize("precision", ["float32", "float64"])
+
+
+@PRECISIONS
 @pytest.mark.parametrize("output", ["sum", "moments", "laplace"])
 @pytest.mark.parametrize("factor", [0.25, 1.0])
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize("d", [2, 5, 17])
-def test_any_data(gpu: SimpleNamespace, d: int, kind: str, factor: float, output: Any) -> None:
+def test_any_data(gpu: SimpleNamespace, d: int, kind: str, factor: float, output: Any, precision: str) -> None:
     rng = np.random.default_rng(d)
-    X = KINDS[kind](rng, gpu.size(20_000, 700), d).astype(np.float32)
-    Y = KINDS[kind](rng, gpu.size(2_000, 75), d).astype(np.float32)
-    checked(gpu, X, Y, bandwidth(X, factor), output)
+    X = KINDS[kind](rng, gpu.size(20_000, 700), d).astype(precision)
+    Y = KINDS[kind](rng, gpu.size(2_000, 75), d).astype(precision)
+    checked(gpu, X, Y, bandwidth(X, factor), output, precision=precision)
 
 
-@pytest.mark.parametrize("ratio", [False, True])
+@pytest.mark.parametrize("output", ["sum", "moments", "laplace"])
+@pytest.mark.parametrize("kind", ["normal", "cauchy", "line"])
+@pytest.mark.parametrize("d", [8, 16, 32, 48, 64])
+def test_every_depth_in_float64(gpu: SimpleNamespace, d: int, kind: str, output: Any) -> None:
+    rng = np.random.default_rng(d)
+    X, Y = (KINDS[kind](rng, gpu.size(n, small), d) for n, small in ((20_000, 400), (2_000, 40)))
+    checked(gpu, X, Y, bandwidth(X, 1.0), output, precision="float64")
+
+
+@pytest.mark.parametrize("waves", [0, 8])
+@pytest.mark.parametrize("output", ["sum", "moments", "laplace"])
+def test_spans_and_lists_of_blocks_in_float64(
+    gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, output: Any, waves: int
+) -> None:
+    """One span of more blocks than are listed at a time, and many spans."""
+    from cukde.density.pairs.gpu import centred_f64
+
+    monkeypatch.setattr(centred_f64, "_WAVES", waves)
+    rng = np.random.default_rng(1)
+    n = (centred_f64._LISTED + 30) * centred_f64._BLOCK_ROWS
+    m = 20 + waves  # layouts are kept by shape
+    assert (centred_f64._Shape(n, m, 2, output, False, 132).spans > 1) == bool(waves)
+    X, Y = clusters(rng, n, 2), clusters(rng, m, 2)
+    checked(gpu, X, Y, 1.0, output, precision="float64")
+
+
+@pytest.mark.parametrize(("precision", "ratio"), [("float32", False), ("float32", True), ("float64", False)])
 @pytest.mark.parametrize("kind", ["normal", "cauchy", "duplicates"])
 @pytest.mark.parametrize("d", [3, 16, 40])
-def test_data_at_themselves(gpu: SimpleNamespace, d: int, kind: str, ratio: bool) -> None:
-    X = KINDS[kind](np.random.default_rng(d), gpu.size(5_000, 300), d).astype(np.float32)
-    checked(gpu, X, None, bandwidth(X, 0.5), "moments", ratio=ratio)
+def test_data_at_themselves(gpu: SimpleNamespace, d: int, kind: str, precision: str, ratio: bool) -> None:
+    X = KINDS[kind](np.random.default_rng(d), gpu.size(5_000, 300), d).astype(precision)
+    checked(gpu, X, None, bandwidth(X, 0.5), "moments", precision=precision, ratio=ratio)
 
 
+@pytest.mark.parametrize(("precision", "decades"), [("float32", 30), ("float64", 30), ("float64", 290)])
 @pytest.mark.parametrize("output", ["sum", "moments", "laplace"])
 @pytest.mark.parametrize("d", [2, 33, 64])
-def test_weights_over_thirty_decades(gpu: SimpleNamespace, d: int, output: Any) -> None:
+def test_weights_over_many_decades(gpu: SimpleNamespace, d: int, output: Any, precision: str, decades: int) -> None:
+    """Beyond 45 decades references rise where one begins with a small weight."""
     rng = np.random.default_rng(d)
-    X, Y = (clusters(rng, gpu.size(n, small), d).astype(np.float32) for n, small in ((20_000, 500), (1_000, 40)))
-    weights = 10.0 ** rng.uniform(-30, 0, len(X))
+    X, Y = (clusters(rng, gpu.size(n, small), d).astype(precision) for n, small in ((20_000, 500), (1_000, 40)))
+    weights = 10.0 ** rng.uniform(-decades, 0, len(X))
     weights[: len(X) // 2] = 0  # whole blocks do not count
-    checked(gpu, X, Y, bandwidth(X, 1.0), output, weights=weights)
+    checked(gpu, X, Y, bandwidth(X, 1.0), output, weights=weights, precision=precision)
 
 
+@PRECISIONS
 @pytest.mark.parametrize("output", ["sum", "moments"])
-def test_float64_points_far_from_the_origin(gpu: SimpleNamespace, output: Any) -> None:
+def test_float64_points_far_from_the_origin(gpu: SimpleNamespace, output: Any, precision: str) -> None:
     rng = np.random.default_rng(5)
     X, Y = (rng.normal(size=(n, 4)) + 1e9 for n in (gpu.size(5_000, 400), 60))
-    checked(gpu, X, Y, 0.3, output)
+    checked(gpu, X, Y, 0.3, output, precision=precision)
 
 
+@PRECISIONS
 @pytest.mark.parametrize("output", ["sum", "moments"])
 @pytest.mark.parametrize("decades", [(0, 6), (3.4, 4.2)])
-def test_queries_far_out(gpu: SimpleNamespace, decades: tuple[float, float], output: Any) -> None:
-    """Exponents of 10^8 bits do not resolve by how many a reference should rise."""
+def test_queries_far_out(gpu: SimpleNamespace, decades: tuple[float, float], output: Any, precision: str) -> None:
+    """Exponents of 10^8 bits do not resolve in float32 by how many a reference should rise."""
     rng = np.random.default_rng(6)
-    X = rng.normal(size=(gpu.size(5_000, 400), 3)).astype(np.float32)
-    Y = (rng.normal(size=(60, 3)) * 10.0 ** rng.uniform(*decades, (60, 1))).astype(np.float32)
-    checked(gpu, X, Y, 0.4, output)
+    X = rng.normal(size=(gpu.size(5_000, 400), 3)).astype(precision)
+    Y = (rng.normal(size=(60, 3)) * 10.0 ** rng.uniform(*decades, (60, 1))).astype(precision)
+    checked(gpu, X, Y, 0.4, output, precision=precision)
 
 
+@pytest.mark.parametrize("decades", [(8, 30), (100, 145)])
+def test_any_finite_query_in_float64(gpu: SimpleNamespace, decades: tuple[float, float]) -> None:
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(gpu.size(5_000, 400), 3))
+    Y = rng.normal(size=(60, 3)) * 10.0 ** rng.uniform(*decades, (60, 1))
+    checked(gpu, X, Y, 0.4, "sum", precision="float64")
+
+
+@PRECISIONS
 @pytest.mark.parametrize("output", ["sum", "moments", "laplace"])
 @pytest.mark.parametrize(("d", "factor"), [(2, 1.0), (20, 1.0), (40, 0.1)])
-def test_a_row_with_itself_is_left_out(gpu: SimpleNamespace, d: int, factor: float, output: Any) -> None:
-    X = clusters(np.random.default_rng(d), gpu.size(3_000, 257), d).astype(np.float32)
+def test_a_row_with_itself_is_left_out(
+    gpu: SimpleNamespace, d: int, factor: float, output: Any, precision: str
+) -> None:
+    X = clusters(np.random.default_rng(d), gpu.size(3_000, 257), d).astype(precision)
     h = bandwidth(X, factor)
-    sums = gpu.centred.sums_without_own(gpu.asarray(X), h, output, Options("float32", None, None, None))
+    sums = gpu.centred.sums_without_own(gpu.asarray(X), h, output, Options(precision, None, None, None))
     reference_, total, moments = (None if a is None else gpu.asnumpy(a) for a in sums)
     steps = X.astype(float) - X[:, None].astype(float)
     exponents = -(steps**2).sum(axis=-1) / (2 * h * h)
     np.fill_diagonal(exponents, -np.inf)
     top = exponents.max(axis=1)
     p = np.exp(exponents - top[:, None])
-    allowed = tolerances.log_error("gpu", "float32", -top)
+    allowed = tolerances.log_error("gpu", precision, -top)
     tolerances.check(np.abs(reference_ + np.log(total) - top - np.log(p.sum(axis=1))), allowed, "log")
     scaled = np.exp(reference_ - top)
     np.fill_diagonal(exponents, 0)  # beside a power of 0
@@ -179,25 +224,49 @@ def test_a_row_with_itself_is_left_out(gpu: SimpleNamespace, d: int, factor: flo
         tolerances.check_score(error, allowed, np.maximum(1, reach))
 
 
-def test_the_same_bits_on_every_run(gpu: SimpleNamespace) -> None:
+@PRECISIONS
+def test_the_same_bits_on_every_run(gpu: SimpleNamespace, precision: str) -> None:
     rng = np.random.default_rng(8)
-    X, Y = (clusters(rng, n, 7).astype(np.float32) for n in (gpu.size(50_000, 1_000), 64))
-    options = Options("float32", None, None, None)
+    X, Y = (clusters(rng, n, 7).astype(precision) for n in (gpu.size(50_000, 1_000), 64))
+    options = Options(precision, None, None, None)
     first, second = (gpu.centred.sums(gpu.asarray(X), gpu.asarray(Y), 0.3, "moments", options) for _ in range(2))
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(gpu.asnumpy(a), gpu.asnumpy(b))
 
 
+@PRECISIONS
 @pytest.mark.parametrize("rtol", [0.0, 1e-2])
-def test_what_is_left_out(gpu: SimpleNamespace, rtol: float) -> None:
+def test_what_is_left_out(gpu: SimpleNamespace, rtol: float, precision: str) -> None:
     """Sums differ by no more than the tolerance from those over all pairs."""
     rng = np.random.default_rng(9)
-    X, Y = (clusters(rng, n, 3).astype(np.float32) for n in (gpu.size(20_000, 1_000), 200))
-    sums = gpu.centred.sums(gpu.asarray(X), gpu.asarray(Y), 0.5, "sum", Options("float32", None, None, None, rtol=rtol))
+    X, Y = (clusters(rng, n, 3).astype(precision) for n in (gpu.size(20_000, 1_000), 200))
+    sums = gpu.centred.sums(gpu.asarray(X), gpu.asarray(Y), 0.5, "sum", Options(precision, None, None, None, rtol=rtol))
     got = gpu.asnumpy(sums.reference) + np.log(gpu.asnumpy(sums.total))
     exponents = -((Y[:, None].astype(float) - X[None].astype(float)) ** 2).sum(axis=-1) / (2 * 0.5**2)
     top = exponents.max(axis=1)
     expected = top + np.log(np.exp(exponents - top[:, None]).sum(axis=1))
-    near = tolerances.log_error("gpu", "float32", -top)
+    near = tolerances.log_error("gpu", precision, -top)
     assert (got <= expected + near).all()
     assert (got >= expected - rtol - near).all()
+    if rtol and precision == "float64":  # or nothing would show that anything is
+        assert (got < expected - near).any()
+
+
+def test_which_passes_of_float64_it_takes(gpu: SimpleNamespace) -> None:
+    """Any of data beyond the reach of products about one centre, or of unknown reach; else those of many pairs."""
+    from cukde.density.pairs.gpu import passes
+
+    def engine(n: int, squared_radius: float | None, output: Any = "sum", d: int = 5) -> str:
+        options = Options("float64", None, None, squared_radius)
+        chosen: str = passes.Arguments(gpu.asarray(np.zeros((n, d))), None, 1.0, options).engine(output, 0)
+        return chosen
+
+    for output in ("sum", "moments", "laplace"):
+        assert engine(300, None, output) == engine(100_000, None, output) == "centred"
+        assert engine(100_000, 1e4, output) == engine(100_000, 50.0, output) == "centred"
+        assert engine(300, 50.0, output) == engine(10_000, 50.0, output) == "f64"
+        assert engine(300, 1e4, output) == engine(300, np.inf, output) == "difference"
+    assert engine(100_000, 50.0, "values") == "f64"
+    assert engine(100_000, 1e4, "values") == engine(100_000, None, "values") == "difference"
+    assert engine(100_000, np.inf) == "difference"
+    assert engine(100_000, 50.0, d=70) == "wide_f64"

@@ -28,8 +28,8 @@ def sample(n: int, m: int, d: int, weighted: bool = False) -> Sample:
     return Sample(n, m, d, weighted=weighted, dtype="float64")
 
 
-def run(gpu: SimpleNamespace, s: Sample, output: str, k: int = 5, known: bool = True) -> Any:
-    """Sums by the engine, the scaled squared radius known to the host or not."""
+def run(gpu: SimpleNamespace, s: Sample, output: str, k: int = 5) -> Any:
+    """Sums by the engine."""
     return gpu.f64.run(
         s.X,
         None if s.Y is s.X else s.Y,
@@ -38,7 +38,6 @@ def run(gpu: SimpleNamespace, s: Sample, output: str, k: int = 5, known: bool = 
         s.V[:, :k] if output == "values" else None,
         s.log_weights,
         centre=s.X.mean(axis=0),
-        radius_known=known,
     )
 
 
@@ -153,7 +152,6 @@ def test_as_far_as_the_limit_of_the_radius(gpu: SimpleNamespace, d: int, output:
         s.V[:, :5] if output == "values" else None,
         s.log_weights,
         centre=np.zeros(d),
-        radius_known=False,
     )
     assert ((sums.total >= 1) & (sums.total < 150)).all()
     exponent = reference.nearness(s.X, s.Y, s.h, s.w).exponent
@@ -166,35 +164,14 @@ def test_as_far_as_the_limit_of_the_radius(gpu: SimpleNamespace, d: int, output:
         verify(part, "sum" if output == "values" and allowed > ALLOWED else output, of_part, allowed)
 
 
-@pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("n", [150, 700])
-@pytest.mark.parametrize("beyond", ["within", "beyond", "nan"])
-def test_the_device_decides_where_the_radius_is_unknown(gpu: SimpleNamespace, beyond: str, n: int, output: str) -> None:
-    """One query far out, or one that is no number, is enough for the difference kernel to do all of the work."""
-    s, clean = sample(n, 70, 3), sample(n, 70, 3)
-    keep = np.full(70, True)
-    if beyond != "within":
-        s.Y[7] += 60 * s.h if beyond == "beyond" else np.nan
-        keep[7] = False
-        clean.Y = s.Y[keep]
-    sums = run(gpu, s, output, known=False)
-    kept = type(sums)(*(None if a is None else a[keep] for a in sums))
-    verify(clean, output, kept, ALLOWED)
-    assert (kept.reference == run(gpu, clean, output).reference).all() == (beyond == "within")
-    if beyond == "beyond" and output == "sum":
-        want = reference.log_kde(s.X, s.Y[7:8], s.h) - s.log_scale
-        np.testing.assert_allclose(sums.reference[7] + np.log(sums.total[7]), want, rtol=1e-14)
-
-
 @pytest.mark.parametrize("d", [2, 16, 37])
-def test_operands_and_their_radius(gpu: SimpleNamespace, d: int) -> None:
+def test_operands(gpu: SimpleNamespace, d: int) -> None:
     s = sample(150, 40, d, weighted=True)
     s.X += 1e4
     s.Y += 1e4
     centre = s.X.mean(axis=0)
-    squared_radius = np.zeros(1, np.float32)
     depth = gpu.f64.task("sum", d, 0).depth
-    made = gpu.f64.prepare(s.X, s.Y, centre, s.h, depth, log_weights=s.log_weights, squared_radius=squared_radius)
+    made = gpu.f64.prepare(s.X, s.Y, centre, s.h, depth, log_weights=s.log_weights)
     scale = np.sqrt(np.log2(np.e)) / s.h
     z, of_queries = ((a - centre) * scale for a in (s.X, s.Y))
     np.testing.assert_allclose(made.data[:150, :d], z, rtol=1e-15)
@@ -207,7 +184,6 @@ def test_operands_and_their_radius(gpu: SimpleNamespace, d: int) -> None:
     want = np.maximum(s.log_weights / np.log(2), -(2.0**20)) - squares / 2
     np.testing.assert_allclose(made.norms[:150], want, rtol=1e-14)
     assert (made.norms[150:] == -(2.0**20)).all()
-    np.testing.assert_allclose(squared_radius[0], max(squares.max(), (of_queries**2).sum(axis=1).max()), rtol=1e-6)
 
 
 def test_which_passes_it_takes(gpu: SimpleNamespace) -> None:
@@ -217,8 +193,9 @@ def test_which_passes_it_takes(gpu: SimpleNamespace) -> None:
         )
         return chosen
 
-    assert engine("moments", 2, None) == engine("sum", 64, 620.0) == engine("values", 3, 350.0) == "f64"
-    for output, d, squared_radius in (("sum", 1, 1.0), ("sum", 65, 621.0), ("moments", 3, 621.0), ("values", 3, 351.0)):
+    assert engine("moments", 2, 620.0) == engine("sum", 64, 620.0) == engine("values", 3, 350.0) == "f64"
+    beyond = ("sum", 1, 1.0), ("sum", 65, 621.0), ("moments", 3, 621.0), ("values", 3, 351.0), ("sum", 3, None)
+    for output, d, squared_radius in beyond:
         assert engine(output, d, squared_radius) == "difference"
     assert engine("sum", 3, 1.0, (7, 5)) == "difference"
     assert engine("sum", 3, 1.0, (8, 0)) == "f64"

@@ -1,4 +1,7 @@
-"""Passes that leave out pairs against float64: their accuracy, and what they leave out; emulated, and on a GPU."""
+"""Passes that leave out pairs against float64: their accuracy, and what they leave out; emulated, and on a GPU.
+
+In float64 it is the centred pass that leaves them out.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,7 @@ from tests.density import laplace_sums
 from tests.density.samples import GRID
 from tests.tolerances import Tolerance
 
-NO_KERNELS = (
-    "in float64, and on devices but those of compute capability 9.0, kernels serve up to 64 dimensions, from 8.0 on"
-)
+NO_KERNELS = "on devices but those of compute capability 9.0 kernels serve up to 64 dimensions, from 8.0 on"
 
 DIMENSIONS = (2, 3, 4, 5, 6, 8, 15, 16, 17, 33, 64, 100, 128)
 
@@ -81,9 +82,11 @@ class Case(NamedTuple):
 @pytest.fixture
 def gpu(device: Backend) -> SimpleNamespace:
     """The modules under test, and arrays for them."""
+    from cukde.density.pairs.gpu import centred
     from cukde.density.pairs.gpu.skipping import bounds, frame, passes, plan, points
 
     return SimpleNamespace(
+        centred=centred,
         frame=frame,
         bounds=bounds,
         passes=passes,
@@ -114,14 +117,17 @@ def computed(
 ) -> PartialSums:
     """By the pass under test, on the host; ``frame`` is that of the data if it is not given."""
     X, Y, log_weights = (gpu.asarray(a) for a in (case.X, case.Y, log_weights_of(case)))
-    frame = gpu.frame.frame(gpu.frame.sample(X)) if frame is None else frame
-    chosen = Options(precision, log_weights, **options)
     tolerance = DEFAULT[precision] if tolerance is None else tolerance
+    chosen = Options(precision, log_weights, rtol=tolerance, **options)
     of_pass: Output = "moments" if output == "ratio" else output
-    if not gpu.plan.serves(of_pass, precision, X.shape[1]):
+    if not (gpu.centred if precision == "float64" else gpu.plan).serves(of_pass, precision, X.shape[1]):
         pytest.skip(NO_KERNELS)
-    posed = gpu.plan.pose(X, Y, case.h, of_pass, chosen, frame, tolerance, ratio=output == "ratio")
-    sums = gpu.passes.run(posed)
+    if precision == "float64":
+        sums = gpu.centred.sums(X, Y, case.h, of_pass, chosen)
+    else:
+        frame = gpu.frame.frame(gpu.frame.sample(X)) if frame is None else frame
+        posed = gpu.plan.pose(X, Y, case.h, of_pass, chosen, frame, tolerance, ratio=output == "ratio")
+        sums = gpu.passes.run(posed)
     found = PartialSums(*(None if a is None else gpu.asnumpy(a) for a in sums))
     m, d = case.queries.shape
     assert found.reference.shape == found.total.shape == (m,)
@@ -551,23 +557,21 @@ def test_far_pairs_are_left_out(gpu: SimpleNamespace, d: int, precision: str, ou
     case = Case(X, X[: n // 2] + 0.05, 0.5).of(precision)
     for chosen in (case, case._replace(Y=None)):
         check(computed(gpu, chosen, output, precision), chosen, output, precision)
-        assert gpu.passes.recent_shares()["moments" if output == "ratio" else output] < 0.5
+        if precision == "float32":  # or no share is counted
+            assert gpu.passes.recent_shares()["moments" if output == "ratio" else output] < 0.5
 
 
 @pytest.mark.parametrize("output", ["sum", "ratio"])
-@pytest.mark.parametrize("precision", DEFAULT)
 @pytest.mark.parametrize("d", [32, 40, 64])
-def test_points_too_far_for_float16_leave_out_the_others(
-    gpu: SimpleNamespace, d: int, precision: str, output: Wanted
-) -> None:
+def test_points_too_far_for_float16_leave_out_the_others(gpu: SimpleNamespace, d: int, output: Wanted) -> None:
     """One in a hundred lies 100 deviations away, in a direction of its own: it sees itself alone."""
     rng = np.random.default_rng(d)
     n = gpu.size(8192, 1024)
     X = rng.standard_normal((n, d))
     X[::100] = on_shells(np.full(len(X[::100]), 100.0), d, rng)
-    case = Case(X, None, 0.3).of(precision)
+    case = Case(X, None, 0.3).of("float32")
     gpu.passes.recent_shares()  # of tests before
-    check(computed(gpu, case, output, precision), case, output, precision)
+    check(computed(gpu, case, output, "float32"), case, output, "float32")
     own_units = 32 / n
     assert sum(gpu.passes.recent_shares().values()) < 1.2 * own_units
 
@@ -838,8 +842,7 @@ ISOLATED = (
 )
 
 
-@pytest.mark.parametrize("output", ["sum", "laplace"])
-@pytest.mark.parametrize("precision", DEFAULT)
+@pytest.mark.parametrize(("output", "precision"), [("sum", "float32"), ("laplace", "float32"), ("sum", "float64")])
 @pytest.mark.parametrize("name", ISOLATED)
 @pytest.mark.parametrize("d", [2, 3, 5, 8, 16, 33, 100])
 def test_bounds_of_queries_are_close(

@@ -333,7 +333,6 @@ class _DoublePass:
                 self.V,
                 None,
                 centre=core_arrays.xp.zeros(self.d),
-                radius_known=True,
             )
 
     def variants(self, tile: splits.Shape) -> None:

@@ -9,7 +9,6 @@ from the shapes alone, and nothing waits.
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -17,25 +16,22 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile, device, merge_sort
-from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation, begin
+from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu.launch import C_TYPE, FLOAT, Specialisation, begin
 from cukde.core.gpu.scratch import Layout, Spec
 from cukde.density.options import Options
 from cukde.density.pairs import tolerance as pairs_tolerance
-from cukde.density.pairs.gpu import finish as pairs_finish
+from cukde.density.pairs.gpu import centred_f64, centred_finish, centred_order, finish as pairs_finish
+from cukde.density.pairs.gpu.centred_finish import SpanSums
 from cukde.density.pairs.gpu.operands import scale_of
 from cukde.density.pairs.gpu.specialisation import OPERATION
 from cukde.density.sums import Epilogue, Output, PartialSums, moment_columns
-
-MOST_DIMENSIONS = 64
 
 _BLOCK_ROWS, _TILE_ROWS = 128, 32
 _BOX_LINES, _TILE_LINES = 13, 15
 _MOST_SPAN = 2048  # blocks, whose list a thread block keeps
 _WAVES = 8  # of thread blocks, so that long ones and short ones even out
 _LEAST_SPAN = 8  # blocks: below it, the start of a thread block costs more than it gains
-_CODES = 128  # of a thread block
-_FRAME_THREADS = 512
 
 # Error of an exponent that is allowed in any case, in bits; beyond, 4 eps times the reference.
 _BUDGET = {"float32": 4e-5, "tf32": 1.4e-3}
@@ -48,16 +44,18 @@ _SHIFT = {"moments": 2.0}  # bits that powers in float16 are scaled up by
 # Of the factors of terms, distances or squared ones, where a pair is left out.
 _FACTOR_BITS = 7.0
 
-_MARK = 2**31  # of the codes of queries
-
-_ORDER, _POINTS = "density/centred_order", "density/centred_points"  # sources, each of two kernels
+_POINTS = "density/centred_points"  # source of two kernels
 
 _MOST_STAGE = 4  # blocks of data in shared memory at a time, while as many come
 
 
 def serves(output: Output, precision: str, d: int) -> bool:
     """Whether there are kernels for a pass on the current device."""
-    if output not in ("sum", "moments", "laplace") or precision not in _BUDGET or not 2 <= d <= MOST_DIMENSIONS:
+    if output not in ("sum", "moments", "laplace") or not 2 <= d <= centred_order.MOST_DIMENSIONS:
+        return False
+    if precision == "float64":
+        return centred_f64.serves(output, d)
+    if precision not in _BUDGET:
         return False
     steps, power_terms = -(-d // 16), 2 if output == "moments" else 1
     return device.capability() >= (8, 0) and _stage(output, steps, power_terms, device.shared_bytes_of_block()) > 0
@@ -119,33 +117,6 @@ def density(
     sums = _run(X, Y, h, pairs_finish.OUTPUT_OF[form], options, ends_in=out.dtype)
     sums.finish(None, (out, epilogue.log_constant, wanted))
     return out
-
-
-class _Sums(NamedTuple):
-    """Sums over the spans of the data, in the order of the queries."""
-
-    output: Output
-    R: Any
-    S: Any
-    T: Any | None
-    order: Any
-    first: int  # what the order of the queries is added to
-    shape: _Shape
-    h: float
-
-    def finish(self, out: PartialSums | None, density: tuple[Any, float, int] | None) -> None:
-        """Merge them into ``out``, or into densities."""
-        shape, moments = self.shape, self.output == "moments"
-        dtype = None if density is None else density[0].dtype
-        _finish_kernel(self.output, dtype).launch(
-            (-(-shape.m // 4),),
-            (128,),
-            *(self.R, self.S, self.T, self.order),
-            *((None, None, None) if out is None else out),
-            *(density or ()),
-            *(shape.m, shape.rows, self.first, shape.spans, 16 * shape.steps if moments else 1, shape.d),
-            *(_SHIFT.get(self.output, 0.0), 1 / scale_of(self.h)),
-        )
 
 
 class _Shape(NamedTuple):
@@ -213,7 +184,6 @@ class _Shape(NamedTuple):
 def _layout(shape: _Shape) -> Layout:
     """Memory of a pass: frame, points and blocks of data, of queries, sums."""
     n, m, d, moments = shape.n, shape.m, shape.d, shape.output == "moments"
-    frame: list[Spec | None] = [((d,), DOUBLE), ((6, d), FLOAT), ((8,), FLOAT)]
     data: list[Spec | None] = [
         ((n, d, 2), FLOAT),
         ((shape.blocks, _block_bytes(shape.steps, moments)), np.dtype(np.uint8)),
@@ -227,12 +197,16 @@ def _layout(shape: _Shape) -> Layout:
     ]
     of_sums = (shape.spans, shape.rows), FLOAT
     third = {"moments": ((*of_sums[0], 16 * shape.steps), FLOAT), "laplace": of_sums}.get(shape.output)
-    return Layout([frame, data, queries, [of_sums, of_sums, third]])
+    return Layout([centred_order.frame_specs(d), data, queries, [of_sums, of_sums, third]])
 
 
 def begin_kernels(X: Any, Y: Any | None, output: Output, options: Options, *, ratio: bool) -> None:
     """Begin to compile what a pass would launch that others may be chosen over."""
-    begin(*_kernels(_shape_of(X, Y, output, options, ratio=ratio), X.dtype), likely=True)
+    if options.precision == "float64":
+        (n, d), m = X.shape, len(X if Y is None else Y)
+        begin(*centred_f64.kernels(n, m, d, output, itself=Y is None), likely=True)
+    else:
+        begin(*_kernels(_shape_of(X, Y, output, options, ratio=ratio), X.dtype), likely=True)
 
 
 def _shape_of(X: Any, Y: Any | None, output: Output, options: Options, *, ratio: bool) -> _Shape:
@@ -245,9 +219,8 @@ def _shape_of(X: Any, Y: Any | None, output: Output, options: Options, *, ratio:
 def _kernels(shape: _Shape, storage: np.dtype) -> Iterator[Specialisation]:
     """What a pass launches before its sums are merged."""
     yield _sums_kernel(shape.output, shape.steps, shape.power_terms, shape.span, shape.stage)
-    yield _frame_kernel(storage, shape.d)
     yield _data_kernel(storage, shape.d)
-    yield from merge_sort.kernels_of_order(shape.n if shape.itself else shape.n + shape.m)
+    yield from centred_order.kernels(storage, shape.n, shape.m, shape.d, itself=shape.itself)
 
 
 def _run(
@@ -260,24 +233,16 @@ def _run(
     ratio: bool = False,
     own_out: bool = False,
     ends_in: np.dtype | None = None,
-) -> _Sums:
+) -> SpanSums:
     """Sum, for what ends in densities of a dtype, or in sums."""
+    if options.precision == "float64":
+        return centred_f64.run(X, Y, h, output, options, own_out=own_out, ends_in=ends_in)
     (n, d), m, shape = X.shape, len(X if Y is None else Y), _shape_of(X, Y, output, options, ratio=ratio)
     steps, power_terms, moments = shape.steps, shape.power_terms, output == "moments"
     scale, storage = scale_of(h), X.dtype
+    begin(*_kernels(shape, storage), centred_finish.kernel(output, FLOAT, ends_in))
     frame, data, queries, of_sums, _ = _layout(shape).allocate()
-    samples = min(n, 512 if d <= 32 else 256)
-    begin(*_kernels(shape, storage), _finish_kernel(output, ends_in))
-    kernel = _frame_kernel(storage, d)
-    kernel.launch((1,), (_FRAME_THREADS,), X, *frame, n, d, samples, scale)
-
-    codes = cp.empty(n if Y is None else n + m, np.uint32)
-    for points, of_points, mark in (X, codes[:n], 0), (Y, codes[n:], _MARK):
-        if points is not None:
-            grid = (-(-len(points) // _CODES),)
-            arguments = points, *frame, of_points, len(points), d, mark, scale
-            _codes_kernel(storage).launch(grid, (_CODES,), *arguments)
-    order = merge_sort.in_order(codes)[1]
+    order = centred_order.order(X, Y, frame, scale)
     of_queries, first = (order, 0) if Y is None else (order[n:], n)
 
     Z, blocks, boxes = data
@@ -302,7 +267,8 @@ def _run(
         *(math.log2(tolerance / shape.blocks), of_pair, _BUDGET[options.precision]),
     )
     R, S, T = of_sums
-    return _Sums(output, R, S, T, of_queries, first, shape, h)
+    width, shift = 16 * steps if moments else 1, _SHIFT.get(output, 0.0)
+    return SpanSums(output, R, S, T, FLOAT, shape.spans, shape.rows, width, of_queries, first, m, d, shift, h)
 
 
 def _warps(output: Output, steps: int, power_terms: int) -> tuple[int, int]:
@@ -321,31 +287,11 @@ def _block_bytes(steps: int, moments: bool) -> int:
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
     for storage in C_TYPE:
-        yield _codes_kernel(storage)
-        yield _queries_kernel(storage, MOST_DIMENSIONS)
-        yield _frame_kernel(storage, MOST_DIMENSIONS)
-        yield _data_kernel(storage, MOST_DIMENSIONS)
-    for steps in range(1, MOST_DIMENSIONS // 16 + 1):
+        yield _queries_kernel(storage, centred_order.MOST_DIMENSIONS)
+        yield _data_kernel(storage, centred_order.MOST_DIMENSIONS)
+    for steps in range(1, centred_order.MOST_DIMENSIONS // 16 + 1):
         yield from (_sums_kernel(output, steps, 1, _MOST_SPAN, 1) for output in ("sum", "laplace"))
         yield from (_sums_kernel("moments", steps, terms, _MOST_SPAN, 1) for terms in (1, 2))
-    outputs: tuple[Output, ...] = "sum", "moments", "laplace"
-    for output, dtype in itertools.product(outputs, (None, FLOAT, DOUBLE)):
-        if dtype is None or output != "moments":
-            yield _finish_kernel(output, dtype)
-
-
-@functools.cache
-def _frame_kernel(storage: np.dtype, d: int) -> Specialisation:
-    samples = 512 if d <= 32 else 256
-    shared = 4 * (samples * (d | 1) + (2 * d * d if d > 6 else 0))
-    defines = core_compile.macros(STORAGE=C_TYPE[storage])
-    return Specialisation(_ORDER, "centred_frame", defines, "4P q 2i d", shared)
-
-
-@functools.cache
-def _codes_kernel(storage: np.dtype) -> Specialisation:
-    defines = core_compile.macros(STORAGE=C_TYPE[storage])
-    return Specialisation(_ORDER, "centred_codes", defines, "5P q i I d")
 
 
 @functools.cache
@@ -378,12 +324,3 @@ def _sums_kernel(output: Output, steps: int, power_terms: int, span: int, stage:
     points = 4 * _TILE_ROWS * warps * (16 * steps + 8)
     shared = 2 * stage * _block_bytes(steps, moments) + points + 4 * span
     return Specialisation("density/centred_sums", name, defines, "10P 7i 3f", shared)
-
-
-@functools.cache
-def _finish_kernel(output: Output, dtype: np.dtype | None) -> Specialisation:
-    macros = {"OUTPUT": output.upper()}
-    if dtype is not None:
-        macros["DENSITY"] = C_TYPE[dtype]
-    types = "7P 3q 3i 2d" if dtype is None else "8P d i 3q 3i 2d"
-    return Specialisation("density/centred_finish", "centred_finish", core_compile.macros(**macros), types)

@@ -26,8 +26,6 @@ from cukde.density.sums import Output, PartialSums, moment_columns
 class Guard(NamedTuple):
     """What an engine leaves to the difference kernel; see ``wanted`` in the kernel's source."""
 
-    squared_radius: Any | None = None  # (1,) float32: beyond `limit` all queries are left
-    limit: float = 0.0
     fast_total: Any | None = None  # (splits, m) float32: queries whose totals are all below `least` are done again
     least: float = 0.0
 
@@ -76,7 +74,7 @@ def specialise(output: Output, precision: str, storage: np.dtype, d: int, k: int
         CHUNK=chunk,
         COLUMNS=columns,
     )
-    types = f"9P 2q 2i q i {stored.char} {real.char} 2f 2P q P i"
+    types = f"8P 2q 2i q i {stored.char} {real.char} f 2P q P i"
     return Compiled(Specialisation("density/pairs", name, defines, types), columns, real, stored)
 
 
@@ -108,8 +106,8 @@ def launch(
     """Launch the kernel and return what its splits left; where there is one, it is ``out`` itself.
 
     With local factors, float64, moments are those of the gradient where that is asked for; see
-    :class:`cukde.density.sums.PartialSums`. ``splits`` are those of another engine, in whose place the kernel then
-    writes; ``memory`` is for its own splits, as many as :func:`parts` says.
+    :class:`cukde.density.sums.PartialSums`. ``splits`` say where the kernel writes, and by default it splits the data
+    itself; ``memory`` is for its own splits, as many as :func:`parts` says.
     """
     n, d = X.shape
     k = moment_columns(output, d, values)
@@ -204,6 +202,6 @@ def _run(
 ) -> None:
     n, d = X.shape
     fast_splits = 0 if guard.fast_total is None else guard.fast_total.shape[0]
-    arrays = X, Y, V, log_weights, guard.squared_radius, guard.fast_total, *splits.sums
-    scalars = n, m, d, k, splits.rows, fast_splits, unit, scale, guard.limit, guard.least
+    arrays = X, Y, V, log_weights, guard.fast_total, *splits.sums
+    scalars = n, m, d, k, splits.rows, fast_splits, unit, scale, guard.least
     chosen.kernel.launch(splits.grid, (_THREADS,), *arrays, *scalars, *members, *of_rows)

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import cupy as cp
-import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import DOUBLE, Specialisation, at_least, begin
 from cukde.density.kept import Kept, kept
-from cukde.density.pairs.gpu import difference, finish, splits as pairs_splits
-from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
+from cukde.density.pairs.gpu import finish, splits as pairs_splits
+from cukde.density.pairs.gpu.operands import scale_of
 from cukde.density.pairs.gpu.specialisation import OPERATION, TiledTask
 from cukde.density.sums import Output, PartialSums, moment_columns
 
@@ -29,14 +28,14 @@ _ROWS = 128  # operands of the data come in whole multiples
 _ROWS_OF_PREPARATION = 16  # of a block of f64_operands.cu
 _THREADS_OF_PREPARATION = 128
 
-_SPLIT_ROWS = 64  # splits come in whole multiples: tiles of the difference kernel, which may stand in
+_SPLIT_ROWS = 64  # splits come in whole multiples, of tiles
 
 SHARED_BYTES = 48 * 1024  # that a block may have
 
 
 def serves(output: Output, d: int, squared_radius: float | None) -> bool:
     """Whether the engine takes points of ``d`` dimensions and a scaled squared radius (None: unknown)."""
-    return 2 <= d <= DEPTHS[-1] and (squared_radius is None or squared_radius <= LIMIT[output])
+    return 2 <= d <= DEPTHS[-1] and squared_radius is not None and squared_radius <= LIMIT[output]
 
 
 @dataclass(frozen=True)
@@ -85,10 +84,10 @@ def specialise(kernel_task: Task, shape: pairs_splits.Shape) -> Specialisation:
         TILE=shape.tile,
         BLOCKS=shape.blocks,
     )
-    return Specialisation("density/pairs", name, defines, "9P 2q i q f 2d")
+    return Specialisation("density/pairs", name, defines, "8P 2q i q 2d")
 
 
-_PREPARE = Specialisation("density/f64_operands", "prepare_f64", (), "9P 2q 2i d")
+_PREPARE = Specialisation("density/f64_operands", "prepare_f64", (), "8P 2q 2i d")
 
 
 class Operands(NamedTuple):
@@ -109,9 +108,8 @@ def prepare(
     *,
     log_weights: Any | None = None,
     weights_apart: bool = False,
-    squared_radius: Any | None = None,
 ) -> Operands:
-    """Operands of the data and of the queries, by one launch; ``squared_radius`` is raised to the largest |z|^2."""
+    """Operands of the data and of the queries, by one launch."""
     n, d = X.shape
     m = 0 if Y is None else Y.shape[0]
     rows = -(-n // _ROWS) * _ROWS
@@ -119,7 +117,7 @@ def prepare(
     weights = cp.empty(rows) if weights_apart else None
     queries = data if Y is None else cp.empty((m, depth))
     grid = -(-max(rows, m) // _ROWS_OF_PREPARATION), 1 if Y is None else 2
-    arrays = X, Y, centre, log_weights, data, norms, weights, queries, squared_radius
+    arrays = X, Y, centre, log_weights, data, norms, weights, queries
     _PREPARE.launch(grid, (_THREADS_OF_PREPARATION,), *arrays, n, m, d, depth, scale_of(h))
     return Operands(data, norms, weights, queries)
 
@@ -147,47 +145,30 @@ def run(
     log_weights: Any,
     *,
     centre: Any,
-    radius_known: bool,
     store: Kept | None = None,
 ) -> PartialSums:
     """Sum over all pairs.
 
-    Where the scaled squared radius is not known to be within the limit it is found on the device, and beyond it the
-    difference kernel does the work, split by split in the same memory. Launches: preparation, pass, difference kernel
-    where it may be needed, merge where there are splits. ``store`` keeps the operands of the data, where the radius is
-    known and the queries are others.
+    Launches: preparation, pass, merge where there are splits. ``store`` keeps the operands of the data, where the
+    queries are others.
     """
     X, Y, V = (None if a is None else finish.contiguous(a, DOUBLE) for a in (X, Y, values))
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
     k = moment_columns(output, d, V)
     kernel_task = task(output, d, k)
-    squared_radius = None if radius_known else cp.zeros(1, np.float32)
-    limit = LIMIT[output] * LOG2_E
     depth, apart = kernel_task.depth, output == "laplace"
     column_blocks = -(-k // kernel_task.columns) if kernel_task.columns else 1
     columns = {"moments": kernel_task.depth, "laplace": 1}.get(output, kernel_task.columns)
     # The plan counts queries once for each block of columns, and floats of 4 bytes.
     plan = pairs_splits.plan(kernel_task.shapes, n, m * column_blocks, 2 * (columns + 2), device.multiprocessors())
-    kernel, stand_in = (
-        specialise(kernel_task, plan.shape),
-        difference.specialise(output, "float64", DOUBLE, d, k).kernel,
-    )
+    kernel = specialise(kernel_task, plan.shape)
     rows = -(-plan.split_rows // _SPLIT_ROWS) * _SPLIT_ROWS
-    begin(kernel, _PREPARE, *(() if radius_known else (stand_in,)), *finish.kernels_of_merge(-(-n // rows), k))
-    if store is not None and radius_known and Y is not None:
+    begin(kernel, _PREPARE, *finish.kernels_of_merge(-(-n // rows), k))
+    if store is not None and Y is not None:
         points = _prepare_queries(X, Y, centre, h, depth, log_weights=log_weights, weights_apart=apart, store=store)
     else:
-        points = prepare(
-            X,
-            Y,
-            centre,
-            h,
-            depth,
-            log_weights=log_weights,
-            weights_apart=apart,
-            squared_radius=squared_radius,
-        )
+        points = prepare(X, Y, centre, h, depth, log_weights=log_weights, weights_apart=apart)
 
     out = finish.empty(m, k)
     splits = finish.split_by(n, rows, (-(-m // plan.shape.queries), column_blocks), out)
@@ -195,12 +176,9 @@ def run(
     kernel.launch(
         splits.grid,
         (plan.shape.threads,),
-        *(*points, V, squared_radius, *splits.sums),
-        *(n, m, k, splits.rows, limit, 1 + d / 2, unit),
+        *(*points, V, *splits.sums),
+        *(n, m, k, splits.rows, 1 + d / 2, unit),
     )
-    if squared_radius is not None:
-        guard = difference.Guard(squared_radius, limit)
-        difference.launch("float64", X, Y, h, output, values, log_weights, out=out, guard=guard, splits=splits)
     return finish.merge(splits, out)
 
 

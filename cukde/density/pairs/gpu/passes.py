@@ -84,8 +84,10 @@ def partial_sums(
     time. Otherwise they run by differences, as "ieee" does, where float64 arrays keep 48 bits of each coordinate.
 
     "float64" runs on the tensor cores, too, and where d is larger by a library's products on any device, up to a scaled
-    squared radius of 620 (350 for "values"); otherwise by differences. Up to 64 dimensions an unknown radius is found
-    on the device, which then does both, and differences return at once where they are not needed.
+    squared radius of 620 (350 for "values"). Beyond, and where the radius is unknown or there are many pairs, passes of
+    2 to 64 dimensions take blocks of neighbours with centres of their own, and products in double of those pairs alone
+    that can matter (:mod:`cukde.density.pairs.gpu.centred_f64`), but for sums of values. Otherwise they run by
+    differences.
 
     Where a few rows lie beyond these limits, at most one in 16 of the data and of the queries, they are taken apart, by
     differences, and all others on the tensor cores: where the squared radius is known on the host and differences would
@@ -295,22 +297,25 @@ class Arguments(NamedTuple):
     def engine(self, output: Output, k: int, *, exact: bool = False) -> pairs_engine.Engine:
         """Which engine takes the pass; ``k`` columns of moments or values, ``exact`` totals of moments.
 
-        Of an unknown scaled squared radius it is one that serves any, or that finds it on the device.
+        Of an unknown scaled squared radius it is one that serves any.
         """
         squared_radius, (n, d), precision = self.options.squared_radius, self.X.shape, self.options.precision
         chosen = pairs_engine.engine(*self._shape(output, k), squared_radius=squared_radius, **self._terms(exact))
-        if chosen != "difference" or not centred.serves(output, precision, d) or squared_radius == math.inf:
+        if chosen not in ("difference", "f64") or squared_radius == math.inf:
+            return chosen
+        if not centred.serves(output, precision, d):
             return chosen
         faster = squared_radius is None or skipping_choice.centred_is_faster(
-            n, self.m, d, precision, moments=output == "moments", itself=self.Y is None
+            n, self.m, d, chosen, precision, moments=output == "moments", itself=self.Y is None
         )
         return "centred" if faster else chosen
 
     def apart(self, output: Output, k: int, *, exact: bool) -> Possible | None:
         """Say which engine of products could take the pass but for some rows; None where it is not worth a look."""
-        n, d = self.X.shape
+        (n, d), precision = self.X.shape, self.options.precision
         if (
-            not skipping_choice.differences_take_long(n, self.m, d, self.options.precision)
+            not skipping_choice.differences_take_long(n, self.m, d, precision)
+            or (precision == "float64" and centred.serves(output, precision, d))
             or self.options.squared_radius is None
             or device.capturing()
             or core_compile.is_rehearsal()
@@ -345,10 +350,11 @@ class Arguments(NamedTuple):
         return skipping_choice.may_leave_out(n, self.m, d, engine, output, self.options)
 
     def _takes_all(self, output: Output) -> bool:
-        """Whether the pass takes all pairs, whatever its engine and the data are."""
-        n, d = self.X.shape
+        """Whether no pass of its own leaves out pairs, whatever the engine and the data are."""
+        (n, d), precision = self.X.shape, self.options.precision
         few = skipping_choice.too_few(n, self.m, d) or self.options.squared_radius == math.inf
-        return few or self.options.precision == "ieee" or output == "laplace_moments"
+        by_itself = precision == "float64" and centred.serves(output, precision, d)  # the centred pass leaves them out
+        return few or by_itself or precision == "ieee" or output == "laplace_moments"
 
     def near(
         self,
@@ -439,8 +445,7 @@ class Arguments(NamedTuple):
                 *operands, terms=terms, centre=centre, squared_radius=squared_radius, ratio=ratio, store=options.kept
             )
         if engine == "f64":
-            known = options.squared_radius is not None
-            return f64.run(*operands, centre=centre, radius_known=known, store=options.kept)
+            return f64.run(*operands, centre=centre, store=options.kept)
         if engine == "wide_f64":
             return wide_f64.run(*operands, centre=centre, squared_radius=options.squared_radius, store=options.kept)
         if engine == "tf32":

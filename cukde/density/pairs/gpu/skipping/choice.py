@@ -31,6 +31,7 @@ _GAIN = 0.9  # of the time of all pairs, at most
 _MOST_SHARE = 0.5  # of pairs of a sample that count: then nothing is looked at further
 _RATHER_APART = 1.5  # times the time of products of nearly all rows, and it is worth a look which are far
 _PROBES = 4  # items of queries
+_MOST_OF_F64 = 32  # dimensions, up to which its products of all pairs of data near the centre take less time
 
 
 class Look(NamedTuple):
@@ -87,13 +88,15 @@ def fast_are_few(n: int, m: int, engine: str, precision: str, d: int) -> bool:
     return _all_ms(n, m, engine, precision, d) < _LEAST_OF_FAST_MS
 
 
-def centred_is_faster(n: int, m: int, d: int, precision: str, *, moments: bool, itself: bool) -> bool:
-    """Whether the centred pass takes all pairs in less time than differences do.
+def centred_is_faster(n: int, m: int, d: int, engine: str, precision: str, *, moments: bool, itself: bool) -> bool:
+    """Whether the centred pass takes less time than another engine that takes all pairs.
 
     Of data at themselves it leaves out more than pays for the moments.
     """
+    if engine == "f64":
+        return itself and d > _MOST_OF_F64
     centred = skipping_cost.CENTRED_MS + _all_ms(n, m, "centred", precision, d, moments=moments and not itself)
-    return centred < _all_ms(n, m, "difference", precision, d, moments=moments)
+    return centred < _all_ms(n, m, engine, precision, d, moments=moments)
 
 
 def differences_take_long(n: int, m: int, d: int, precision: str) -> bool:

@@ -28,7 +28,6 @@ from cukde.density.sums import Output, PartialSums
 _UNITS_OF_BLOCKS = 8  # of 16 queries by 32 data, of two blocks
 _ITEMS_OF_WARP_OF_WIDE = 64  # of many dimensions a unit takes longer than others,
 _ITEMS_OF_WARP_OF_BOXES = 128  # and wide blocks lie side by side, many in one item
-_MOST_MOMENTS_IN_DOUBLE = 64  # dimensions
 _BY_CHUNKS: tuple[Output, ...] = ("sum", "laplace")  # outputs that kernels of chunks sum of queries
 
 
@@ -70,7 +69,7 @@ def completed(posed: Posed, reference: Any, S: Any, T: Any | None, taken: Taken)
     columns = posed.d if output == "moments" else int(output == "laplace")
     del posed, data, queries  # the operands are not needed any more
 
-    unit = 1.0 if real == DOUBLE or output == "laplace" else 1 / skipping_points.scale_of(h)
+    unit = 1.0 if output == "laplace" else 1 / skipping_points.scale_of(h)
     out, guard = finished(order, reference, S, T, columns, unit)
     precision = "float64" if real == DOUBLE else "float32"
     difference.launch(precision, X, Y, h, output, None, options.log_weights, out=out, guard=guard, one_split=True)
@@ -272,12 +271,12 @@ def recent_shares() -> dict[Output, float]:
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
     outputs: tuple[Output, ...] = ("sum", "moments", "laplace")
-    for output, real in itertools.product(outputs, C_TYPE):
+    of_real: tuple[tuple[Output, np.dtype], ...] = *((output, FLOAT) for output in outputs), ("sum", DOUBLE)
+    for output, real in of_real:
         for d in range(2, FEW_DIMENSIONS + 1):
             yield _boxes_kernel(output, real, d)
-        for d in (8, 16, 32, 64, 128):
-            if real == FLOAT or d <= _MOST_MOMENTS_IN_DOUBLE:
-                yield _units_kernel(output, real, d)
+        for width in (8, 16, 32, 64) if real == DOUBLE else (8, 16, 32, 64, 128):
+            yield _units_kernel(output, real, width)
     for output, d in itertools.product(_BY_CHUNKS, (3, 4, 5)):
         yield _sums_few_kernel(output, d)
     for d in (3, 4, 5):
@@ -287,8 +286,8 @@ def specialisations() -> Iterator[Specialisation]:
         yield _own_kernel(d)
     for output, d in itertools.product(_BY_CHUNKS, (16, 32)):
         yield _sums_kernel(output, d)
-    for real in C_TYPE:
-        yield _finish(real)
+    for dtype in C_TYPE:
+        yield _finish(dtype)
 
 
 @functools.cache

@@ -105,11 +105,12 @@ class Plan(NamedTuple):
 
 
 def serves(output: Output, precision: str, d: int) -> bool:
-    """Whether there are kernels for a pass on the current device."""
-    capability = device.capability()
-    if capability < (8, 0) or output not in ("sum", "moments", "laplace") or precision not in pairs_tolerance.TOLERANCE:
+    """Whether there are kernels for a pass on the current device; in float64 for sums alone, which values take."""
+    capability, double = device.capability(), precision == "float64"
+    outputs = ("sum",) if double else ("sum", "moments", "laplace")
+    if capability < (8, 0) or output not in outputs or precision not in pairs_tolerance.TOLERANCE:
         return False
-    wide = precision == "float64" or capability != (9, 0)  # 128 dimensions take nearly all registers
+    wide = double or capability != (9, 0)  # 128 dimensions take nearly all registers
     return 2 <= d <= (skipping_points.MOST_DIMENSIONS // 2 if wide else skipping_points.MOST_DIMENSIONS)
 
 
