@@ -27,6 +27,7 @@ class Options(NamedTuple):
     bounded: bool = False  # the scaled squared radius may be less by as many times as there are rows
     # What rounding has taken from whitened data and queries, (n, d) and (m, d), where they reach far; on the CPU.
     lost: tuple[Any, Any] | None = None
+    own_out: bool = False  # row i of the data adds nothing to the sums of query i; not of output "values"
     of_gradient: bool = False  # terms of moments are divided by squared local factors, as those of gradients are
 
     def at_ratio(self, ratio: float) -> Options:

@@ -172,6 +172,15 @@ class Problem(NamedTuple):
         passes, options = self._pass(0 if values is None else values.shape[1])
         return passes.partial_sums(X, Y, self.whitening.h, output, options, values=values, ratio=ratio)
 
+    def sums_without_own(self, output: Output) -> PartialSums | None:
+        """Run a pass that leaves out row i from the sums of query i; None where there is none, or others are faster."""
+        if self.domain is not None:  # an own term is one of many images
+            return None
+        passes, options = self._pass()
+        sums = backends.without_own(passes, self.backend, len(self.X))
+        out: PartialSums | None = None if sums is None else sums(*self.whitened(), self.whitening.h, output, options)
+        return out
+
     def density(self, *, log: bool) -> Any:
         """Run the pass that sums kernels; return the density at the queries, or its logarithm."""
         if self.unchecked is not None:
@@ -242,7 +251,8 @@ class Problem(NamedTuple):
         epilogue = Epilogue(self._log_constant_of(kernel), log, self.dtype)
         if not self.leave_one_out:
             return self._by_kernel(kernel, epilogue)
-        sums = leave_one_out.sums_of(self, lambda part: part.kernel_sums(kernel))
+        others = self._replace(options=self.options._replace(own_out=True))
+        sums = leave_one_out.divided(others.kernel_sums(kernel), self)
         with np.errstate(divide="ignore"):  # out of reach of all others
             return to_density(sums, *epilogue, self.xp)
 

@@ -13,6 +13,7 @@ from cukde.density.options import LOG_ZERO, Options
 from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.pairs.cpu import query_blocks, radial_few, radial_tiles, tiles as _tiles
 from cukde.density.pairs.cpu.skipping import compact, exponential, exponential_choice
+from cukde.density.pairs.cpu.weighted import own_rows
 from cukde.density.sums import PartialSums, to_density
 
 _LOG2_E = math.log2(math.e)
@@ -46,16 +47,17 @@ def kernel_density(
     kernel : {"tophat", "epanechnikov", "exponential", "linear", "cosine"}
         See :mod:`cukde.density.kernels`.
     options : Options
-        Of which ``log_weights`` and the tolerances count.
+        Of which ``log_weights``, ``own_out`` and the tolerances count.
     """
-    Y, log_weights = X if Y is None else Y, options.log_weights
+    Y, log_weights, own = X if Y is None else Y, options.log_weights, own_rows(len(X), options)
     if log_weights is not None:  # no exponent is low enough for rows without weight beside a query far from the rest
         counted = np.flatnonzero(log_weights > LOG_ZERO)
         X, log_weights = X[counted], log_weights[counted]
-    sums = _exponential(X, Y, h, log_weights, options) if kernel == "exponential" else None
+    sums = _exponential(X, Y, h, log_weights, options) if kernel == "exponential" and own is None else None
     if sums is None:
-        pairs = _Sums(X, Y, h, kernel, log_weights)
-        sums = pairs.near() if kernel != "exponential" and compact.pays(X, Y, h) else pairs.run()
+        pairs = _Sums(X, Y, h, kernel, log_weights, own)
+        near = kernel != "exponential" and own is None and compact.pays(X, Y, h)
+        sums = pairs.near() if near else pairs.run()
     out: np.ndarray = to_density(sums, log_constant, log, dtype, np)
     return out
 
@@ -74,7 +76,16 @@ def _exponential(
 class _Sums:
     """One pass over all tiles."""
 
-    def __init__(self, X: np.ndarray, Y: np.ndarray, h: float, kernel: Kernel, log_weights: np.ndarray | None) -> None:
+    def __init__(
+        self,
+        X: np.ndarray,
+        Y: np.ndarray,
+        h: float,
+        kernel: Kernel,
+        log_weights: np.ndarray | None,
+        own: np.ndarray | None,
+    ) -> None:
+        self._own = own
         self._dtype = np.promote_types(X.dtype, Y.dtype)
         self._kernel = kernel
         # Squared distances of points many large bandwidths apart leave the range of the dtype. A power of two brings h
@@ -136,4 +147,6 @@ class _Sums:
         tile = query_blocks.scratch_tile(rows.stop - rows.start, width, self._dtype)
         scale = self._dtype.type(-1 / self._squared_h)
         _tiles.differences(self._queries[rows], data, scale, self._zeros[:width], tile)
+        if self._own is not None:
+            _tiles.leave_out(tile, self._own[rows] - columns.start, self._dtype.type(np.finfo(self._dtype).max / 4))
         return tile, data

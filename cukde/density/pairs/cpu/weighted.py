@@ -30,6 +30,22 @@ def weighted(
     return rows[0], None if values is None else values[counted], options
 
 
+def own_rows(n: int, options: Options) -> np.ndarray | None:
+    """Which of the data that have weight each of ``n`` queries leaves out, -1: none; None where none leaves out any."""
+    if not options.own_out:
+        return None
+    if options.log_weights is None:
+        return np.arange(n)
+    counted = options.log_weights > LOG_ZERO
+    return np.where(counted, np.cumsum(counted) - 1, -1)
+
+
+def leave_out(pairs: np.ndarray, own: np.ndarray, nothing: float) -> None:
+    """Write ``nothing`` to the pairs (queries, data) of each query and its ``own`` row, if it has one."""
+    some = np.flatnonzero(own >= 0)
+    pairs[some, own[some]] = nothing
+
+
 def nothing_of(output: Output, m: int, d: int, values: np.ndarray | None) -> PartialSums:
     """Sums of ``m`` queries over data of which none has weight."""
     return nothing(m, moment_columns(output, d, values) or None, np)

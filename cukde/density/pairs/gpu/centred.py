@@ -69,7 +69,6 @@ def sums(
     options: Options,
     *,
     ratio: bool = False,
-    own_out: bool = False,
 ) -> PartialSums:
     """Sum over the data for each query, on the current device and stream; the same bits on every run.
 
@@ -79,20 +78,11 @@ def sums(
         Of one dtype, float32 or float64, C-contiguous, neither empty; ``Y`` None are the data themselves.
     ratio : bool
         Only moments / total is wanted: powers then have one term in float16.
-    own_out : bool
-        Leave out the pair of each row with itself, where the queries are the data.
     """
     m = len(X if Y is None else Y)
     out = pairs_finish.empty(m, moment_columns(output, X.shape[1], None))
-    _run(X, Y, h, output, options, ratio=ratio, own_out=own_out).finish(out, None)
+    _run(X, Y, h, output, options, ratio=ratio).finish(out, None)
     return out
-
-
-def sums_without_own(X: Any, h: float, output: Output, options: Options) -> PartialSums | None:
-    """Sum over the data for each row but itself; None where there are no kernels for it."""
-    if options.local_factors is not None or not serves(output, options.precision, X.shape[1]):
-        return None
-    return sums(X, None, h, output, options, own_out=True)
 
 
 def density(
@@ -216,7 +206,6 @@ def _run(
     options: Options,
     *,
     ratio: bool = False,
-    own_out: bool = False,
 ) -> _Sums:
     (n, d), m = X.shape, len(X if Y is None else Y)
     power_terms = 2 if output == "moments" and not ratio and options.precision != "tf32" else 1
@@ -227,14 +216,15 @@ def _run(
     kernel = _frame_kernel(storage, d)
     kernel.launch((1,), (_FRAME_THREADS,), X, *frame, n, d, samples, scale)
 
-    codes = cp.empty(n if Y is None else n + m, np.uint32)
+    ordered = Y is not None and not options.own_out  # or queries are in the order of the data, each beside its own row
+    codes = cp.empty(n + m if ordered else n, np.uint32)
     for points, of_points, mark in (X, codes[:n], 0), (Y, codes[n:], _MARK):
-        if points is not None:
+        if len(of_points):
             grid = (-(-len(points) // _CODES),)
             arguments = points, *frame, of_points, len(points), d, mark, scale
             _codes_kernel(storage).launch(grid, (_CODES,), *arguments)
     order = merge_sort.in_order(codes)[1]
-    of_queries, first = (order, 0) if Y is None else (order[n:], n)
+    of_queries, first = (order[n:], n) if ordered else (order, 0)
 
     Z, blocks, boxes = data
     sizes = n, d, steps, moments, scale
@@ -245,7 +235,7 @@ def _run(
         (shape.tiles,),
         (4 * _TILE_ROWS,),
         *(Y, of_queries, *frame, Z, blocks, boxes, *queries),
-        *(m, n, first, shape.blocks, d, steps, moments, own_out, scale),
+        *(m, n, first, shape.blocks, d, steps, moments, options.own_out, scale),
     )
     # Half of what may be left out for whole blocks, half for pairs.
     tolerance = 0.5 * max(pairs_tolerance.tolerance_of(options), _ALL_PAIRS)
@@ -254,7 +244,7 @@ def _run(
         (shape.groups, shape.spans),
         (32 * shape.warps,),
         *(Z if placed is None else placed, Z, blocks, boxes, tiles, centres, references, *of_sums),
-        *(m, n, shape.blocks, shape.span, d, own_out),
+        *(m, n, shape.blocks, shape.span, d, options.own_out),
         *(math.log2(tolerance / shape.blocks), of_pair, _BUDGET[options.precision]),
     )
     R, S, T = of_sums

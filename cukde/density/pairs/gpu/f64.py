@@ -85,7 +85,7 @@ def specialise(kernel_task: Task, shape: pairs_splits.Shape) -> Specialisation:
         TILE=shape.tile,
         BLOCKS=shape.blocks,
     )
-    return Specialisation("density/pairs", name, defines, "9P 2q i q f 2d")
+    return Specialisation("density/pairs", name, defines, "9P 2q i q f 2d i")
 
 
 _PREPARE = Specialisation("density/f64_operands", "prepare_f64", (), "9P 2q 2i d")
@@ -149,13 +149,14 @@ def run(
     centre: Any,
     radius_known: bool,
     store: Kept | None = None,
+    own_out: bool = False,
 ) -> PartialSums:
     """Sum over all pairs.
 
     Where the scaled squared radius is not known to be within the limit it is found on the device, and beyond it the
     difference kernel does the work, split by split in the same memory. Launches: preparation, pass, difference kernel
     where it may be needed, merge where there are splits. ``store`` keeps the operands of the data, where the radius is
-    known and the queries are others.
+    known and the queries are others. With ``own_out`` row i is left out of the sums of query i.
     """
     X, Y, V = (None if a is None else finish.contiguous(a, DOUBLE) for a in (X, Y, values))
     n, d = X.shape
@@ -191,11 +192,12 @@ def run(
         splits.grid,
         (plan.shape.threads,),
         *(*points, V, squared_radius, *splits.sums),
-        *(n, m, k, splits.rows, limit, 1 + d / 2, unit),
+        *(n, m, k, splits.rows, limit, 1 + d / 2, unit, own_out),
     )
     if squared_radius is not None:
         guard = difference.Guard(squared_radius, limit)
-        difference.launch("float64", X, Y, h, output, values, log_weights, out=out, guard=guard, splits=splits)
+        operands = X, Y, h, output, values, log_weights
+        difference.launch("float64", *operands, out=out, guard=guard, splits=splits, own_out=own_out)
     return finish.merge(splits, out)
 
 

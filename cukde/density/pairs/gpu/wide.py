@@ -199,6 +199,7 @@ def run(
     ratio: bool,
     tiling: Layout | None = None,
     store: Kept | None = None,
+    own_out: bool = False,
 ) -> PartialSums:
     """Sum over all pairs; the same bits on every run.
 
@@ -216,12 +217,14 @@ def run(
         Of the kernels; by default that of the device's table.
     store : Kept, optional
         Keeps the operand of the data.
+    own_out : bool
+        Leave out row i of the data from the sums of query i.
     """
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
     k = moment_columns(output, d, values)
     alike = Y is None and log_weights is None
-    task = pose(output, terms, of_themselves=alike and ratio)
+    task = pose(output, terms, of_themselves=alike and ratio and not own_out)
     tiling = tiling or layout(task)
     # Whole steps of both passes, whose lengths are powers of 2.
     step = max(tiling.step_depth, layout(task.of_references).step_depth)
@@ -248,14 +251,15 @@ def run(
     )
     queries = data if alike else prepare(X if Y is None else Y, centre, h, depth, terms=terms, near=near)
     out = pairs_finish.empty(m, k)
-    gpu_pass = _Pass(task, tiling, data, queries, X, X if Y is None else Y, scale_of(h))
+    gpu_pass = _Pass(task, tiling, data, queries, X, X if Y is None else Y, scale_of(h), own_out)
+    symmetric = alike and not own_out  # with own pairs, whose exponents are the largest
     if output in ("sum", "laplace"):
         shift = (1 + d / 2) / math.log(2) if output == "laplace" else 0.0
         gpu_pass.finish(output, *gpu_pass.summed(task, tiling, shift), out)
     elif output == "values":
-        gpu_pass.of_values(pairs_values.prepare(values), out, symmetric=alike)
+        gpu_pass.of_values(pairs_values.prepare(values), out, symmetric=symmetric)
     else:
-        gpu_pass.moments(out, symmetric=alike)
+        gpu_pass.moments(out, symmetric=symmetric)
     return out
 
 
@@ -269,6 +273,7 @@ class _Pass(NamedTuple):
     X: Any  # as given, and the queries
     Y: Any
     scale: float
+    own_out: bool
 
     @property
     def n(self) -> int:
@@ -359,7 +364,7 @@ class _Pass(NamedTuple):
                 totals,
                 powers,
                 far=far,
-                skip_own=symmetric and task.output == "moments",
+                own_out=symmetric and task.output == "moments",  # these terms are added in the end
                 shift=shift,
             )
             for P, to, factor in views:
@@ -381,7 +386,7 @@ class _Pass(NamedTuple):
         shift: float,
         moments: Any | None = None,
         far: PartialSums | None = None,
-        skip_own: bool = False,
+        own_out: bool = False,
     ) -> None:
         """Take the pairs of a block."""
         y, x = self.queries, self.data
@@ -395,7 +400,7 @@ class _Pass(NamedTuple):
             *(references, totals, moments, *of_powers, *((None, None) if far is None else far[1:])),
             *(block.top, min(block.height, self.m - block.top), block.left, block.left + block.width, part_rows),
             *(totals.shape[1], 0 if powers is None else powers.shape[2], y.hi.shape[1], self.X.shape[1]),
-            *(self.X.dtype == np.float64, skip_own, self.scale, shift),
+            *(self.X.dtype == np.float64, own_out or self.own_out, self.scale, shift),
         )
 
     def finish(
