@@ -18,9 +18,6 @@ pairs = partial(dispatch.passes, "cukde.density.pairs")  # Gaussian sums over al
 one_dimension = partial(dispatch.passes, "cukde.density.one_dimension")  # Gaussian sums of one column
 plane = partial(dispatch.passes, "cukde.density.plane")  # Gaussian sums of two or three columns, to a tolerance
 
-# Pairs of which all take about as little time as a transform.
-_FEW_PAIRS = {"cpu": 2**22, "gpu": 2**30}
-
 
 def has_few(backend: ModuleType, X: Any, Y: Any | None, columns: int = 0) -> bool:
     """Whether pairs are so few that the CPU takes them by passes of their own; ``columns`` are those of values."""
@@ -106,16 +103,6 @@ def ends(backend: ModuleType) -> ModuleType | None:
 
         return on_gpu
     return None
-
-
-def without_own(passes: Any, backend: ModuleType, n: int) -> Callable[..., Any] | None:
-    """Sums without own pairs of ``n`` rows, in place of the passes that sum all pairs; None where these are faster."""
-    if not hasattr(passes, "sums_without_own"):  # a transform
-        if n * n > _FEW_PAIRS[backend.name]:
-            return None
-        passes = pairs(backend)
-    out: Callable[..., Any] = passes.sums_without_own
-    return out
 
 
 def radial(backend: ModuleType, X: Any, Y: Any | None) -> ModuleType:

@@ -57,9 +57,7 @@ class OverDevices:
             sums, _ = self._once(X, h, options, ratio=ratio)
         return self._by_queries(X, Y, h, output, options, values, ratio=ratio) if sums is None else sums
 
-    def sums_without_own(
-        self, X: Any, Y: Any | None, h: float, output: Output, options: Options
-    ) -> PartialSums | None:
+    def sums_without_own(self, X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums | None:
         """As of a module of passes, by one device; None where several take shares."""
         return None if self._pays(X, X) else self._passes.sums_without_own(X, Y, h, output, options)
 

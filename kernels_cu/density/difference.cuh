@@ -209,9 +209,11 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
     // own numbers are kept in shared memory, as registers are few; the first barrier below comes before their first use.
     __shared__ Real at_zero;  // the factor of two points at one place
     __shared__ Storage unit;
+    __shared__ int own_tile;  // whose data rows have the numbers of the queries, with own_out
     if (threadIdx.x < tile) data_rows[threadIdx.x].scale = scales ? scales[blockIdx.z] : given_scale;
     if (threadIdx.x == 0) {
         unit = units ? units[blockIdx.z] : given_unit;
+        own_tile = own_out && first_query >= begin ? (first_query - begin) / tile : -1;
         if (corrects) at_zero = Real((output == LAPLACE ? 1 : 2) + 0.5 * d);
     }
     Y += blockIdx.z * query_stride;
@@ -246,7 +248,6 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
         }
 
         // 2. exponents, reference, powers
-        const bool own_pairs = own_out && at == first_query && tx == ty;
 #pragma unroll
         for (int r = 0; r < side; r++) {
             Real exponents[side];
@@ -255,7 +256,9 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
             for (int c = 0; c < side; c++) {
                 const DataRow& x = data_rows[tx * side + c];
                 exponents[c] = multiply_add(-x.scale, r2[r][c], x.log2_weight);
-                if (own_pairs && r == c) exponents[c] = Exponent<Real>::none;
+                // (Staged ones have no register left for whether tx is ty.)
+                if (output != VALUES && r == c && t == own_tile && (staged ? computed_here(tx) : tx) == ty)
+                    exponents[c] = Exponent<Real>::none;
                 largest = larger(largest, exponents[c]);
             }
             if (staged) largest = largest_over_lanes<lanes>(largest);

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.density import backends, leave_one_out
+from cukde.density import leave_one_out, problem as density_problem
 from cukde.density.problem import Problem
 from tests import reference, tolerances
 from tests.conftest import Backend
@@ -157,7 +157,7 @@ def test_where_transforms_are_faster_only_some_rows_are_summed_again(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those whose own term is most of the sum, at the others and by halves."""
-    monkeypatch.setattr(backends, "_FEW_PAIRS", {"cpu": 20, "gpu": 20})
+    monkeypatch.setattr(density_problem, "_FEW_PAIRS", {"cpu": 20, "gpu": 20})
     sizes: list[tuple[int, int]] = []
     inner = leave_one_out._part
 
@@ -172,7 +172,11 @@ def test_where_transforms_are_faster_only_some_rows_are_summed_again(
     exponents = -0.5 * ((X[2900:] - X.T) / 0.3) ** 2
     exponents[np.arange(120), np.arange(2900, 3020)] = -np.inf
     largest = exponents.max(axis=1)
-    want = largest + np.log(np.exp(exponents - largest[:, None]).sum(axis=1)) - math.log(3019 * 0.3 * math.sqrt(2 * math.pi))
+    want = (
+        largest
+        + np.log(np.exp(exponents - largest[:, None]).sum(axis=1))
+        - math.log(3019 * 0.3 * math.sqrt(2 * math.pi))
+    )
     tolerances.check_log(got, want, TWICE * tolerances.log_error(backend.device, "float64", -largest))
     lost = sizes[0][0]
     assert sizes[0] == (lost, lost)

@@ -1,4 +1,4 @@
-"""Passes over pairs that leave out the pair of a row with itself, or with the row that it has become, against float64."""
+"""Passes over pairs that leave out the pair of a row with itself, or with what it has become, against float64."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cukde.density.options import LOG_ZERO, Options
 from cukde.density.pairs import frame as pairs_frame
 from cukde.density.pairs.cpu import few
 from cukde.density.pairs.cpu.skipping import passes as skipping_passes
-from cukde.density.pairs.cpu.weighted import own_rows, weighted
+from cukde.density.pairs.cpu.weighted import weighted
 from cukde.density.sums import Output, PartialSums
 from tests import tolerances
 from tests.conftest import Backend
@@ -48,7 +48,8 @@ class Case(NamedTuple):
 
     def options(self, backend: Backend, precision: str, **options: Any) -> Options:
         arrays = backend.asarray(self.log_weights), backend.asarray(self.factors)
-        return Options(precision, arrays[0], local_factors=arrays[1], **options)
+        own = backend.xp.arange(len(self.X))
+        return Options(precision, arrays[0], local_factors=arrays[1], own=own, **options)
 
 
 def others(case: Case, output: Output, *, of_gradient: bool = False) -> tuple[np.ndarray, ...]:
@@ -97,8 +98,18 @@ def on_host(backend: Backend, sums: Any) -> PartialSums:
 
 
 def passes(backend: Backend, request: pytest.FixtureRequest) -> ModuleType:
+    """Passes over pairs; on a GPU blocks have centres of their own wherever they can, though differences are faster.
+
+    Blocks of powers in memory are so small that there are several.
+    """
     if backend.name == "emulated":
         request.getfixturevalue("emulated_device")
+    if backend.device == "gpu":
+        patch = request.getfixturevalue("monkeypatch")
+        patch.setattr("cukde.density.pairs.gpu.skipping.choice.centred_is_faster", lambda *_: True)
+        for engine in ("wide", "wide_f64"):
+            patch.setattr(f"cukde.density.pairs.gpu.{engine}._STAGED_ROWS", 128)
+            patch.setattr(f"cukde.density.pairs.gpu.{engine}._STAGED_BYTES", 2**18)
     return dispatch.passes("cukde.density.pairs", dispatch.backend(backend.asarray(np.zeros((2, 2)))))
 
 
@@ -157,9 +168,10 @@ def test_by_differences(backend: Backend, request: pytest.FixtureRequest, precis
     verify(on_host(backend, sums), case, output, backend.device, precision)
 
 
-def test_every_engine_of_a_gpu_leaves_them_out(device: Backend, launched: list[str]) -> None:
-    from cukde.density.pairs.gpu import passes as gpu_passes
-
+def test_every_engine_of_a_gpu_leaves_them_out(
+    device: Backend, launched: list[str], request: pytest.FixtureRequest
+) -> None:
+    gpu_passes = passes(device, request)
     engines = {
         (20, "float32"): "kde_centred_f16x2",
         (20, "ieee"): "kde_ieee",
@@ -180,7 +192,7 @@ def test_where_leaving_out_pairs_is_faster_a_gpu_has_none(device: Backend, monke
 
     X = device.asarray(np.random.default_rng(0).standard_normal((300, 3)))
     monkeypatch.setattr(gpu_passes.Arguments, "near", lambda *_, **__: gpu_passes.skipping_choice.Chosen(object()))
-    assert gpu_passes.sums_without_own(X, None, 0.1, "sum", Options("float64")) is None
+    assert gpu_passes.sums_without_own(X, None, 0.1, "sum", Options("float64", own=device.xp.arange(300))) is None
 
 
 @pytest.mark.parametrize("output", ["sum", "moments", "laplace", "laplace_moments"])
@@ -202,11 +214,10 @@ def test_where_pairs_that_cannot_matter_are_left_out_too(
 ) -> None:
     """The last block has one point; bounds of sums hold without the heaviest point of a block."""
     case = Case.of(KINDS[kind], 641, d, precision, moved=weights, weighted=weights, factor=0.2)
-    options = case.options(Backend("numpy"), precision)._replace(own_out=True)
-    own = own_rows(len(case.X), options)
+    options = case.options(Backend("numpy"), precision)
     X, _, some = weighted(case.X, None, options)
     Y = case.X if weights and case.Y is None else case.Y
     tolerance = {"float32": 1e-5, "float64": 1e-13}[precision]
-    posed = skipping_passes.pose(X, Y, case.h, output, some, pairs_frame.frame(X), tolerance, own=own, own_rows=0)
+    posed = skipping_passes.pose(X, Y, case.h, output, some, pairs_frame.frame(X), tolerance, own_rows=0)
     assert not posed.once
     verify(skipping_passes.run(posed), case, output, "cpu", precision)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cukde.density.options import Options
-from cukde.density.sums import Epilogue, Output, PartialSums, ready, to_density
+from cukde.density.sums import Epilogue, PartialSums, ready, to_density
 
 
 def ended(partial_sums: Callable[..., PartialSums | None]) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -30,14 +30,3 @@ def ended(partial_sums: Callable[..., PartialSums | None]) -> tuple[Callable[...
         return None if sums is None else (*ready(X, Y, sums, h, score_h), None)
 
     return density, debias
-
-
-def without_own(partial_sums: Callable[..., PartialSums]) -> Callable[..., PartialSums]:
-    """Return a pass that leaves out row i of the data from the sums of query i."""
-
-    def sums_without_own(
-        X: np.ndarray, Y: np.ndarray | None, h: float, output: Output, options: Options
-    ) -> PartialSums:
-        return partial_sums(X, Y, h, output, options._replace(own_out=True))
-
-    return sums_without_own

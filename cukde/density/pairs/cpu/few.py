@@ -15,8 +15,8 @@ import numpy as np
 from cukde.core import dispatch
 from cukde.core.cpu import arrays
 from cukde.density.options import Options
-from cukde.density.pairs.cpu.ends import ended, without_own
-from cukde.density.pairs.cpu.weighted import leave_out, nothing_of, own_rows, weighted
+from cukde.density.pairs.cpu.ends import ended
+from cukde.density.pairs.cpu.weighted import leave_out, nothing_of, weighted
 from cukde.density.sums import Output, PartialSums, joined, laplace_constant
 
 # Up to so many pairs this takes no more than half as long again as compiled loops in two threads do: of 3 columns 45 us
@@ -76,7 +76,6 @@ def partial_sums(
     ratio: bool = False,
 ) -> PartialSums:
     """Return what :func:`cukde.density.pairs.cpu.passes.partial_sums` does, without local factors."""
-    given, own = ((X, Y, h, output, options), {"values": values, "ratio": ratio}), own_rows(len(X), options)
     if options.log_weights is not None:
         Y = X if Y is None else Y
         X, values, options = weighted(X, values, options)
@@ -84,13 +83,14 @@ def partial_sums(
             return nothing_of(output, len(Y), X.shape[1], values)
     pairs = _pairs(X, Y, h, options)
     if pairs is not None:
-        return _summed(pairs, X, output, options, values, own)
-    sums: PartialSums = dispatch.passes("cukde.density.pairs", arrays).partial_sums(*given[0], **given[1])
+        return _summed(pairs, X, output, options, values)
+    every = dispatch.passes("cukde.density.pairs", arrays)
+    sums: PartialSums = every.partial_sums(X, Y, h, output, options, values=values, ratio=ratio)
     return sums
 
 
 density, debias = ended(partial_sums)
-sums_without_own = without_own(partial_sums)
+sums_without_own = partial_sums
 
 
 def many(
@@ -112,14 +112,13 @@ def many(
     # With local factors compiled loops are few, of all pairs alone: most calls wait for them.
     if not served or n * m * (_EXPONENTIAL + columns) > _MOST_MEANWHILE >> (5 if softened else 0):
         return None
-    own = own_rows(n, options)
     if options.log_weights is not None:
         Y = X if Y is None else Y
         X, values, options = weighted(X, values, options)
         if len(X) == 0:
             return nothing_of(output, m, d, values)
     pairs = None if softened or options.precision == "ieee" else _products(X, Y, h, options)
-    return _summed(pairs or _Differences.of(X, Y, h, options.lost), X, output, options, values, own)
+    return _summed(pairs or _Differences.of(X, Y, h, options.lost), X, output, options, values)
 
 
 class _Differences:
@@ -221,34 +220,26 @@ def _products(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -
 
 
 def _summed(
-    pairs: _Differences | _Products,
-    X: np.ndarray,
-    output: Output,
-    options: Options,
-    values: np.ndarray | None,
-    own: np.ndarray | None,
+    pairs: _Differences | _Products, X: np.ndarray, output: Output, options: Options, values: np.ndarray | None
 ) -> PartialSums:
     if values is not None and options.precision in ("float32", "tf32"):
         values = values.astype(np.float32, copy=False)
     n, d = X.shape
     if values is None and n * d * pairs.m <= _PAIRS_OF_BLOCK:
-        return _block(pairs, d, output, options, values, own)
+        return _block(pairs, d, output, options, values)
     columns = max(d + 2, 0 if values is None else min(values.shape[1], _COLUMNS))
     step = min(_PAIRS_OF_BLOCK // pairs.of_query, _PRODUCTS_OF_BLOCK // (n * columns)) or 1
     if pairs.m <= step:
-        return _block(pairs, d, output, options, values, own)
-    blocks = (slice(i, i + step) for i in range(0, pairs.m, step))
-    sums = (_block(pairs.at(rows), d, output, options, values, None if own is None else own[rows]) for rows in blocks)
-    return joined(list(sums), np)
+        return _block(pairs, d, output, options, values)
+    blocks = []
+    for rows in (slice(i, i + step) for i in range(0, pairs.m, step)):
+        own = options.own if options.own is None else options.own[rows]
+        blocks.append(_block(pairs.at(rows), d, output, options._replace(own=own), values))
+    return joined(blocks, np)
 
 
 def _block(
-    pairs: _Differences | _Products,
-    d: int,
-    output: Output,
-    options: Options,
-    values: np.ndarray | None,
-    own: np.ndarray | None,
+    pairs: _Differences | _Products, d: int, output: Output, options: Options, values: np.ndarray | None
 ) -> PartialSums:
     """Sums of queries whose pairs stay in cache."""
     exponents, log_weights = pairs.exponents(), options.log_weights
@@ -258,8 +249,7 @@ def _block(
     factors = None if constant is None else exponents + constant
     if log_weights is not None:
         exponents += log_weights
-    if own is not None:
-        leave_out(exponents, own, -np.finfo(np.float64).max)
+    leave_out(exponents, options.own, -np.finfo(np.float64).max)
     clipped = False
     if pairs.near and log_weights is None:  # exponentials are normal numbers
         reference = np.zeros(len(exponents))

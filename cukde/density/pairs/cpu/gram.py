@@ -116,13 +116,14 @@ def add_mutual(
     values: Any,
     memory: Any,
     step: int,
+    own: Any,
     query_total: Any,
     total: Any,
     query_moments: Any,
     moments: Any,
 ) -> None:
     """Add weights of exponents up to 0, and weights times ``values`` (n, k), to those of queries, and reversed."""
-    product, own = np.empty(query_moments.shape, data.dtype), np.empty(0, np.int64)
+    product = np.empty(query_moments.shape, data.dtype)
     for start in range(0, data.shape[0], step):
         tile = _exponents(queries, data, start, step, memory, own)
         tiles.weigh_both(tile, query_total, total[start : start + step])

@@ -19,8 +19,7 @@ from cukde.density.options import Options
 from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.pairs.cpu import few, gram as pairs_gram, mutual, operands, query_blocks, tiles
 from cukde.density.pairs.cpu.skipping import choice as skipping_choice, passes as skipping_passes
-from cukde.density.pairs.cpu.ends import without_own
-from cukde.density.pairs.cpu.weighted import nothing_of, own_rows, weighted
+from cukde.density.pairs.cpu.weighted import nothing_of, weighted
 from cukde.density.sums import Epilogue, Output, PartialSums, laplace_constant, moment_columns, put, ready, to_density
 
 _LOG2_E = math.log2(math.e)
@@ -130,10 +129,10 @@ class _Gram:
         local_factors: np.ndarray | None,
         store: Kept | None,
         *,
-        own: np.ndarray,
+        own: np.ndarray | None = None,
         of_gradient: bool,
     ) -> None:
-        self._own = own
+        self._own = np.empty(0, np.int64) if own is None else own
         self.dtype = np.dtype(dtype)
         self.unit = h / math.sqrt(_LOG2_E)  # exponents are then in bits
         self._centre, self._group, self.d = centre, group, X.shape[1]
@@ -187,31 +186,26 @@ class _Gram:
     def _places(self) -> list[int]:
         return [k + 1 + 2 * (k // self._group) for k in range(self.d)]
 
-    @property
-    def _tile(self) -> tuple[np.ndarray, int]:
-        """Memory of a tile, and its data rows."""
-        return query_blocks.scratch(self.dtype), self._step
-
-    def _tile_of(self, rows: slice, data: slice) -> tuple[np.ndarray, int, np.ndarray]:
-        """The same, and the data rows that queries leave out."""
-        return *self._tile, self._own[rows] - data.start
+    def _tile(self, rows: slice, data: slice) -> tuple[np.ndarray, int, np.ndarray]:
+        """Memory of a tile, its data rows, and those that queries leave out."""
+        return query_blocks.scratch(self.dtype), self._step, self._own[rows] - data.start
 
     def add_sums(self, rows: slice, data: slice, to: _Running) -> None:
-        pairs_gram.add_sums(self._queries[rows], self._data[data], *self._tile_of(rows, data), to.shift, to.total)
+        pairs_gram.add_sums(self._queries[rows], self._data[data], *self._tile(rows, data), to.shift, to.total)
 
     def add_laplace(self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running) -> None:
         queries, weights = self._queries[rows], log2_weights[data]
-        pairs_gram.add_laplace(queries, self._data[data], weights, constant, *self._tile_of(rows, data), *to)
+        pairs_gram.add_laplace(queries, self._data[data], weights, constant, *self._tile(rows, data), *to)
 
     def add_laplace_moments(
         self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running
     ) -> None:
         queries, points = (self._queries[rows], self._query_basis[rows]), (self._data[data], self._basis[data])
         operands_, weights = (queries[0], points[0], queries[1], points[1]), log2_weights[data]
-        pairs_gram.add_laplace_moments(*operands_, weights, constant, self.unit, *self._tile_of(rows, data), *to)
+        pairs_gram.add_laplace_moments(*operands_, weights, constant, self.unit, *self._tile(rows, data), *to)
 
     def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
-        pairs_gram.add_values(self._queries[rows], self._data[data], values[data], *self._tile_of(rows, data), *to)
+        pairs_gram.add_values(self._queries[rows], self._data[data], values[data], *self._tile(rows, data), *to)
 
     def add_moments(self, rows: slice, data: slice, to: _Running) -> None:
         self.add_values(rows, data, self._basis, to)
@@ -224,7 +218,7 @@ class _Gram:
     def add_mutual(self, rows: slice, data: slice, totals: tuple[Any, Any], moments: tuple[Any, Any]) -> None:
         queries, points = (self._queries[rows], self._query_basis[rows]), (self._data[data], self._basis[data])
         sums = totals[0][rows], totals[1][data], moments[0][rows], moments[1][data]
-        pairs_gram.add_mutual(queries[0], points[0], queries[1], points[1], *self._tile, *sums)
+        pairs_gram.add_mutual(queries[0], points[0], queries[1], points[1], *self._tile(rows, data), *sums)
 
     def add_own(self, rows: slice, data: slice, total: np.ndarray, moments: np.ndarray) -> None:
         sums = _Running.none(rows.stop - rows.start, self.d, self.dtype)
@@ -264,7 +258,7 @@ class _Differences:
         local_factors: np.ndarray | None,
         store: Kept | None,
         *,
-        own: np.ndarray,
+        own: np.ndarray | None = None,
         of_gradient: bool,
         lost: tuple[Any, Any] | None = None,
     ) -> None:
@@ -318,7 +312,7 @@ class _Differences:
         if self._softness is not None:
             tile *= self._softness[data]
             tile += weights
-        if len(self._own):
+        if self._own is not None:
             tiles.leave_out(tile, self._own[rows] - data.start, _NO_EXPONENT)
         return tile
 
@@ -362,7 +356,7 @@ def partial_sums(
     double.
     """
     given = (X, Y, h, output, options), {"values": values, "ratio": ratio}
-    options, own = _located(options, X, Y, h), own_rows(len(X), options)
+    options = _located(options, X, Y, h)
     log2_weights: Any = 0.0
     largest = 0.0  # logarithm of a weight, without which those of the others add no rounding
     if options.log_weights is not None:
@@ -375,11 +369,11 @@ def partial_sums(
     work = len(X) * len(X if Y is None else Y) * (_EXPONENTIAL + X.shape[1])
     attempt = meanwhile.Attempt(work <= _MOST_MEANWHILE and not options.deterministic)
     with attempt:
-        near = skipping_choice.posed(X, Y, h, output, options, product=_product(X.shape[1], options), values=values, own=own)
+        near = skipping_choice.posed(X, Y, h, output, options, product=_product(X.shape[1], options), values=values)
         if near is not None:
             return skipping_passes.run(near)
-    pairs = _pairs(X, Y, h, log2_weights, options, own)
-    alike = Y is None and own is None  # and without weights
+    pairs = _pairs(X, Y, h, log2_weights, options)
+    alike = Y is None and not options.own_out  # and without weights
     if output == "moments" and alike and isinstance(pairs, _Gram) and len(X) >= _OWN_ROWS * threads.count():
         sums: PartialSums = mutual.run_own(pairs)
     else:
@@ -387,8 +381,8 @@ def partial_sums(
         if pairs.dtype == np.float32:
             far = np.flatnonzero(sums.reference < -min(_FAR, _FAR_ROOT_D / math.sqrt(X.shape[1])))
             if len(far):
-                of_far = (X if Y is None else Y)[far], h, log2_weights, options, own if own is None else own[far]
-                pairs = _pairs(X, *of_far, np.float64)
+                some = options._replace(own=options.own[far]) if options.own_out else options
+                pairs = _pairs(X, (X if Y is None else Y)[far], h, log2_weights, some, np.float64)
                 put(sums, far, _Sums(pairs, output, values, log2_weights, X.shape).run())
         if largest:
             sums = sums._replace(reference=sums.reference + largest)
@@ -396,7 +390,7 @@ def partial_sums(
     return sums
 
 
-sums_without_own = without_own(partial_sums)
+sums_without_own = partial_sums
 
 
 def mutual_sums(
@@ -482,16 +476,10 @@ def _squared_radius(options: Options) -> float:
 
 
 def _pairs(
-    X: np.ndarray,
-    Y: np.ndarray | None,
-    h: float,
-    log2_weights: Any,
-    options: Options,
-    own: np.ndarray | None = None,
-    dtype: Any = None,
+    X: np.ndarray, Y: np.ndarray | None, h: float, log2_weights: Any, options: Options, dtype: Any = None
 ) -> _Pairs:
     """How pairs are computed; ``dtype`` that of a product, by default what their radius asks for."""
-    more: dict[str, Any] = {"own": np.empty(0, np.int64) if own is None else own, "of_gradient": options.of_gradient}
+    more: dict[str, Any] = {"own": options.own, "of_gradient": options.of_gradient}
     dtype, others = dtype or _product(X.shape[1], options), (options.local_factors, options.kept)
     if dtype is None:
         return _Differences(X, Y, h, log2_weights, *others, lost=options.lost, **more)
@@ -499,7 +487,7 @@ def _pairs(
     with meanwhile.within(meanwhile.WAITING if options.deterministic else meanwhile.mode.get()):
         pairs = _Gram(X, Y, h, options.centre, log2_weights, dtype, group, *others, **more)
     if dtype == np.float32 and pairs.norm > 0.5 * _LOG2_E * _SINGLE_GRAM_RADIUS_OF_FOUR:
-        return _pairs(X, Y, h, log2_weights, options, own, np.float64)
+        return _pairs(X, Y, h, log2_weights, options, np.float64)
     return pairs
 
 

@@ -219,7 +219,7 @@ def _run(
     ordered = Y is not None and not options.own_out  # or queries are in the order of the data, each beside its own row
     codes = cp.empty(n + m if ordered else n, np.uint32)
     for points, of_points, mark in (X, codes[:n], 0), (Y, codes[n:], _MARK):
-        if len(of_points):
+        if points is not None and len(of_points):
             grid = (-(-len(points) // _CODES),)
             arguments = points, *frame, of_points, len(points), d, mark, scale
             _codes_kernel(storage).launch(grid, (_CODES,), *arguments)

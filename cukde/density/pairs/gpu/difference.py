@@ -110,7 +110,8 @@ def launch(
     """Launch the kernel and return what its splits left; where there is one, it is ``out`` itself.
 
     With local factors, float64, moments are those of the gradient where that is asked for; see
-    :class:`cukde.density.sums.PartialSums`. With ``own_out`` row i is left out of the sums of query i. ``splits`` are those of another engine, in whose place the kernel then
+    :class:`cukde.density.sums.PartialSums`. With ``own_out`` row i is left out of the sums of query i. ``splits`` are
+    those of another engine, in whose place the kernel then
     writes; ``memory`` is for its own splits, as many as :func:`parts` says.
     """
     n, d = X.shape

@@ -104,11 +104,7 @@ def partial_sums(
 
 
 def sums_without_own(X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums | None:
-    """Return :func:`partial_sums` that leave out row i of the data from the sums of query i.
-
-    None where a pass takes less time that leaves out other pairs: none of those knows own pairs.
-    """
-    options = options._replace(own_out=True)
+    """Return :func:`partial_sums` with own rows; None where a pass over some pairs is faster: none knows own ones."""
     if options.local_factors is not None:
         return _differences(*pairs_operands.of_one_dtype(X, Y), h, output, options)
     arguments = pose(X, Y, h, options)
@@ -438,13 +434,14 @@ class Arguments(NamedTuple):
         if engine == "difference":
             out = pairs_finish.empty(self.m, k)
             return difference.launch(options.precision, *operands, out=out, own_out=options.own_out)
-        squared_radius, more = options.squared_radius, {"store": options.kept, "own_out": options.own_out}
+        squared_radius = options.squared_radius
+        more: dict[str, Any] = {"centre": centre, "store": options.kept, "own_out": options.own_out}
         if engine == "wide":
             terms = 1 if options.precision == "tf32" else 2
-            return wide.run(*operands, terms=terms, centre=centre, squared_radius=squared_radius, ratio=ratio, **more)
+            return wide.run(*operands, terms=terms, squared_radius=squared_radius, ratio=ratio, **more)
         if engine == "f64":
-            return f64.run(*operands, centre=centre, radius_known=squared_radius is not None, **more)
-        return wide_f64.run(*operands, centre=centre, squared_radius=squared_radius, **more)
+            return f64.run(*operands, radius_known=squared_radius is not None, **more)
+        return wide_f64.run(*operands, squared_radius=squared_radius, **more)
 
     def sums_apart(self, output: Output, apart: Apart, *, ratio: bool) -> PartialSums:
         """Run the pass by products of the points near the centre, and by differences of the few others."""

@@ -49,7 +49,7 @@ def kernel_density(
     kernel : {"tophat", "epanechnikov", "exponential", "linear", "cosine"}
         See :mod:`cukde.density.kernels`.
     options : Options
-        Of which ``log_weights`` and ``own_out`` count, and of the exponential the tolerances and whether the points are
+        Of which ``log_weights`` and ``own`` count, and of the exponential the tolerances and whether the points are
         known to be finite.
     """
     X, Y = operands.of_one_dtype(X, Y)

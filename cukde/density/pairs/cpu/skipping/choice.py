@@ -37,12 +37,11 @@ def posed(
     *,
     product: Any,
     values: np.ndarray | None = None,
-    own: np.ndarray | None = None,
 ) -> passes.Posed | None:
     """Pose the pass that leaves out pairs, or return None where all pairs are faster.
 
     ``product`` is the dtype of the product of matrices by which all pairs would be taken, or None. Centre and squared
-    radius of the options are known; all data have weight. ``own`` are the data that queries leave out, -1: none.
+    radius of the options are known; all data have weight.
     """
     n, d = X.shape
     m = n if Y is None else len(Y)
@@ -60,7 +59,7 @@ def posed(
         return None
     k = 0 if values is None else values.shape[1]
     once = output == "moments" and Y is None and options.log_weights is None and options.lost is None
-    once &= own is None
+    once &= not options.own_out
     dense = n * m * skipping_cost.dense(output, d, k, product=product, once=once)
     single = options.log_weights is None and options.local_factors is None and passes.dtype(X, Y, options) == np.float32
 
@@ -77,7 +76,7 @@ def posed(
         if not (hopeful or at_best):
             return None
     frame = kept(options.kept, "frame", X, None, lambda: pairs_frame.frame(data))
-    whole = passes.pose(X, Y, h, output, options, frame, tolerance, values=values, own=own)
+    whole = passes.pose(X, Y, h, output, options, frame, tolerance, values=values)
     tried = np.linspace(0, m - 1, max(4, min(_QUERIES, m // _ONE_IN))).astype(np.intp)
     taken = passes.tried(whole, tried)
     pairs = n * len(tried)

@@ -85,7 +85,6 @@ def pose(
     tolerance: float,
     *,
     values: np.ndarray | None = None,
-    own: np.ndarray | None = None,
     own_rows: int = _OWN_ROWS,
 ) -> Posed:
     """Put the points of a pass in order.
@@ -104,14 +103,12 @@ def pose(
         absolute tolerance among the options that may be left out beside; not of values.
     values : array, shape (n, k), optional
         For output "values": such that :func:`cukde.density.pairs.cpu.skipping.values.served`.
-    own : array, shape (m,), optional
-        Int64, row of the data that each query leaves out, -1: none.
     own_rows : int
         Rows for each thread from which on each pair is taken once, where it can be.
     """
     real = dtype(X, Y, options)
     double = options.log_weights is not None or options.local_factors is not None
-    lost = options.lost
+    lost, own = options.lost, options.own
     both = output == "moments" and Y is None and not double and lost is None and own is None
     both &= len(X) >= own_rows * threads.count()
     given, X = X, X.astype(real, copy=False)
