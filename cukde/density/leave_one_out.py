@@ -102,7 +102,7 @@ def _by_halves(problem: Problem, output: Output) -> PartialSums:
 
 def _part(problem: Problem, data: Any, queries: Any) -> Problem:
     """Some rows of the data, for sums of all terms at the queries of some rows."""
-    options = problem.options
+    options, itself = problem.options, problem.Y is None and data is queries
 
     def rows(a: Any, of: Any) -> Any:
         return a if a is None or (isinstance(of, slice) and of == slice(None)) else a[of]
@@ -112,7 +112,7 @@ def _part(problem: Problem, data: Any, queries: Any) -> Problem:
     )
     return problem._replace(
         X=rows(problem.X, data),
-        Y=rows(problem.X if problem.Y is None else problem.Y, queries),
+        Y=None if itself else rows(problem.X if problem.Y is None else problem.Y, queries),
         outside=rows(problem.outside, queries),
         options=options,
         points=None,

@@ -137,8 +137,8 @@ def pose(
         columns, data = skipping_values.ordered(values, data, order)
     places = np.empty(0, np.int64)
     if own is not None:
-        places = np.empty(len(X) + 1, np.int64)
-        places[order], places[-1] = np.arange(len(X)), -1
+        places = np.full(len(X) + 1, -1)
+        places[order] = np.arange(len(X))
         places = places[own]
     queries = X
     if Y is not None:

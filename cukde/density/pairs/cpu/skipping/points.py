@@ -31,9 +31,7 @@ class Boxes(NamedTuple):
 
     low: np.ndarray  # (d, boxes), in the dtype of the points
     high: np.ndarray
-    mass: (
-        np.ndarray
-    )  # (boxes,) float64: weights, the largest of all 1; of a query that leaves out a point, at least
+    mass: np.ndarray  # (boxes,) float64: at least the weights that a query counts; the largest weight of all data is 1
     softest: np.ndarray  # (boxes,) float64: least 1 / factor^2 of the bandwidth; without local factors 1
     sharpest: np.ndarray  # (boxes,) float64: the largest
 
