@@ -121,16 +121,13 @@ def _part(problem: Problem, data: Any, queries: Any) -> Problem:
 
 
 def _taken(sums: PartialSums, problem: Problem, output: Output) -> tuple[PartialSums, Any]:
-    """Take own terms from sums, and say where less than half of a sum is left."""
+    """Take own terms from sums without local factors, and say where less than half of a sum is left."""
     xp, options = problem.xp, problem.options
     X, Y = problem.whitened()
-    d, factors = X.shape[1], options.local_factors
     steps = None if Y is None or Y is X else X.astype(xp.float64) - Y
     exponents = xp.zeros(len(X)) if steps is None else (-0.5 / problem.whitening.h**2) * (steps * steps).sum(axis=1)
-    exponents = exponents if factors is None else exponents / factors**2
-    logs = exponents if factors is None else exponents - d * xp.log(factors)
-    own = xp.exp((logs if options.log_weights is None else logs + options.log_weights) - sums.reference)
-    constant = laplace_constant(output, d)
+    own = xp.exp((exponents if options.log_weights is None else exponents + options.log_weights) - sums.reference)
+    constant = laplace_constant(output, X.shape[1])
     factored = own if constant is None else own * (constant + exponents)
     rest = sums.total - own
     enough = rest >= own
@@ -139,6 +136,5 @@ def _taken(sums: PartialSums, problem: Problem, output: Output) -> tuple[Partial
         moments = moments - factored[:, None]
         enough &= abs(moments[:, 0]) >= abs(factored)
     elif moments is not None and steps is not None:
-        softened = options.of_gradient and factors is not None
-        moments = moments - (factored / factors**2 if softened else factored)[:, None] * steps
+        moments = moments - factored[:, None] * steps
     return PartialSums(sums.reference, rest, moments), ~enough  # of NaN, too
