@@ -217,8 +217,9 @@ class TestEstimator:
                 fitted.score_samples(others, leave_one_out=True)
 
     @pytest.mark.parametrize("kernel", ["tophat", "exponential"])
-    def test_other_kernels(self, backend: Backend, kernel: Any) -> None:
-        X, w = sample(2, n=40), exponential(40)
+    @pytest.mark.parametrize("n", [40, 300], ids=["few", "many"])
+    def test_other_kernels(self, backend: Backend, n: int, kernel: Any) -> None:
+        X, w = sample(2, n=n), exponential(n)
         fitted = cukde.KernelDensity(bandwidth=1.5, kernel=kernel)
         fitted.fit(backend.asarray(X), sample_weight=backend.asarray(w))
         got = backend.asnumpy(fitted.score_samples(backend.asarray(X), leave_one_out=True))

@@ -129,11 +129,8 @@ def launch(
     else:
         splits = splits._replace(blocks=finish.blocks(m, k, chosen.columns))
     scale = _scale(h, unit)
-    of_rows = _Rows(
-        None if local_factors is None else (scale / local_factors**2).astype(chosen.real),
-        of_gradient and local_factors is not None,
-        own_out,
-    )
+    scales = None if local_factors is None else (scale / local_factors**2).astype(chosen.real)
+    of_rows = _Rows(scales, of_gradient and scales is not None, own_out)
     _run(chosen, X, Y, V, log_weights, splits, m, k, unit, scale, guard=guard, of_rows=of_rows)
     return splits
 

@@ -57,11 +57,10 @@ def kernel_density(
     scale = operands.LOG2_E / (unit * h) if kernel == "exponential" else (unit * h) ** -2
     scalars = Scalars(unit, scale, h * h, *edge(kernel, X.shape[1], X.dtype == FLOAT))
     sums: PartialSums | None = None
-    if options.own_out:
-        pass  # which passes over blocks do not know
-    elif kernel == "exponential":
+    some = not options.own_out  # passes over some blocks know no own pairs
+    if some and kernel == "exponential":
         sums = exponential.sums(X, Y, h, unit, scale, options)
-    elif (look := compact.look(X, Y, h)).pays:
+    elif some and (look := compact.look(X, Y, h)).pays:
         sums = compact.sums(X, Y, kernel, options.log_weights, scalars, look.frame)
     if sums is None or core_compile.is_rehearsal():  # whose points say nothing
         sums = _sums(X, Y, kernel, options, scalars)

@@ -364,7 +364,6 @@ class _Pass(NamedTuple):
                 totals,
                 powers,
                 far=far,
-                own_out=symmetric and task.output == "moments",  # these terms are added in the end
                 shift=shift,
             )
             for P, to, factor in views:
@@ -386,10 +385,10 @@ class _Pass(NamedTuple):
         shift: float,
         moments: Any | None = None,
         far: PartialSums | None = None,
-        own_out: bool = False,
     ) -> None:
-        """Take the pairs of a block."""
+        """Take the pairs of a block; own terms of symmetric moments are added in the end."""
         y, x = self.queries, self.data
+        own_out = self.own_out or (task.output == "moments" and references is None)
         grid = -(-block.height // tiling.shape.queries), -(-block.width // part_rows)
         of_powers = (None, None) if powers is None else (powers[0], powers[1] if task.power_terms == 2 else None)
         _kernel(task, tiling).launch(
@@ -400,7 +399,7 @@ class _Pass(NamedTuple):
             *(references, totals, moments, *of_powers, *((None, None) if far is None else far[1:])),
             *(block.top, min(block.height, self.m - block.top), block.left, block.left + block.width, part_rows),
             *(totals.shape[1], 0 if powers is None else powers.shape[2], y.hi.shape[1], self.X.shape[1]),
-            *(self.X.dtype == np.float64, own_out or self.own_out, self.scale, shift),
+            *(self.X.dtype == np.float64, own_out, self.scale, shift),
         )
 
     def finish(
