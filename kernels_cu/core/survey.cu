@@ -35,8 +35,9 @@ column_means(const STORAGE* __restrict__ X, double* __restrict__ means, long lon
     }
 }
 
-// Reductions over all points. `lanes` threads own a row: 1, or 32 for long rows, so that neighbouring threads read
-// neighbouring numbers. Grid: x over blocks of 128 / lanes rows, y = 0 for X, y = 1 for Y:
+// Reductions over all points. `lanes` threads, a power of two, own a row, so that neighbouring threads read neighbouring
+// numbers of long rows. Grid: x over blocks of 128 / lanes rows, each of which takes every gridDim.x-th of them; y = 0 for X,
+// y = 1 for Y:
 //
 //   X, Y      (n, d), (m, d)  STORAGE
 //   centre    (d,)            double, or null: distances are not needed
@@ -44,26 +45,35 @@ column_means(const STORAGE* __restrict__ X, double* __restrict__ means, long lon
 //             [0]  becomes the bits of the largest squared distance to the centre, a double. The bits of non-negative
 //                  numbers have the order of the numbers, with infinity and NaN on top
 //             [1]  gets bit `bit` if an entry of X is NaN or infinite, bit + 1 for Y
+//   near      (n,)            unsigned char, or null: becomes whether that distance of a row of X is at most `within`
 //
 // No barriers.
 extern "C" __global__ void __launch_bounds__(threads_of_survey)
 survey(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const double* __restrict__ centre,
-       unsigned long long* __restrict__ figures, long long n, long long m, int d, int lanes, int bit) {
+       unsigned long long* __restrict__ figures, unsigned char* __restrict__ near, long long n, long long m, int d,
+       int lanes, int bit, double within) {
     const STORAGE* const points = blockIdx.y == 0 ? X : Y;
     const long long rows = blockIdx.y == 0 ? n : m;
-    const long long row = (long long)blockIdx.x * (threads_of_survey / lanes) + threadIdx.x / lanes;
-    double square = 0;
+    const int of_block = threads_of_survey / lanes;
+    unsigned long long largest = 0;
     bool finite = true;
-    if (row < rows) {
-        for (int k = threadIdx.x % lanes; k < d; k += lanes) {
-            const STORAGE entry = points[row * d + k];
-            finite &= isfinite(entry);
-            const double step = centre ? double(entry) - centre[k] : 0.0;
-            square += step * step;
+    for (long long first = (long long)blockIdx.x * of_block; first < rows; first += (long long)gridDim.x * of_block) {
+        const long long row = first + threadIdx.x / lanes;
+        double square = 0;
+        if (row < rows) {
+#pragma unroll 8
+            for (int k = threadIdx.x % lanes; k < d; k += lanes) {
+                const STORAGE entry = points[row * d + k];
+                finite &= isfinite(entry);
+                const double step = centre ? double(entry) - centre[k] : 0.0;
+                square += step * step;
+            }
         }
+        for (int step = lanes / 2; step > 0; step /= 2) square += __shfl_xor_sync(~0u, square, step);
+        if (near && blockIdx.y == 0 && row < rows && threadIdx.x % lanes == 0) near[row] = square <= within;
+        const unsigned long long bits = __double_as_longlong(square);
+        largest = largest > bits ? largest : bits;
     }
-    for (int step = lanes / 2; step > 0; step /= 2) square += __shfl_xor_sync(~0u, square, step);
-    unsigned long long largest = __double_as_longlong(square);
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) {
         const unsigned long long other = __shfl_xor_sync(~0u, largest, step);

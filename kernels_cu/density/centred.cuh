@@ -28,8 +28,9 @@ constexpr float never = -3e38f, hardly = -1e38f;
 // Coordinates are held within this, so that squared distances stay finite.
 constexpr double largest_coordinate = 5e17;
 
-// Rows of the array of tiles: the lower ends, the upper ends, the least reference, the squared radius about the centre.
-constexpr int tile_lines = 2 * box_axes + 2;
+// Rows of the array of tiles: the lower ends, the upper ends, the least reference, the squared radius about the centre, the
+// nearest block.
+constexpr int tile_lines = 2 * box_axes + 3;
 
 __host__ __device__ constexpr int right_bytes(int steps) { return 16 * steps * 32 * 16; }
 __host__ __device__ constexpr int across_bytes(int steps, bool moments) { return moments ? right_bytes(steps) : 0; }

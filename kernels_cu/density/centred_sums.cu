@@ -6,9 +6,9 @@
 //   L_i  = sum_j 2^(e_ij - a_i) (e_ij - log2 w_j)            output LAPLACE
 //
 //   Y, X         (m, d), (n, d)         float2   queries and data in two floats, in order
-//   blocks, boxes                                of centred_data.cu, `count` blocks
-//   tiles, centres, references                   of centred_queries.cu, `all` tiles
-//   R, S         (spans, rows)          float    a_i and S_i over a span of blocks; rows: whole groups of 32 WARPS queries
+//   blocks, boxes                                of centred_data.cuh, `count` blocks
+//   tiles, centres, references                   of centred_queries.cuh, `all` tiles
+//   R, S         (spans, rows)          float    a_i and S_i over a share of the blocks; rows: whole groups of 32 WARPS queries
 //   T            (spans, rows, 16 STEPS) float   T_i; LAPLACE: (spans, rows) L_i; SUM: null
 //   limit, of_pair                      float    log2 of what may be left out of a sum for each block, and for each pair
 //   budget                              float    error of an exponent that is allowed in any case, in bits
@@ -27,8 +27,10 @@
 // more. Where it may be more for some pair of a block, each pair is looked at: those that can matter and whose error may be
 // too large are taken by differences of coordinates. Rows far out thus cost what they are, and not what their block is.
 //
-// Grid: x over groups of WARPS warps, y over spans of blocks. The blocks that any warp needs pass through shared memory, two at
-// a time. Sums are added up in the same order on every run. Barriers: two a block, all threads pass all of them.
+// Grid: x over groups of WARPS warps, y over spans, each every gridDim.y-th block in order of its place from where the group's
+// queries lie: near blocks come first, so that references soon stand, and all spans have some. The blocks that any warp needs
+// pass through shared memory, `stage` at a time while as many others come: warps may be so far apart. Sums are added up in the
+// same order on every run. Barriers: two a stage, all threads pass all of them.
 //
 // Macros: KERNEL; OUTPUT; STEPS of 16 dimensions; POWER_TERMS of float16 that a power has in moments; WARPS, at most 16,
 // of a block; MULTIPROCESSOR_BLOCKS that run on a multiprocessor at a time.
@@ -45,7 +47,7 @@ constexpr int steps = STEPS, depth = 16 * steps;
 constexpr int warps = WARPS, threads = 32 * warps;
 constexpr int octets = 2, chunk_rows = 8 * octets, chunks = block_rows / chunk_rows;  // of rows that are under way at a time
 constexpr int pitch = depth + 8;  // of queries in shared memory: no two lanes of a load meet in a bank
-constexpr float shift = moments ? 8 : 0;
+constexpr float shift = moments ? 2 : 0;  // room for terms above the reference, which is then raised seldom
 constexpr int most_pairs = 4;  // of a lane, that take less time one by one than all pairs of a chunk do
 constexpr float most_of_chunk = moments ? 32768.0f : 1e30f;  // float16 powers stay below 65504
 constexpr float most_error = 8;     // bits of an exponent, so that all terms of far points do not underflow
@@ -62,7 +64,7 @@ constexpr float most_of_tile = 64;
 constexpr float far_for_products = 24, far_for_centre = 200;
 
 struct Span {
-    int found;
+    int start, found;  // the block that is taken first, and how many are
     int of_warp[warps];
 };
 
@@ -72,6 +74,10 @@ __device__ inline float root(float x) { return x * rsqrtf(fmaxf(x, 1e-30f)); }
 // products come to. What tensor cores cut off is near half a last place in the mean, for which a factor of every second
 // step makes up.
 constexpr float error_of_square = 2.5f * 0x1p-25f, not_cut_off = 1 + 0x1p-23f;
+
+// Error of an exponent that is allowed, in eps: the promise is 8 eps beyond 80 nats, 20 bits before `far_level`, so that what
+// the larger error is allowed to adds nothing to a sum that turns out to be nearer.
+constexpr float near_eps = 4, far_eps = 5.5f, far_level = 136, eps = 0x1p-23f;
 
 // Errors of an exponent, in bits, of pairs whose exponent is about `reference`: by differences of coordinates about the
 // centre, and of a tile's own coordinates, which are kept in one float about its middle.
@@ -179,25 +185,24 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     KERNEL(const float2* __restrict__ Y, const float2* __restrict__ X, const unsigned char* __restrict__ blocks,
            const float* __restrict__ boxes, const float* __restrict__ tiles, const float* __restrict__ centres,
            const float* __restrict__ references, float* __restrict__ R, float* __restrict__ S, float* __restrict__ T,
-           int m, int n, int count, int span, int d, int own_out, float limit, float of_pair,
+           int m, int n, int count, int span, int stage, int d, int own_out, float limit, float of_pair,
            float budget) {
     extern __shared__ uint4 dynamic_shared[];
     __shared__ Span found;
     __shared__ float box[warps][tile_lines], middle[warps][depth];
     __shared__ float reference_of[warps][tile_rows], sum_of[warps][tile_rows], second_of[warps][tile_rows];  // of LAPLACE
     __shared__ float least_of[warps][tile_rows], least_norm_of[warps][tile_rows];  // exponents that matter, good operands
-    __shared__ float raised_to[warps][tile_rows];  // references to come
+    __shared__ float far_of[warps][tile_rows], base_of[warps][tile_rows];  // squared distances to the centre, and with references
+    // References to come, and what moments in memory are still to be multiplied by.
+    __shared__ float raised_to[warps][tile_rows], pending_of[warps][tile_rows];
     unsigned char* const ring = reinterpret_cast<unsigned char*>(dynamic_shared);
-    float* const points = reinterpret_cast<float*>(ring + 2 * bytes);
-    unsigned short* const list = reinterpret_cast<unsigned short*>(points + threads * pitch);
-    unsigned short* const masks = list + span;
+    float* const points = reinterpret_cast<float*>(ring + 2 * stage * bytes);
+    unsigned* const list = reinterpret_cast<unsigned*>(points + threads * pitch);  // places in the span, and which warps need them
 
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int all = (m + tile_rows - 1) / tile_rows, tile = blockIdx.x * warps + warp, first_row = tile * tile_rows;
     const long long rows = (long long)gridDim.x * threads;
-    const int first = blockIdx.y * span, last = min(count, first + span);
     const bool some = tile < all;
-
     if (lane < tile_lines) box[warp][lane] = some ? tiles[(long long)lane * all + tile] : 0;
     for (int k = lane; k < depth; k += 32) middle[warp][k] = some ? centres[(long long)tile * depth + k] : 0;
     __syncwarp();
@@ -213,14 +218,24 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
         }
     };
     write_points();
-    if (threadIdx.x == 0) found.found = 0;
+    if (threadIdx.x == 0) {
+        found.start = int(tiles[(long long)(tile_lines - 1) * all + min(int(blockIdx.x) * warps + warps / 2, all - 1)]);
+        found.found = 0;
+    }
     __syncthreads();
+    // The block at a place of the span, by turns after and before the first.
+    const auto block_at = [&](int place) {
+        const long long along = (long long)place * gridDim.y + blockIdx.y;
+        const int away = int((along + 1) / 2), b = found.start + (along % 2 ? away : -away);
+        return b < 0 ? b + count : b < count ? b : b - count;
+    };
 
     // The blocks that a warp may need, in their order.
-    for (int base = first; base < last; base += threads) {
-        const int b = base + threadIdx.x;
+    for (int from = 0; from < span; from += threads) {
+        const int place = from + threadIdx.x;
         unsigned mask = 0;
-        if (b < last) {
+        if (place < span && (long long)place * gridDim.y + blockIdx.y < count) {
+            const int b = block_at(place);
             float low[box_axes], high[box_axes];
 #pragma unroll
             for (int a = 0; a < box_axes; a++) {
@@ -245,12 +260,11 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
         const unsigned voted = __ballot_sync(~0u, mask != 0);
         if (lane == 0) found.of_warp[warp] = __popc(voted);
         __syncthreads();
-        int place = found.found;
-        for (int w = 0; w < warp; w++) place += found.of_warp[w];
+        int at = found.found;
+        for (int w = 0; w < warp; w++) at += found.of_warp[w];
         if (mask) {
-            place += __popc(voted & ((1u << lane) - 1));
-            list[place] = (unsigned short)(b - first);
-            masks[place] = (unsigned short)mask;
+            at += __popc(voted & ((1u << lane) - 1));
+            list[at] = unsigned(place) << 16 | mask;
         }
         __syncthreads();
         if (threadIdx.x == 0)
@@ -264,6 +278,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     float* const references_of_tile = reference_of[warp];
     references_of_tile[lane] = some ? float(number_or_0(references[first_row + lane])) : 0;
     sum_of[warp][lane] = second_of[warp][lane] = 0;
+    pending_of[warp][lane] = 1;
     __syncwarp();
     const long long place_of_tile = blockIdx.y * rows + first_row;
     // Worked out where it is needed: no register is kept for it.
@@ -273,10 +288,19 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
             for (int i = lane; i < 32 * depth; i += 32) moments_of_tile()[i] = 0;
         __syncwarp();
     }
-    const auto fetch = [&](int entry) {
-        if (entry < entries) {
-            const unsigned char* const from = blocks + (long long)(first + list[entry]) * bytes;
-            unsigned char* const to = ring + entry % 2 * bytes;
+    // Multiply moments in memory by what is pending.
+    const auto settle = [&] {
+        if (!__any_sync(~0u, pending_of[warp][lane] != 1)) return;
+#pragma unroll 4
+        for (int i = lane; i < 32 * depth; i += 32) moments_of_tile()[i] *= pending_of[warp][i / depth];
+        __syncwarp();
+        pending_of[warp][lane] = 1;
+        __syncwarp();
+    };
+    const auto fetch = [&](int first_entry) {
+        for (int entry = first_entry; entry < min(first_entry + stage, entries); entry++) {
+            const unsigned char* const from = blocks + (long long)block_at(list[entry] >> 16) * bytes;
+            unsigned char* const to = ring + entry % (2 * stage) * bytes;
             for (int i = 16 * threadIdx.x; i < bytes; i += 16 * threads) copy_async_16(to + i, from + i);
         }
         copy_async_commit();
@@ -284,20 +308,21 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     bool sparse = false;  // little of the block before mattered: then it pays to look before powers are taken
     fetch(0);
     for (int entry = 0; entry < entries; entry++) {
-        fetch(entry + 1);
-        copy_async_wait<1>();
-        __syncthreads();
-        if (masks[entry] >> warp & 1) {
-            const unsigned char* const block = ring + entry % 2 * bytes;
+        if (entry % stage == 0) {
+            fetch(entry + stage);
+            copy_async_wait<1>();
+            __syncthreads();
+        }
+        if (list[entry] >> warp & 1) {
+            const unsigned char* const block = ring + entry % (2 * stage) * bytes;
             const uint4* const right = reinterpret_cast<const uint4*>(block);
             const uint4* const across = reinterpret_cast<const uint4*>(block + right_bytes(steps));
             const float* const norms = reinterpret_cast<const float*>(block + norms_at(steps, moments));
             const float* const weights = reinterpret_cast<const float*>(block + weights_at(steps, moments));
             const float* const centre = reinterpret_cast<const float*>(block + centre_at(steps, moments));
-            const float radius2 = reinterpret_cast<const float*>(block + radius_at(steps, moments))[0];
-            const float log_mass = reinterpret_cast<const float*>(block + radius_at(steps, moments))[1];
-            const float most_weight = reinterpret_cast<const float*>(block + radius_at(steps, moments))[2];
-            const int first_column = (first + list[entry]) * block_rows;
+            const float* const figures = reinterpret_cast<const float*>(block + radius_at(steps, moments));
+            // Worked out where it is needed, too.
+            const auto first_column = [&] { return block_at(list[computed_here(entry)] >> 16) * block_rows; };
 
             if (is_spread()) {
                 for (int k = lane; k < depth; k += 32) middle[warp][k] = centre[k];
@@ -306,7 +331,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                 __syncwarp();
             }
 
-            // A part of a block ends where a reference rises: what is good enough then depends on the new one.
+            // A part of a block ends where moments are to be added up in another way.
             int chunk = 0;
 #pragma unroll 1
             do {
@@ -344,68 +369,64 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                             }
                         }
                 }
-                // Whether the block matters to any query, whether products are good for all pairs of those that it does, and
-                // what else can be done about them.
-                bool matters = false, mixed = false, wide = false, far_out = false, very_far_out = false;
-                const float radius = root(radius2);
-                __syncwarp();
 #pragma unroll
                 for (int q = 0; q < 2; q++)
 #pragma unroll
                     for (int r = 0; r < 2; r++) {
-                        const float far2 = quad_sum(base[q][r]), far = root(far2), gap = fmaxf(0.0f, far * 0.9999f - radius * 1.0001f);
-                        const float largest = -0.4999f * gap * gap;
-                        const float of_factors = output == SUM ? 0 : log2f(1 + 0.5f * d - largest);
-                        const float reference = references_of_tile[16 * q + 8 * r + g];
-                        // What is known of the sum: what has been added up says more, once it is more than the reference.
-                        const float known = fmaxf(0.0f, log2f(sum_of[warp][16 * q + 8 * r + g]) - shift);
-                        const bool near = !(log_mass + largest + of_factors <= reference + known + limit);
-                        const float level = fmaxf(0.0f, -reference - known);  // of exponents that count
-                        const float allowed = fmaxf(budget, fminf(4.8e-7f * level, most_error));
-                        // Of the products, and of the tile's own coordinates where its points lie far apart.
-                        const float of_tile = is_spread() ? 0 : error_of_tile(box[warp][2 * box_axes + 1], reference);
-                        const float most2 = (allowed - of_tile) * (1 / error_of_square) - far2;  // |u|^2 of good pairs
-                        float least = of_pair + known + shift - 4 * (error_of_square * far2 + of_tile) - 0.01f;
-                        float least_norm = near ? most_weight - 0.5f * most2 : never;
-                        base[q][r] = shift - 0.5f * far2 - reference;
-                        matters |= near;
-                        mixed |= near && !(radius2 <= most2);
-                        wide |= near && !(error_about_centre(far2, radius2, reference) + of_tile <= allowed);
-                        if constexpr (moments) {
-                            const float scale = root(1 + level), reach = far + fminf(radius, 8.4f * scale);
-                            far_out |= near && !(reach <= far_for_products * scale);
-                            very_far_out |= near && !(reach <= far_for_centre * scale);
-                        }
-                        if (!(far2 <= farthest2)) {  // no operands: never, or always by differences
-                            wide |= near;
+                        const float far2 = quad_sum(base[q][r]);
+                        if (t == 0) far_of[warp][16 * q + 8 * r + g] = far2;
+                        if (!(far2 <= farthest2))  // no operands
 #pragma unroll
                             for (int s = 0; s < steps; s++) hi[s][q][r] = hi[s][q][2 + r] = lo[s][q][r] = lo[s][q][2 + r] = 0;
-                            base[q][r] = near ? 1e32f : never;
-                            least = 0;
-                            least_norm = 3e38f;
-                        }
-                        if (t == 0) {
-                            least_of[warp][16 * q + 8 * r + g] = least;
-                            least_norm_of[warp][16 * q + 8 * r + g] = least_norm;
-                        }
                     }
                 __syncwarp();
-                matters = __any_sync(~0u, matters);
-                mixed = __any_sync(~0u, mixed);
-                wide = __any_sync(~0u, wide);
-                const Moments how = !moments || !__any_sync(~0u, far_out) ? BY_PRODUCTS
-                                    : !__any_sync(~0u, very_far_out)      ? ABOUT_CENTRE
-                                                                          : BY_POINTS;
-                const bool diagonal = own_out && first_row < first_column + block_rows && first_column < first_row + tile_rows;
-                const int below = diagonal ? first_row - first_column + g - 2 * t : 0;  // of the diagonal
+                // Whether the block matters to any query, whether products are good for all pairs of those that it does, and
+                // what else can be done about them.
+                bool matters, mixed, wide;
+                Moments fitting;
+                const auto decide = [&] {  // a lane a query
+                    const float radius2 = figures[0], log_mass = figures[1], most_weight = figures[2], radius = root(radius2);
+                    const float far2 = far_of[warp][lane], far = root(far2), gap = fmaxf(0.0f, far * 0.9999f - radius * 1.0001f);
+                    const float largest = -0.4999f * gap * gap;
+                    const float of_factors = output == SUM ? 0 : log2f(1 + 0.5f * d - largest);
+                    const float reference = references_of_tile[lane];
+                    // What is known of the sum: what has been added up says more, once it is more than the reference.
+                    const float known = fmaxf(0.0f, log2f(sum_of[warp][lane]) - shift);
+                    const bool near = !(log_mass + largest + of_factors <= reference + known + limit);
+                    const float level = fmaxf(0.0f, -reference - known);  // of exponents that count
+                    const float of_level = (level > far_level ? far_eps : near_eps) * eps * level;
+                    const float allowed = fmaxf(budget, fminf(of_level, most_error));
+                    // Of the products, and of the tile's own coordinates where its points lie far apart.
+                    const float of_own = is_spread() ? 0 : error_of_tile(box[warp][2 * box_axes + 1], reference);
+                    const float most2 = (allowed - of_own) * (1 / error_of_square) - far2;  // |u|^2 of good pairs
+                    const bool reached = far2 <= farthest2;  // else there are no operands: never, or always by differences
+                    least_of[warp][lane] = reached ? of_pair + known + shift - 4 * (error_of_square * far2 + of_own) - 0.01f : 0;
+                    least_norm_of[warp][lane] = !reached ? 3e38f : near ? most_weight - 0.5f * most2 : never;
+                    base_of[warp][lane] = reached ? shift - 0.5f * far2 - reference : near ? 1e32f : never;
+                    matters = __any_sync(~0u, near);
+                    mixed = __any_sync(~0u, near && !(radius2 <= most2));
+                    wide = __any_sync(~0u, near && !(reached && error_about_centre(far2, radius2, reference) + of_own <= allowed));
+                    fitting = BY_PRODUCTS;
+                    if constexpr (moments) {
+                        const float scale = root(1 + level), reach = far + fminf(radius, 8.4f * scale);
+                        if (__any_sync(~0u, near && !(reach <= far_for_products * scale)))
+                            fitting = __any_sync(~0u, near && !(reach <= far_for_centre * scale)) ? BY_POINTS : ABOUT_CENTRE;
+                    }
+                    __syncwarp();
+#pragma unroll
+                    for (int q = 0; q < 2; q++)
+#pragma unroll
+                        for (int r = 0; r < 2; r++) base[q][r] = base_of[warp][16 * q + 8 * r + g];
+                };
+                decide();
+                const Moments how = fitting;
+                const bool diagonal = own_out && first_row < first_column() + block_rows && first_column() < first_row + tile_rows;
 
-                const bool looks = mixed || sparse;
                 int skipped = 0;
-                bool ended = false;
+                bool ended = false, taken = false;
                 float of_block[2][2] = {}, factored[2][2] = {}, rounded_sum[2][4] = {}, moment[2][2 * steps][4] = {};
-                if (!matters) chunk = chunks;
 #pragma unroll 1
-                for (; chunk < chunks; chunk++) {
+                for (; chunk < chunks && matters; chunk++) {
                     bool raised = false, raising = false, nothing = false;
                     float e[2][octets][4];
 #pragma unroll 1
@@ -462,58 +483,75 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                         if (s == (steps - 1) / 2) e[q][o][i] += base[q][i / 2];
                                     }
                                 }
-                        if (looks) {
-                            // Whether any pair can matter, and which of those that do ask for differences, a bit each.
-                            bool some_matter = false;
-                            unsigned asking = 0;
+                        if (mixed || sparse) {
+                            // Whether any pair can matter, and whether one that does may ask for differences.
+                            float lowest = norms_of_chunk[0];
+#pragma unroll
+                            for (int o = 0; o < octets; o++) lowest = fminf(lowest, fminf(norms_of_chunk[8 * o], norms_of_chunk[8 * o + 1]));
+                            bool some_matter = false, some_ask = false;
 #pragma unroll
                             for (int q = 0; q < 2; q++)
 #pragma unroll
                                 for (int r = 0; r < 2; r++) {
-                                    const float least = least_of[warp][16 * q + 8 * r + g];
-                                    const float least_norm = least_norm_of[warp][16 * q + 8 * r + g];
+                                    const int of_tile = 16 * q + 8 * r + g;
+                                    float most = e[q][0][2 * r];
 #pragma unroll
-                                    for (int o = 0; o < octets; o++)
-#pragma unroll
-                                        for (int c = 0; c < 2; c++) {
-                                            const float norm = norms_of_chunk[8 * o + c];
-                                            const bool counts = fmaf(-8 * error_of_square, norm, e[q][o][2 * r + c]) >= least;
-                                            some_matter |= counts;
-                                            if (counts && norm < least_norm) asking |= 1u << ((q * octets + o) * 4 + 2 * r + c);
-                                        }
+                                    for (int o = 0; o < octets; o++) most = fmaxf(most, fmaxf(e[q][o][2 * r], e[q][o][2 * r + 1]));
+                                    const bool counts = fmaf(-8 * error_of_square, lowest, most) >= least_of[warp][of_tile];
+                                    some_matter |= counts;
+                                    some_ask |= counts && lowest < least_norm_of[warp][of_tile];
                                 }
                             nothing = !__any_sync(~0u, some_matter);
                             if (nothing) break;
-                            if (!wide && __any_sync(~0u, __popc(asking) > most_pairs)) {
-                                squared_distances(e, own_points, middle[warp], centre, right + octets * chunk * steps * 32, d);
+                            if (__any_sync(~0u, some_ask)) {
+                                unsigned asking = 0;  // a bit a pair
 #pragma unroll
                                 for (int q = 0; q < 2; q++)
 #pragma unroll
-                                    for (int i = 0; i < 4; i++) {
-                                        const float about = shift - references_of_tile[16 * q + i / 2 * 8 + g];
+                                    for (int r = 0; r < 2; r++) {
+                                        const float least = least_of[warp][16 * q + 8 * r + g];
+                                        const float least_norm = least_norm_of[warp][16 * q + 8 * r + g];
 #pragma unroll
-                                        for (int o = 0; o < octets; o++) {
-                                            const float weight = weights[chunk_rows * chunk + 8 * o + 2 * t + i % 2];
-                                            e[q][o][i] = weight + about - 0.5f * e[q][o][i];
-                                        }
+                                        for (int o = 0; o < octets; o++)
+#pragma unroll
+                                            for (int c = 0; c < 2; c++) {
+                                                const float norm = norms_of_chunk[8 * o + c];
+                                                if (fmaf(-8 * error_of_square, norm, e[q][o][2 * r + c]) >= least && norm < least_norm)
+                                                    asking |= 1u << ((q * octets + o) * 4 + 2 * r + c);
+                                            }
                                     }
-                            } else {
-#pragma unroll 1
-                                for (unsigned left = asking; __any_sync(~0u, left); left &= left - 1) {
-                                    const int chosen = __ffs(left) - 1, q = chosen / (4 * octets), o = chosen / 4 % octets, i = chosen % 4;
-                                    const int of_tile = 16 * q + i / 2 * 8 + g, row = chunk_rows * chunk + 8 * o + 2 * t + i % 2;
-                                    float exact = 0;
-                                    if (left)
-                                        exact = weights[row] + shift - references_of_tile[of_tile] -
-                                                0.5f * distance2_of(Y + (long long)min(first_row + of_tile, m - 1) * d,
-                                                                    X + (long long)(first_column + row) * d, d);
+                                if (!wide && __any_sync(~0u, __popc(asking) > most_pairs)) {
+                                    squared_distances(e, own_points, middle[warp], centre, right + octets * chunk * steps * 32, d);
 #pragma unroll
-                                    for (int at = 0; at < 8 * octets; at++)
-                                        if (at == chosen) e[at / (4 * octets)][at / 4 % octets][at % 4] = exact;
+                                    for (int q = 0; q < 2; q++)
+#pragma unroll
+                                        for (int i = 0; i < 4; i++) {
+                                            const float about = shift - references_of_tile[16 * q + i / 2 * 8 + g];
+#pragma unroll
+                                            for (int o = 0; o < octets; o++) {
+                                                const float weight = weights[chunk_rows * chunk + 8 * o + 2 * t + i % 2];
+                                                e[q][o][i] = weight + about - 0.5f * e[q][o][i];
+                                            }
+                                        }
+                                } else {
+#pragma unroll 1
+                                    for (unsigned left = asking; __any_sync(~0u, left); left &= left - 1) {
+                                        const int chosen = __ffs(left) - 1, q = chosen / (4 * octets), o = chosen / 4 % octets, i = chosen % 4;
+                                        const int of_tile = 16 * q + i / 2 * 8 + g, row = chunk_rows * chunk + 8 * o + 2 * t + i % 2;
+                                        float exact = 0;
+                                        if (left)
+                                            exact = weights[row] + shift - references_of_tile[of_tile] -
+                                                    0.5f * distance2_of(Y + (long long)min(first_row + of_tile, m - 1) * d,
+                                                                        X + (long long)(first_column() + row) * d, d);
+#pragma unroll
+                                        for (int at = 0; at < 8 * octets; at++)
+                                            if (at == chosen) e[at / (4 * octets)][at / 4 % octets][at % 4] = exact;
+                                    }
                                 }
                             }
                         }
                         if (diagonal) {
+                            const int below = first_row - first_column() + g - 2 * t;  // of the diagonal
 #pragma unroll
                             for (int q = 0; q < 2; q++)
 #pragma unroll
@@ -536,11 +574,38 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                     // A large reference may not resolve what it should rise by.
                                     const float higher = by > 0 ? fmaxf(reference + by, nextafterf(reference, 3e38f)) : reference;
                                     if (t == 0) raised_to[warp][16 * q + 8 * r + g] = higher;
-                                    ended |= higher > reference;
                                 }
-                            ended = __any_sync(~0u, ended);
+                            __syncwarp();
+                            const float higher = raised_to[warp][lane], by = higher - references_of_tile[lane], factor = exp2_approx(-by);
+                            __syncwarp();
+                            references_of_tile[lane] = higher;
+                            sum_of[warp][lane] *= factor;
+                            second_of[warp][lane] *= factor;
+                            pending_of[warp][lane] *= factor;
+#pragma unroll
+                            for (int q = 0; q < 2; q++)
+#pragma unroll
+                                for (int r = 0; r < 2; r++) {
+                                    const float of_row = __shfl_sync(~0u, factor, 16 * q + 8 * r + g);
+                                    if constexpr (laplace) {
+                                        const float up = __shfl_sync(~0u, by * factor, 16 * q + 8 * r + g);
+                                        factored[q][r] = fmaf(-up, of_block[q][r], of_row * factored[q][r]);
+                                    }
+                                    of_block[q][r] *= of_row;
+                                    rounded_sum[q][2 * r] *= of_row;
+                                    if constexpr (moments)
+#pragma unroll
+                                        for (int k = 0; k < 2 * steps; k++) {
+                                            moment[q][k][2 * r] *= of_row;
+                                            moment[q][k][2 * r + 1] *= of_row;
+                                        }
+                                }
+                            __syncwarp();
+                            // What is good enough depends on the reference.
+                            decide();
+                            ended = !matters || fitting != how;
                             if (ended) break;
-                            raising = false;  // not a number
+                            raising = false;
                             continue;
                         }
                         float of_chunk[2][2] = {}, factored_of_chunk[2][2] = {};
@@ -581,6 +646,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                     if (ended) break;
                     skipped += nothing;
                     if (nothing) continue;
+                    taken = true;
 #pragma unroll
                     for (int q = 0; q < 2; q++) {
                         if constexpr (moments) {
@@ -610,6 +676,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                         }
                     }
                     if constexpr (moments) {
+                        if (how != BY_PRODUCTS) settle();
                         if (how == ABOUT_CENTRE)
                             add_about_centre(e, moments_of_tile(), own_points, middle[warp], centre,
                                              right + octets * chunk * steps * 32, d);
@@ -620,7 +687,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                 for (int o = 0; o < octets; o++)
 #pragma unroll
                                     for (int i = 0; i < 4; i++)
-                                        add_by_differences(e[q][o][i], Y, X, moments_of_tile(), first_row, first_column,
+                                        add_by_differences(e[q][o][i], Y, X, moments_of_tile(), first_row, first_column(),
                                                            16 * q + i / 2 * 8, chunk_rows * chunk + 8 * o + i % 2, m, d);
                         if (how != BY_PRODUCTS) __syncwarp();
                     }
@@ -640,9 +707,10 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                         }
                         counts |= of_block[q][r] > exp2_approx(of_pair + shift);
                     }
-                if (matters && !ended) sparse = looks ? 2 * skipped >= chunks : !__any_sync(~0u, counts);
+                if (matters && !ended) sparse = mixed || sparse ? 2 * skipped >= chunks : !__any_sync(~0u, counts);
+                if (!matters) chunk = chunks;
                 if constexpr (moments) {
-                    if (how == BY_PRODUCTS && matters) {
+                    if (how == BY_PRODUCTS && taken) {
                         // From the centre of the block to the query, and then into memory: tensor cores truncate at every product,
                         // so that sums over all blocks would lose what those over one keep.
                         float* const to_moments = moments_of_tile();
@@ -650,39 +718,37 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                         for (int k = 0; k < 2 * steps; k++) {
                             const int dim = 8 * k + 2 * t;
                             const float along = middle[warp][dim] - centre[dim], other = middle[warp][dim + 1] - centre[dim + 1];
+                            float2 sums[2][2];  // all are read before any is written, so that reads do not wait for writes
+#pragma unroll
+                            for (int q = 0; q < 2; q++)
+#pragma unroll
+                                for (int r = 0; r < 2; r++)
+                                    sums[q][r] = *reinterpret_cast<const float2*>(to_moments + (16 * q + 8 * r + g) * depth + dim);
 #pragma unroll
                             for (int q = 0; q < 2; q++)
 #pragma unroll
                                 for (int r = 0; r < 2; r++) {
                                     const int of_tile = 16 * q + 8 * r + g;
+                                    const float pending = pending_of[warp][of_tile];
                                     const float2 point = *reinterpret_cast<const float2*>(own_points + of_tile * pitch + dim);
-                                    float2& to = *reinterpret_cast<float2*>(to_moments + of_tile * depth + dim);
-                                    to.x += fmaf(-of_block[q][r], point.x + along, moment[q][k][2 * r]);
-                                    to.y += fmaf(-of_block[q][r], point.y + other, moment[q][k][2 * r + 1]);
+                                    sums[q][r].x = fmaf(sums[q][r].x, pending, fmaf(-of_block[q][r], point.x + along, moment[q][k][2 * r]));
+                                    sums[q][r].y = fmaf(sums[q][r].y, pending, fmaf(-of_block[q][r], point.y + other, moment[q][k][2 * r + 1]));
+                                    *reinterpret_cast<float2*>(to_moments + of_tile * depth + dim) = sums[q][r];
                                 }
                         }
                         __syncwarp();
+                        pending_of[warp][lane] = 1;
+                        __syncwarp();
                     }
-                }
-                if (ended) {
-                    __syncwarp();
-                    const float higher = raised_to[warp][lane], factor = exp2_approx(references_of_tile[lane] - higher);
-                    if constexpr (moments)
-                        for (int row = 0; row < 32; row++) {
-                            const float of_row = __shfl_sync(~0u, factor, row);
-                            for (int k = lane; k < depth; k += 32) moments_of_tile()[row * depth + k] *= of_row;
-                        }
-                    references_of_tile[lane] = higher;
-                    sum_of[warp][lane] *= factor;
-                    if constexpr (laplace) second_of[warp][lane] *= factor;
-                    __syncwarp();
                 }
             } while (chunk < chunks);
         }
-        __syncthreads();
+        if ((entry + 1) % stage == 0) __syncthreads();
     }
     copy_async_wait<0>();
+    __syncwarp();
     if (!some) return;
+    if constexpr (moments) settle();
     R[place_of_tile + lane] = references_of_tile[lane];
     S[place_of_tile + lane] = sum_of[warp][lane] + 0 * references[first_row + lane];  // perhaps NaN
     if constexpr (laplace) T[place_of_tile + lane] = second_of[warp][lane];

@@ -3,7 +3,8 @@
 //
 //   Y_local, Y_centres, Y_reach               queries
 //   X_local, X_weights, X_centres, X_reach    data
-//   near        (query blocks, 2)  int        first and last of the blocks of data to look at; null: the query block's own
+//   Y_codes, X_codes  (m,), (n,)   unsigned   ascending: blocks of data from the first query's code to the last one's are
+//                                             looked at; null: the query block's own
 //   reference   (query rows,)      float      b_i <= log2 sum_j 2^e_ij
 //   extent      (query blocks, 2)  float      least b_i, twice
 //   around                                    blocks to look at beside these, on either side
@@ -16,20 +17,38 @@
 
 constexpr float never = 3e38f;
 
+// The block of data in which a code would have its place.
+__device__ inline int block_of(const unsigned* codes, long long n, unsigned code) {
+    long long low = 0, high = n;  // as many codes are smaller, at least and at most
+    while (low < high) {
+        const long long middle = (low + high) / 2;
+        if (codes[middle] < code) low = middle + 1;
+        else high = middle;
+    }
+    return int(low / block);
+}
+
 extern "C" __global__ void __launch_bounds__(block, 8)
     bound_sums(const float* __restrict__ Y_local, const float* __restrict__ Y_centres,
                const float* __restrict__ Y_reach, const float* __restrict__ X_local,
                const float* __restrict__ X_weights, const float* __restrict__ X_centres,
-               const float* __restrict__ X_reach, const int* __restrict__ near, float* __restrict__ reference,
-               float* __restrict__ extent, long long m, int data_blocks, int around, int most_blocks) {
+               const float* __restrict__ X_reach, const unsigned* __restrict__ Y_codes,
+               const unsigned* __restrict__ X_codes, float* __restrict__ reference, float* __restrict__ extent,
+               long long m, long long n, int data_blocks, int around, int most_blocks) {
     __shared__ float y[DIM][block];
     __shared__ float least[2];
     const int b = blockIdx.x, i = threadIdx.x;
     const long long row = (long long)b * block + i;
     SumFromBelow sum;
 
-    const int first = max((near ? near[2 * b] : b) - around, 0);
-    const int last = min((near ? near[2 * b + 1] : b) + around, data_blocks - 1);
+    int first = b, last = b;
+    if (Y_codes) {
+        const long long end = (b + 1LL) * block - 1;
+        first = min(block_of(X_codes, n, Y_codes[(long long)b * block]), data_blocks - 1);
+        last = block_of(X_codes, n, Y_codes[end < m ? end : m - 1]);
+    }
+    first = max(first - around, 0);
+    last = min(last + around, data_blocks - 1);
     const int step = (last - first) / most_blocks + 1;
     for (int from = first; from <= last; from += step) {
         float offset = 0;
@@ -56,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(block, 8)
     const bool exists = row < m;
     float bound = sum.bits();
     // A query that is a datum has at least itself, however wide its block.
-    if (!near) bound = fmaxf(bound, X_weights[row] * 1.000001f - 0.001f);
+    if (!Y_codes) bound = fmaxf(bound, X_weights[row] * 1.000001f - 0.001f);
     reference[row] = exists ? bound : never;
     const float low = least_over_lanes<32>(exists ? bound : never);
     if (i % 32 == 0) least[i / 32] = low;

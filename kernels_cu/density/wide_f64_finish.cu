@@ -4,6 +4,7 @@
 //   corrected  (parts, pitch)  double  2^shift parts of the sums of LAPLACE, which are its moments; or null
 //   products   (m, width)      double  2^shift sum_j 2^e_ij times z_jk, or times V_jk; null: only totals are needed
 //   points     (rows, depth)   double  z of the queries, if products are with z of the data; or null
+//   references (rows,)         double  log2 of what all of these are relative to; or null: 1
 //
 //   reference, total  (m,)     double  natural logarithm of the reference, and the total about it: 1 to 2
 //   moments           (m, k)   double  about the query, in the units of the data (`unit` is that of z); or sums of values
@@ -17,7 +18,8 @@ constexpr int threads = 128;
 
 extern "C" __global__ void __launch_bounds__(threads)
 finish_wide_f64(const double* __restrict__ totals, const double* __restrict__ corrected,
-                const double* __restrict__ products, const double* __restrict__ points, double* __restrict__ reference,
+                const double* __restrict__ products, const double* __restrict__ points,
+                const double* __restrict__ references, double* __restrict__ reference,
                 double* __restrict__ total, double* __restrict__ moments, long long m, long long pitch, int k,
                 int width, int depth, int parts, double shift, double unit) {
     const int lane = threadIdx.x % 32;
@@ -29,15 +31,15 @@ finish_wide_f64(const double* __restrict__ totals, const double* __restrict__ co
     sum = sum_over_lanes<32>(sum);
     // A total of zero stays zero, with a reference below all others.
     const int exponent = exponent_of(sum);
-    const double factor = power_of_2(-exponent);
+    const double factor = power_of_2(-exponent), about = references ? references[i] : 0.0;
     if (lane == 0) {
-        reference[i] = (exponent - shift) * ln_2;
+        reference[i] = (exponent - shift + about) * ln_2;
         total[i] = sum * factor;
     }
     if (corrected) {
         double moment = 0;
         for (int p = lane; p < parts; p += 32) moment += corrected[p * pitch + i];
-        moment = sum_over_lanes<32>(moment);
+        moment = fma(ln_2 * about, sum, sum_over_lanes<32>(moment));
         if (lane == 0) moments[i] = moment * factor;
     }
     if (!products) return;

@@ -101,7 +101,7 @@ def test_unchecked_data_that_are_not_finite(
     for module, name in ((centred, "sums"), (choice, "chosen"), (choice, "chosen_for_values")):
         monkeypatch.setattr(module, name, fails)
     monkeypatch.setattr(choice, "too_few", lambda *_: False)
-    monkeypatch.setattr(choice, "centred_is_faster", lambda *_: True)
+    monkeypatch.setattr(choice, "centred_is_faster", lambda *_, **__: True)
     here = SimpleNamespace(passes=passes, asarray=device.asarray, asnumpy=device.asnumpy)
     s = Sample(330, 70, 3, dtype=precision)
     s.X[200] = at

@@ -106,7 +106,7 @@ def passes(backend: Backend, request: pytest.FixtureRequest) -> ModuleType:
         request.getfixturevalue("emulated_device")
     if backend.device == "gpu":
         patch = request.getfixturevalue("monkeypatch")
-        patch.setattr("cukde.density.pairs.gpu.skipping.choice.centred_is_faster", lambda *_: True)
+        patch.setattr("cukde.density.pairs.gpu.skipping.choice.centred_is_faster", lambda *_, **__: True)
         for engine in ("wide", "wide_f64"):
             patch.setattr(f"cukde.density.pairs.gpu.{engine}._STAGED_ROWS", 128)
             patch.setattr(f"cukde.density.pairs.gpu.{engine}._STAGED_BYTES", 2**18)
@@ -221,3 +221,17 @@ def test_where_pairs_that_cannot_matter_are_left_out_too(
     posed = skipping_passes.pose(X, Y, case.h, output, some, pairs_frame.frame(X), tolerance, own_rows=0)
     assert not posed.once
     verify(skipping_passes.run(posed), case, output, "cpu", precision)
+
+
+@pytest.mark.parametrize("output", ["sum", "moments", "laplace"])
+def test_where_references_rise(
+    device: Backend, launched: list[str], request: pytest.FixtureRequest, output: Output
+) -> None:
+    """In float64 of more than 64 columns: those of own pairs would be the highest."""
+    case = Case.of(clusters, 280, 70, "float64", moved=False, weighted=False)
+    squared_radius = float(((case.X - case.X.mean(axis=0)) ** 2).sum(axis=1).max())
+    case = case._replace(h=(squared_radius / 1500) ** 0.5)
+    of = passes(device, request)
+    sums = of.sums_without_own(device.asarray(case.X), None, case.h, output, case.options(device, "float64"))
+    verify(on_host(device, sums), case, output, "gpu", "float64")
+    assert "raise_references" in launched

@@ -130,12 +130,13 @@ def gram_in_one_chain(out: Any, A: Any, B: Any, of: Any, dimensions: slice, *, a
 
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("d", [70, 600])
-def test_as_far_as_the_limit_of_the_radius(gpu: SimpleNamespace, d: int, output: str) -> None:
+@pytest.mark.parametrize("referred", [False, True], ids=["without references", "with references"])
+def test_as_far_as_the_limit_of_the_radius(gpu: SimpleNamespace, referred: bool, d: int, output: str) -> None:
     """Data and queries on a sphere of the largest radius: some queries have data near, others only opposite."""
     gpu.monkeypatch.setattr(gpu.gemm, "gram", gram_in_one_chain)
     s = sample(150, 70, d)
     rng = np.random.default_rng(d)
-    limit = gpu.wide.LIMIT[output]
+    limit = gpu.wide.FAR_LIMIT if referred else gpu.wide.LIMIT[output]
     s.h = 0.7
 
     def on_sphere(directions: np.ndarray) -> np.ndarray:
@@ -186,6 +187,6 @@ def test_which_passes_it_takes(gpu: SimpleNamespace) -> None:
 
     assert engine("moments", 65, 1.0) == engine("sum", 4096, 620.0) == engine("values", 65, 350.0) == "wide_f64"
     assert engine("sum", 65, 1.0, (7, 5)) == "wide_f64"
-    others = ("sum", 64, 1.0), ("sum", 65, None), ("moments", 65, 621.0), ("values", 65, 351.0)
+    others = ("sum", 64, 1.0), ("sum", 65, None), ("moments", 65, 3001.0), ("values", 65, 3001.0)
     for output, d, squared_radius in others:
         assert engine(output, d, squared_radius) != "wide_f64"

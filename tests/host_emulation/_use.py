@@ -140,6 +140,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
         "cukde.core.gpu.compile.load",
         lambda wanted: kernel(wanted.stem, wanted.name, wanted.defines, wanted.shared_bytes),
     )
+    monkeypatch.setattr("cukde.core.gpu.compile.begin", lambda kernels, **likely: None)
     monkeypatch.setattr(launch, "_loaded", _Forgetful())
     typed = launch.Signature._typed
     monkeypatch.setattr(launch.Signature, "_typed", lambda self, args: _packed(self, args) or typed(self, args))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
+import os
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from cukde.core.cpu import processor
+from cukde.core.cpu.workers import WorkerPool
 from cukde.core.gpu import kernel_cache
 
 # An installed package carries the sources inside; a checkout has them beside the package.
@@ -125,19 +130,67 @@ def kernel(stem: str, name: str, defines: Defines, shared_bytes: int = 0, *, hea
     return load(spec) if rehearsal is None else rehearsal.kernel(spec)
 
 
+def begin(kernels: Iterable[Kernel], *, likely: bool = False) -> None:
+    """Begin to compile and load kernels for the current device, beside each other and beside what the caller does.
+
+    NVRTC works without Python's lock, and compiles several sources at once. A launch waits for its own kernel, and
+    errors are those of launches. What is only ``likely`` to be launched is left out where cores are few.
+    """
+    rehearsal = _rehearsal.get()
+    is_time = not likely or processor.cores() >= _CORES_TO_SPARE
+    if is_time and (rehearsal is None or rehearsal.loads):
+        device = _runtime().getDevice()
+        for spec in kernels:
+            key = device, *_source_of(spec)
+            if key not in _begun:
+                _begun.add(key)
+                _threads.put(functools.partial(_load_beside, device, spec))
+
+
+def _load_beside(device: int, spec: Kernel) -> None:
+    if not _leaving.is_set():
+        with contextlib.suppress(Exception):  # which the launch meets, too
+            _runtime().setDevice(device)
+            _load(device, spec)
+
+
+_begun: set[tuple[Any, ...]] = set()  # sources and their devices
+_MOST_THREADS, _CORES_TO_SPARE = 8, 4
+_leaving = threading.Event()
+
+
+def _fresh() -> None:
+    """Begin with no threads: a child of a fork has none."""
+    global _threads
+    _threads = WorkerPool(lambda: min(_MOST_THREADS, processor.cores()), "cukde-compile")
+
+
+def _leave() -> None:
+    """A process that ends waits for what is being compiled, as NVRTC cannot be left."""
+    _leaving.set()
+    _threads.close()
+
+
+_threads: WorkerPool
+_fresh()
+atexit.register(_leave)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_fresh)
+
+
 class Rehearsal:
     """Stands in for launches, see :func:`rehearsed`."""
 
     def __init__(self, *, loads: bool, but: str | None) -> None:
         self.asked: dict[Kernel, None] = {}  # in the order of their first launch
-        self._loads, self._but = loads, but
+        self.loads, self._but = loads, but
 
     def kernel(self, spec: Kernel) -> Any:
         """Note a kernel of a CUDA source and return what launches nothing in its place."""
         self.asked[spec] = None
         if spec.stem == self._but:
             return load(spec)
-        if self._loads:
+        if self.loads:
             load(spec)
         return _launch_nothing
 
@@ -190,7 +243,7 @@ def _runtime() -> Any:
 
 @functools.cache
 def _load(device: int, spec: Kernel) -> Any:
-    compiled = _compiled(spec)
+    compiled = _compiled(device, spec)
     if spec.shared_bytes == 0:
         return compiled
     # 48 KiB unless more is asked for. Kernels that differ in these bytes alone are one function on the device.
@@ -199,13 +252,35 @@ def _load(device: int, spec: Kernel) -> Any:
     return functools.partial(compiled, shared_mem=spec.shared_bytes)
 
 
-def _compiled(spec: Kernel) -> Any:
-    import cupy
+class _Module:
+    """A source with its macros on a device. One thread compiles it, for all its kernels, and others wait."""
 
-    module = cupy.RawModule(code=code(spec.stem, spec.defines), options=options(spec.headers))
-    kernel_cache.ensure()
-    try:
-        return module.get_function(spec.name)  # compiles
-    except OSError as error:  # of the cache, whose disk may have become full
-        kernel_cache.give_up(error)
-        return module.get_function(spec.name)
+    def __init__(self, spec: Kernel) -> None:
+        import cupy
+
+        self._lock = threading.Lock()
+        self._raw = cupy.RawModule(code=code(spec.stem, spec.defines), options=options(spec.headers))
+
+    def function(self, name: str) -> Any:
+        """A kernel of it, on the current device, which is always the same."""
+        kernel_cache.ensure()
+        with self._lock:
+            try:
+                return self._raw.get_function(name)  # compiles
+            except OSError as error:  # of the cache, whose disk may have become full
+                kernel_cache.give_up(error)
+                return self._raw.get_function(name)
+
+
+_modules: dict[tuple[Any, ...], _Module] = {}
+
+
+def _source_of(spec: Kernel) -> tuple[Any, ...]:
+    """What kernels of one module have in common."""
+    return spec.stem, spec.defines, spec.headers
+
+
+def _compiled(device: int, spec: Kernel) -> Any:
+    key = device, *_source_of(spec)
+    module = _modules.get(key) or _modules.setdefault(key, _Module(spec))
+    return module.function(spec.name)

@@ -13,10 +13,13 @@ import importlib.util
 import os
 import sys
 import tempfile
+import threading
 import warnings
 from pathlib import Path
 
 _FOLDER, _IN_MEMORY = "CUPY_CACHE_DIR", "CUPY_CACHE_IN_MEMORY"
+
+_giving_up = threading.Lock()
 
 
 @functools.cache
@@ -36,9 +39,10 @@ def ensure() -> None:
 
 def give_up(error: Exception) -> None:
     """Keep kernels in memory from now on, in this process and its children, and warn of it."""
-    if os.environ.get(_IN_MEMORY) == "1":
-        return
-    os.environ[_IN_MEMORY] = "1"
+    with _giving_up:  # several threads compile
+        if os.environ.get(_IN_MEMORY) == "1":
+            return
+        os.environ[_IN_MEMORY] = "1"
     if "cupy" not in sys.modules:
         # CuPy 14.2 makes the folder when it is imported, even where it then has no use for it.
         with contextlib.suppress(OSError):

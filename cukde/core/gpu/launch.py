@@ -177,6 +177,18 @@ class Specialisation(NamedTuple):
         return core_compile.kernel(self.stem, self.name, self.defines, self.shared_bytes)
 
 
+def begin(*kernels: Specialisation, likely: bool = False) -> None:
+    """Begin to compile those that the current device has not launched: what a pass is about to launch.
+
+    ``likely``: perhaps it does not launch them. While a stream is captured, no thread beside may load any.
+    """
+    device = core_device.current()
+    missing = [kernel for kernel in kernels if (id(kernel), device) not in _loaded]
+    if missing and not core_device.capturing():
+        of_source = (core_compile.Kernel(*kernel[:3], kernel.shared_bytes) for kernel in missing)
+        core_compile.begin(of_source, likely=likely)
+
+
 class _Loaded(NamedTuple):
     """A kernel on a device."""
 

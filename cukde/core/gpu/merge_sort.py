@@ -39,6 +39,12 @@ def in_order(keys: Any) -> tuple[Any, Any]:
     return sorted_keys[0], order[0].astype(np.int64)
 
 
+def kernels_of_order(n: int) -> tuple[Specialisation, ...]:
+    """What :func:`in_order` launches."""
+    sort_tiles, merges = _launches(1, n, UINT32, True, False)
+    return tuple(launch.kernel for launch in (sort_tiles, *merges[:1]))
+
+
 def count_inversions(keys: Any, inversions: Any) -> Any:
     """Return the rows of ``keys``, uint32, in order. ``keys`` is overwritten.
 

@@ -18,11 +18,16 @@ from cukde.density.pairs.cost.engines import Pass
 _DENSE = {
     "f16_symmetric": {16: 0.28, 32: 0.45, 64: 0.9},
     "f16": {16: 0.36, 32: 0.55, 64: 1.0},
-    "centred": {3: 0.9, 16: 0.8, 32: 1.2, 64: 2.5},
+    "centred": {2: 0.5, 3: 0.6, 8: 1.5, 16: 1.7, 32: 2.5, 64: 5.0},
     "wide": {128: 2.2},
     "f64": {16: 2.2, 32: 3.5, 64: 6.0},
     "wide_f64": {64: 6.0, 128: 9.0},
-    "difference": {2: 1.35, 3: 1.5, 8: 4.7, 16: 5.4, 32: 10.0, 64: 20.0},
+    "difference": {2: 1.25, 3: 1.35, 8: 2.3, 16: 2.9, 32: 6.2, 64: 12.0},
+}
+# With moments, of the same: benchmarks/results/centred_h200.txt.
+_MOMENTS = {
+    "centred": {2: 0.8, 3: 1.3, 8: 2.7, 16: 3.2, 32: 4.5, 64: 7.7},
+    "difference": {2: 1.55, 3: 1.75, 8: 5.7, 16: 6.3, 32: 11.0, 64: 21.0},
 }
 # Beside, with up to so many columns of values; more of them take all of it again. Measured at d = 16 with 8 and 16
 # columns by benchmarks/density/bench_engine.py and benchmarks/perf/modelled.py; others follow the model of the engines.
@@ -50,8 +55,8 @@ MOST_DIMENSIONS = max(_SCREEN)
 ORDER_MS = 1.5
 """Milliseconds for order, bounds and the look at the data, however many there are."""
 
-CENTRED_MS = 0.6
-"""Milliseconds that the centred pass takes beside its pairs: order, blocks, tiles, and some fifty launches."""
+CENTRED_MS = 0.3
+"""Milliseconds that the centred pass takes beside its pairs: order, blocks and tiles, in some twenty launches."""
 
 # Of a column of values: milliseconds for each sign that it has, and picoseconds for each of all its pairs. Fitted to
 # passes of 262,144 by 131,072 points on an H200, of 1, 3 and 16 columns.
@@ -88,12 +93,13 @@ def summing(precision: str, d: int, tight: float, *, once: bool) -> float:
     return rate * (_DOUBLE if precision == "float64" else 1)
 
 
-def dense(engine: str, precision: str, d: int, k: int = 0) -> float:
-    """Picoseconds a pair of an engine that takes all of them, with ``k`` columns of values."""
+def dense(engine: str, precision: str, d: int, k: int = 0, *, moments: bool = False) -> float:
+    """Picoseconds a pair of an engine that takes all of them, with ``k`` columns of values or with ``moments``."""
     in_double = engine == "difference" and precision == "float64"
     if engine == "difference" and d > max(_DENSE_DOUBLE):
         return differences.rate(d, k or d, double=in_double)
-    rate = _at(_DENSE_DOUBLE if in_double else _DENSE.get(engine, _DENSE["f16"]), d)
+    rates = _MOMENTS if moments and engine in _MOMENTS else _DENSE
+    rate = _at(_DENSE_DOUBLE if in_double else rates.get(engine, _DENSE["f16"]), d)
     if not k:
         return rate
     of_columns = _VALUES.get(engine, _VALUES["f16"])
@@ -103,7 +109,7 @@ def dense(engine: str, precision: str, d: int, k: int = 0) -> float:
 @functools.cache
 def slowest(d: int) -> float:
     """The same of the slowest engine."""
-    return max(dense("difference", "float64", d), *(dense(engine, "float32", d) for engine in _DENSE))
+    return max(dense("difference", "float64", d), *(dense(engine, "float32", d, moments=True) for engine in _DENSE))
 
 
 def _at(rates: dict[int, float], d: int) -> float:

@@ -17,7 +17,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device as core_device, survey, transfers
-from cukde.core.gpu.launch import DOUBLE, FLOAT
+from cukde.core.gpu.launch import DOUBLE, FLOAT, begin
 from cukde.core.gpu.scratch import Layout, Spec
 from cukde.density import results
 from cukde.density.kept import Kept
@@ -122,6 +122,12 @@ class Call(NamedTuple):
         """Launch score, shift and density; return the largest |z|^2 of data and queries."""
         X, Y = self.X, self.Y
         n, (m, d) = X.shape[0], Y.shape
+        depth = pairs_operands.depth_of(d)
+        begin(
+            f16_symmetric.kernel_of_score(d, split=form.split, exact_sums=False),
+            *(pairs_operands.kernel(X.dtype, depth, moved=moved) for moved in (False, True)),
+            survey.kernel_of_mean(X.dtype),
+        )
         layout = _layout_of_moved(n, m, d, form.split, core_device.multiprocessors())
         of_centre, operands, of_moved, (sums,), wide, (squared_radius,) = layout.allocate()
         centre = survey.mean(X, of_centre)

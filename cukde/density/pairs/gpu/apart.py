@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
+from cukde.core.gpu import survey
 from cukde.density.options import Options
 from cukde.density.pairs.gpu.engine import Engine
 
 _MOST = 1 / 16  # of the rows: then differences of these take less time than products of the others save
 _WITHIN = 0.999  # of the limit: squared distances are rounded
-_ENTRIES = 2**22  # coordinates at a time
 
 
 class Rows(NamedTuple):
@@ -23,19 +23,13 @@ class Rows(NamedTuple):
     far: Any
 
     @classmethod
-    def of(cls, A: Any, centre: Any, limit: float) -> Rows:
-        """Find them, by squared distances up to ``limit``; waits for the device."""
-        is_near = cp.empty(len(A), bool)
-        step = max(1, _ENTRIES // A.shape[1])
-        for first in range(0, len(A), step):
-            offsets = A[first : first + step] - centre
-            is_near[first : first + step] = (offsets * offsets).sum(axis=1) <= _WITHIN * limit
-        return cls(cp.flatnonzero(is_near), cp.flatnonzero(~is_near))
-
-    @property
-    def few(self) -> bool:
-        """Whether few of them are far."""
-        return len(self.far) <= _MOST * (len(self.near) + len(self.far))
+    def of(cls, A: Any, centre: Any, limit: float) -> Rows | None:
+        """Find them, by squared distances up to ``limit``; None where many are far. Waits for the device."""
+        is_near = survey.within(A, centre, _WITHIN * limit)
+        far = np.flatnonzero(~is_near)
+        if len(far) > _MOST * len(A):
+            return None
+        return cls(cp.asarray(np.flatnonzero(is_near)), cp.asarray(far))
 
     @property
     def share(self) -> float:
@@ -69,8 +63,8 @@ class Apart(NamedTuple):
         """Find them, or None where too many rows are far; waits for the device."""
         limit = squared_radius * h * h
         data = Rows.of(X, options.centre, limit)
-        queries = data if Y is None or not data.few else Rows.of(Y, options.centre, limit)
-        return cls(data, queries, squared_radius) if data.few and queries.few else None
+        queries = data if Y is None or data is None else Rows.of(Y, options.centre, limit)
+        return None if data is None or queries is None else cls(data, queries, squared_radius)
 
     @property
     def share(self) -> float:

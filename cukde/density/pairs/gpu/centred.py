@@ -18,7 +18,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device, merge_sort
-from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation, begin
 from cukde.core.gpu.scratch import Layout, Spec
 from cukde.density.options import Options
 from cukde.density.pairs import tolerance as pairs_tolerance
@@ -30,7 +30,7 @@ from cukde.density.sums import Epilogue, Output, PartialSums, moment_columns
 MOST_DIMENSIONS = 64
 
 _BLOCK_ROWS, _TILE_ROWS = 128, 32
-_BOX_LINES, _TILE_LINES = 13, 14
+_BOX_LINES, _TILE_LINES = 13, 15
 _MOST_SPAN = 2048  # blocks, whose list a thread block keeps
 _WAVES = 8  # of thread blocks, so that long ones and short ones even out
 _LEAST_SPAN = 8  # blocks: below it, the start of a thread block costs more than it gains
@@ -43,22 +43,37 @@ _BUDGET = {"float32": 4e-5, "tf32": 1.4e-3}
 # What may be left out of a sum at most where all pairs are asked for: less than float32 holds.
 _ALL_PAIRS = 2.0**-25
 
-_SHIFT = {"moments": 8.0}  # bits that powers in float16 are scaled up by
+_SHIFT = {"moments": 2.0}  # bits that powers in float16 are scaled up by
 
 # Of the factors of terms, distances or squared ones, where a pair is left out.
 _FACTOR_BITS = 7.0
 
 _MARK = 2**31  # of the codes of queries
 
-_STATIC_BYTES = 14 * 1024  # of shared memory, that kernels of sums have at most
+_ORDER, _POINTS = "density/centred_order", "density/centred_points"  # sources, each of two kernels
+
+_MOST_STAGE = 4  # blocks of data in shared memory at a time, while as many come
 
 
 def serves(output: Output, precision: str, d: int) -> bool:
     """Whether there are kernels for a pass on the current device."""
     if output not in ("sum", "moments", "laplace") or precision not in _BUDGET or not 2 <= d <= MOST_DIMENSIONS:
         return False
-    needed = _sums_kernel(output, -(-d // 16), 2 if output == "moments" else 1, _MOST_SPAN).shared_bytes
-    return device.capability() >= (8, 0) and needed <= device.shared_bytes_of_block() - _STATIC_BYTES
+    steps, power_terms = -(-d // 16), 2 if output == "moments" else 1
+    return device.capability() >= (8, 0) and _stage(output, steps, power_terms, device.shared_bytes_of_block()) > 0
+
+
+@functools.cache
+def _stage(output: Output, steps: int, power_terms: int, shared_bytes: int) -> int:
+    """Blocks of data that a thread block keeps at a time, by the shared memory of the device; 0: it has too little."""
+    kernels = [_sums_kernel(output, steps, power_terms, _MOST_SPAN, 1 + more) for more in range(_MOST_STAGE)]
+    warps, at_a_time = _warps(output, steps, power_terms)  # and thread blocks, where there is room for as many
+    # What the kernels declare beside, with a little for the driver.
+    static = warps * (9 * 4 * _TILE_ROWS + 4 * _TILE_LINES + 64 * steps) + 1280
+    needed = [kernel.shared_bytes + static for kernel in kernels]
+    if needed[0] > shared_bytes:
+        return 0
+    return max(1, sum(at_a_time * of_block <= shared_bytes for of_block in needed))
 
 
 def sums(
@@ -91,7 +106,8 @@ def density(
     """Return densities at the queries, (m,), or their logarithms."""
     out = cp.empty(len(X if Y is None else Y), epilogue.dtype)
     wanted = pairs_finish.wanted(form, log=epilogue.log)
-    _run(X, Y, h, pairs_finish.OUTPUT_OF[form], options).finish(None, (out, epilogue.log_constant, wanted))
+    sums = _run(X, Y, h, pairs_finish.OUTPUT_OF[form], options, ends_in=out.dtype)
+    sums.finish(None, (out, epilogue.log_constant, wanted))
     return out
 
 
@@ -132,6 +148,7 @@ class _Shape(NamedTuple):
     power_terms: int  # of float16, in moments
     itself: bool
     multiprocessors: int
+    shared_bytes: int  # that a thread block may have
 
     @property
     def steps(self) -> int:
@@ -172,6 +189,11 @@ class _Shape(NamedTuple):
         return min(_MOST_SPAN, -(-self.blocks // spans))
 
     @property
+    def stage(self) -> int:
+        """Blocks of data in shared memory at a time."""
+        return max(1, _stage(self.output, self.steps, self.power_terms, self.shared_bytes))
+
+    @property
     def spans(self) -> int:
         """Spans of blocks."""
         return -(-self.blocks // self.span)
@@ -198,6 +220,26 @@ def _layout(shape: _Shape) -> Layout:
     return Layout([frame, data, queries, [of_sums, of_sums, third]])
 
 
+def begin_kernels(X: Any, Y: Any | None, output: Output, options: Options, *, ratio: bool) -> None:
+    """Begin to compile what a pass would launch that others may be chosen over."""
+    begin(*_kernels(_shape_of(X, Y, output, options, ratio=ratio), X.dtype), likely=True)
+
+
+def _shape_of(X: Any, Y: Any | None, output: Output, options: Options, *, ratio: bool) -> _Shape:
+    power_terms = 2 if output == "moments" and not ratio and options.precision != "tf32" else 1
+    (n, d), m = X.shape, len(X if Y is None else Y)
+    of_device = device.multiprocessors(), device.shared_bytes_of_block()
+    return _Shape(n, m, d, output, power_terms, Y is None, *of_device)
+
+
+def _kernels(shape: _Shape, storage: np.dtype) -> Iterator[Specialisation]:
+    """What a pass launches before its sums are merged."""
+    yield _sums_kernel(shape.output, shape.steps, shape.power_terms, shape.span, shape.stage)
+    yield _frame_kernel(storage, shape.d)
+    yield _data_kernel(storage, shape.d)
+    yield from merge_sort.kernels_of_order(shape.n if shape.itself else shape.n + shape.m)
+
+
 def _run(
     X: Any,
     Y: Any | None,
@@ -206,13 +248,15 @@ def _run(
     options: Options,
     *,
     ratio: bool = False,
+    ends_in: np.dtype | None = None,
 ) -> _Sums:
-    (n, d), m = X.shape, len(X if Y is None else Y)
-    power_terms = 2 if output == "moments" and not ratio and options.precision != "tf32" else 1
-    shape = _Shape(n, m, d, output, power_terms, Y is None, device.multiprocessors())
-    steps, moments, scale, storage = shape.steps, output == "moments", scale_of(h), X.dtype
+    """Sum, for what ends in densities of a dtype, or in sums."""
+    (n, d), m, shape = X.shape, len(X if Y is None else Y), _shape_of(X, Y, output, options, ratio=ratio)
+    steps, power_terms, moments = shape.steps, shape.power_terms, output == "moments"
+    scale, storage = scale_of(h), X.dtype
     frame, data, queries, of_sums, _ = _layout(shape).allocate()
     samples = min(n, 512 if d <= 32 else 256)
+    begin(*_kernels(shape, storage), _finish_kernel(output, ends_in))
     kernel = _frame_kernel(storage, d)
     kernel.launch((1,), (_FRAME_THREADS,), X, *frame, n, d, samples, scale)
 
@@ -240,11 +284,11 @@ def _run(
     # Half of what may be left out for whole blocks, half for pairs.
     tolerance = 0.5 * max(pairs_tolerance.tolerance_of(options), _ALL_PAIRS)
     of_pair = math.log2(tolerance / n) - (0 if output == "sum" else _FACTOR_BITS)
-    _sums_kernel(output, steps, power_terms, shape.span).launch(
+    _sums_kernel(output, steps, power_terms, shape.span, shape.stage).launch(
         (shape.groups, shape.spans),
         (32 * shape.warps,),
         *(Z if placed is None else placed, Z, blocks, boxes, tiles, centres, references, *of_sums),
-        *(m, n, shape.blocks, shape.span, d, options.own_out),
+        *(m, n, shape.blocks, shape.span, shape.stage, d, options.own_out),
         *(math.log2(tolerance / shape.blocks), of_pair, _BUDGET[options.precision]),
     )
     R, S, T = of_sums
@@ -272,8 +316,8 @@ def specialisations() -> Iterator[Specialisation]:
         yield _frame_kernel(storage, MOST_DIMENSIONS)
         yield _data_kernel(storage, MOST_DIMENSIONS)
     for steps in range(1, MOST_DIMENSIONS // 16 + 1):
-        yield from (_sums_kernel(output, steps, 1, _MOST_SPAN) for output in ("sum", "laplace"))
-        yield from (_sums_kernel("moments", steps, terms, _MOST_SPAN) for terms in (1, 2))
+        yield from (_sums_kernel(output, steps, 1, _MOST_SPAN, 1) for output in ("sum", "laplace"))
+        yield from (_sums_kernel("moments", steps, terms, _MOST_SPAN, 1) for terms in (1, 2))
     outputs: tuple[Output, ...] = "sum", "moments", "laplace"
     for output, dtype in itertools.product(outputs, (None, FLOAT, DOUBLE)):
         if dtype is None or output != "moments":
@@ -285,31 +329,31 @@ def _frame_kernel(storage: np.dtype, d: int) -> Specialisation:
     samples = 512 if d <= 32 else 256
     shared = 4 * (samples * (d | 1) + (2 * d * d if d > 6 else 0))
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
-    return Specialisation("density/centred_frame", "centred_frame", defines, "4P q 2i d", shared)
+    return Specialisation(_ORDER, "centred_frame", defines, "4P q 2i d", shared)
 
 
 @functools.cache
 def _codes_kernel(storage: np.dtype) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
-    return Specialisation("density/centred_codes", "centred_codes", defines, "5P q i I d")
+    return Specialisation(_ORDER, "centred_codes", defines, "5P q i I d")
 
 
 @functools.cache
 def _data_kernel(storage: np.dtype, d: int) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
     shared = 4 * d * (_BLOCK_ROWS + 1)
-    return Specialisation("density/centred_data", "centred_data", defines, "9P q 3i d", shared)
+    return Specialisation(_POINTS, "centred_data", defines, "9P q 3i d", shared)
 
 
 @functools.cache
 def _queries_kernel(storage: np.dtype, d: int) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
     shared = 4 * _TILE_ROWS * (d | 1)
-    return Specialisation("density/centred_queries", "centred_queries", defines, "12P 3q 5i d", shared)
+    return Specialisation(_POINTS, "centred_queries", defines, "12P 3q 5i d", shared)
 
 
 @functools.lru_cache(maxsize=1024)
-def _sums_kernel(output: Output, steps: int, power_terms: int, span: int) -> Specialisation:
+def _sums_kernel(output: Output, steps: int, power_terms: int, span: int, stage: int) -> Specialisation:
     moments = output == "moments"
     warps, blocks = _warps(output, steps, power_terms)
     name = f"{OPERATION[output]}_centred_f16x2"
@@ -321,8 +365,9 @@ def _sums_kernel(output: Output, steps: int, power_terms: int, span: int) -> Spe
         WARPS=warps,
         MULTIPROCESSOR_BLOCKS=blocks,
     )
-    shared = 2 * _block_bytes(steps, moments) + 4 * _TILE_ROWS * warps * (16 * steps + 8) + -(-span // 4) * 16
-    return Specialisation("density/centred_sums", name, defines, "10P 6i 3f", shared)
+    points = 4 * _TILE_ROWS * warps * (16 * steps + 8)
+    shared = 2 * stage * _block_bytes(steps, moments) + points + 4 * span
+    return Specialisation("density/centred_sums", name, defines, "10P 7i 3f", shared)
 
 
 @functools.cache

@@ -25,7 +25,7 @@ def density(sums: PartialSums | finish.Splits, epilogue: Epilogue, form: finish.
     out = cp.empty(m, epilogue.dtype)
     if m:
         wanted = finish.wanted(form, log=epilogue.log)
-        kernel = _density_kernel(out.dtype)
+        kernel = kernel_of_density(out.dtype)
         of_total = form == "kde"
         arrays = (*arrays[:2], None if of_total else arrays[2])
         _launch(kernel, m, *arrays, out, epilogue.log_constant, m, splits, wanted)
@@ -56,7 +56,7 @@ def _points(sums: PartialSums | finish.Splits, Y: Any | None, step: float, dtype
     k = moments.shape[-1]
     out = cp.empty((m, k), dtype) if Y is None or splits > 1 else moments
     if m:
-        _launch(_points_kernel(dtype, DOUBLE if Y is None else Y.dtype), m, *arrays, Y, out, step, m, k, splits)
+        _launch(kernel_of_points(dtype, DOUBLE if Y is None else Y.dtype), m, *arrays, Y, out, step, m, k, splits)
     return out
 
 
@@ -76,16 +76,18 @@ def _launch(kernel: Specialisation, m: int, *args: Any) -> None:
 @core_compile.listed
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
-    yield from map(_density_kernel, C_TYPE)
-    yield from itertools.starmap(_points_kernel, ((FLOAT, DOUBLE), (DOUBLE, DOUBLE), (DOUBLE, FLOAT)))
+    yield from map(kernel_of_density, C_TYPE)
+    yield from itertools.starmap(kernel_of_points, ((FLOAT, DOUBLE), (DOUBLE, DOUBLE), (DOUBLE, FLOAT)))
 
 
 @functools.cache
-def _density_kernel(out: np.dtype) -> Specialisation:
+def kernel_of_density(out: np.dtype) -> Specialisation:
+    """What :func:`density` launches for a result of a dtype."""
     return Specialisation("density/ends", "density_of_sums", core_compile.macros(OUT=C_TYPE[out]), "4P d q 2i")
 
 
 @functools.cache
-def _points_kernel(out: np.dtype, storage: np.dtype) -> Specialisation:
+def kernel_of_points(out: np.dtype, storage: np.dtype) -> Specialisation:
+    """What makes points of a dtype of others of the dtype ``storage``."""
     defines = core_compile.macros(OUT=C_TYPE[out], STORAGE=C_TYPE[storage])
     return Specialisation("density/ends", "points_of_sums", defines, "5P d q 2i")

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device, survey
-from cukde.core.gpu.launch import C_TYPE, FLOAT, Specialisation
+from cukde.core.gpu.launch import C_TYPE, FLOAT, Specialisation, begin
 from cukde.core.gpu.scratch import Layout, Spec
 from cukde.density.kept import Kept, kept
 from cukde.density.pairs.gpu import (
@@ -306,6 +306,7 @@ class _Plan(NamedTuple):
     task: Task
     cut: pairs_splits.Plan  # tile shape and splits
     kernel: Specialisation
+    beside: tuple[Specialisation, ...]  # what is launched before and after it
     grid: tuple[int, ...]
     block: tuple[int, ...]
     finish: Specialisation
@@ -362,8 +363,14 @@ def _plan(
     cut = pairs_splits.plan(shapes(kernel_task, table), n, m, blocks * columns + 1, multiprocessors, blocks)
     # Sums without a reference may have underflowed.
     stands_in = output in OF_DENSITIES
-    exact_parts = 1
+    exact_parts, finish = 1, _finish_kernel(kernel_task, density)
+    beside = [finish]
+    if not given.queries:
+        beside.append(pairs_operands.kernel(storage, depth))
+    if not given.centre:
+        beside.append(survey.kernel_of_mean(storage))
     if stands_in:
+        beside.append(difference.specialise(output, "float32", storage, d, k).kernel)
         exact_parts = difference.parts("float32", storage, n, m, d, output, k, multiprocessors)
     operands: list[Spec | None] = []
     if given.data and not given.queries:
@@ -389,9 +396,10 @@ def _plan(
         kernel_task,
         cut,
         specialise(kernel_task, cut.shape),
+        tuple(beside),
         (cut.query_blocks, cut.splits, blocks),
         (cut.shape.threads,),
-        _finish_kernel(kernel_task, density),
+        finish,
         pairs_finish.finish_grid(m),
         _shift(output, d),
         stands_in,
@@ -467,6 +475,7 @@ def run(
     of_device = device.multiprocessors(), pairs_tiles.table()
     arguments = X.dtype, n, m, d, k, weighted, Y is None, of_themselves, given, dtype, *of_device
     plan = _plan(output, form.products, *arguments)
+    begin(plan.kernel, *plan.beside)
     operands, left, splits, sums, of_centre, (zero,) = plan.layout.allocate()
     if of_centre:
         centre = survey.mean(X, of_centre)

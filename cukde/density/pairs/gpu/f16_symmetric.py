@@ -159,6 +159,12 @@ def specialisations() -> Iterator[Specialisation]:
             yield _finish(depth, terms)
 
 
+def kernel_of_score(d: int, *, split: bool, exact_sums: bool) -> Specialisation:
+    """What :func:`launch` launches, of points of ``d`` dimensions in two terms or in one."""
+    depth, terms = depth_of(d), 3 if split else 1
+    return _pass(depth, terms, 0, exact_sums, layout(depth, terms))
+
+
 @functools.cache
 def _pass(depth: int, terms: int, columns: int, exact_sums: bool, tiling: Layout) -> Specialisation:
     name = f"{'kernel_sum' if columns else 'score'}_symmetric_{'f16x2' if terms == 3 else 'f16'}"

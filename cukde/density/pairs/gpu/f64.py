@@ -11,7 +11,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
-from cukde.core.gpu.launch import DOUBLE, Specialisation, at_least
+from cukde.core.gpu.launch import DOUBLE, Specialisation, at_least, begin
 from cukde.density.kept import Kept, kept
 from cukde.density.pairs.gpu import difference, finish, splits as pairs_splits
 from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
@@ -166,6 +166,16 @@ def run(
     squared_radius = None if radius_known else cp.zeros(1, np.float32)
     limit = LIMIT[output] * LOG2_E
     depth, apart = kernel_task.depth, output == "laplace"
+    column_blocks = -(-k // kernel_task.columns) if kernel_task.columns else 1
+    columns = {"moments": kernel_task.depth, "laplace": 1}.get(output, kernel_task.columns)
+    # The plan counts queries once for each block of columns, and floats of 4 bytes.
+    plan = pairs_splits.plan(kernel_task.shapes, n, m * column_blocks, 2 * (columns + 2), device.multiprocessors())
+    kernel, stand_in = (
+        specialise(kernel_task, plan.shape),
+        difference.specialise(output, "float64", DOUBLE, d, k).kernel,
+    )
+    rows = -(-plan.split_rows // _SPLIT_ROWS) * _SPLIT_ROWS
+    begin(kernel, _PREPARE, *(() if radius_known else (stand_in,)), *finish.kernels_of_merge(-(-n // rows), k))
     if store is not None and radius_known and Y is not None:
         points = _prepare_queries(X, Y, centre, h, depth, log_weights=log_weights, weights_apart=apart, store=store)
     else:
@@ -181,14 +191,9 @@ def run(
         )
 
     out = finish.empty(m, k)
-    column_blocks = -(-k // kernel_task.columns) if kernel_task.columns else 1
-    columns = {"moments": kernel_task.depth, "laplace": 1}.get(output, kernel_task.columns)
-    # The plan counts queries once for each block of columns, and floats of 4 bytes.
-    plan = pairs_splits.plan(kernel_task.shapes, n, m * column_blocks, 2 * (columns + 2), device.multiprocessors())
-    rows = -(-plan.split_rows // _SPLIT_ROWS) * _SPLIT_ROWS
     splits = finish.split_by(n, rows, (-(-m // plan.shape.queries), column_blocks), out)
     unit = 1 / scale_of(h) if output == "moments" else 1.0
-    specialise(kernel_task, plan.shape).launch(
+    kernel.launch(
         splits.grid,
         (plan.shape.threads,),
         *(*points, V, squared_radius, *splits.sums),

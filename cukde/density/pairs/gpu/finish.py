@@ -132,6 +132,11 @@ def merge(split_sums: Splits, out: PartialSums) -> PartialSums:
     return out
 
 
+def kernels_of_merge(parts: int, k: int) -> tuple[Specialisation, ...]:
+    """What :func:`merge` launches of so many splits and moments."""
+    return (_kernel(moments=k > 0),) if parts > 1 else ()
+
+
 @core_compile.listed
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""

@@ -204,7 +204,7 @@ def _launch(
     """Fill operands; where there are no queries, ``of_queries`` are the data's."""
     blocks = max(data.hi.shape[0], of_queries.hi.shape[0]) // BLOCK_ROWS
     (n, d), m = X.shape, 0 if queries is None else queries.shape[0]
-    _kernel(X.dtype, data.hi.shape[1], moved=False).launch(
+    kernel(X.dtype, data.hi.shape[1]).launch(
         (blocks, 1 if queries is None else 2),
         (BLOCK_ROWS,),
         *(X, queries, centre, log_weights, *data),
@@ -262,7 +262,7 @@ def prepare_moved(
     depth = operand.hi.shape[1]
     moved_operand, of_queries = Operand(operand.hi, operand.lo, None, memory[0]), Operand(*memory[1:])
     moved, queries = (cp.empty((n, d)), cp.empty((m, d))) if wide is None else wide
-    _kernel(X.dtype, depth, moved=True).launch(
+    kernel(X.dtype, depth, moved=True).launch(
         (max(operand.hi.shape[0], of_queries.hi.shape[0]) // BLOCK_ROWS, 2),
         (BLOCK_ROWS,),
         *(X, Y, centre, None, *moved_operand, *of_queries.terms, None, shift.S, shift.T, moved, queries),
@@ -276,11 +276,12 @@ def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
     for depth, storage in itertools.product(range(16, MOST_DIMENSIONS + 1, 16), C_TYPE):
         for moved in (False, True):
-            yield _kernel(storage, depth, moved=moved)
+            yield kernel(storage, depth, moved=moved)
 
 
 @functools.cache
-def _kernel(dtype: np.dtype, depth: int, *, moved: bool) -> Specialisation:
+def kernel(dtype: np.dtype, depth: int, *, moved: bool = False) -> Specialisation:
+    """The kernel that prepares points of a dtype, or data to be ``moved``."""
     defines = core_compile.macros(STORAGE=C_TYPE[dtype], DEPTH=depth, MOVED=moved)
     types = "17P 2d 2q 2i d" if moved else "14P 2q 2i d"
     return Specialisation("density/operands", "prepare_f16", defines, types)

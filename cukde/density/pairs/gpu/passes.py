@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import cupy as cp
 
 from cukde.core.gpu import compile as core_compile, device, scratch, survey
+from cukde.core.gpu.launch import DOUBLE, begin
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import (
     centred,
@@ -200,7 +201,7 @@ def density(
     arguments = pose(X, Y, h, start.located(options))
     near = arguments.near("sum", look=start.look) if choose is None else choose(arguments, "sum", ratio=False)
     out = arguments.finished("kde", start.operands, epilogue) if near.takes_all else None
-    return ends.density(arguments.unmerged("sum", None, near=near), epilogue) if out is None else out
+    return _ended(arguments, "kde", near, epilogue) if out is None else out
 
 
 def laplace_density(
@@ -223,7 +224,15 @@ def laplace_density(
     arguments = pose(X, Y, h, options)
     near = (choose or Arguments.near)(arguments, "laplace", ratio=False)
     out = arguments.finished(form, None, epilogue) if near.takes_all else None
-    return ends.density(arguments.unmerged("laplace", None, near=near), epilogue, form) if out is None else out
+    return _ended(arguments, form, near, epilogue) if out is None else out
+
+
+def _ended(
+    arguments: Arguments, form: pairs_finish.DensityForm, near: skipping_choice.Chosen, epilogue: Epilogue
+) -> Any:
+    """Run a pass and what makes densities of its sums."""
+    begin(ends.kernel_of_density(epilogue.dtype))
+    return ends.density(arguments.unmerged(pairs_finish.OUTPUT_OF[form], None, near=near), epilogue, form)
 
 
 def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[Any, Any, Any]:
@@ -250,6 +259,7 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     ):
         moved, queries, operands = _moved_operands(arguments, estimate)
         return moved, queries, _Start(operands, near.look, radius)
+    begin(ends.kernel_of_points(DOUBLE, X.dtype))
     sums = estimate.unmerged("moments", None, ratio=True, near=near)
     return *ends.ready(X, Y, sums, h, score_h), _Start(None, near.look, radius)
 
@@ -301,7 +311,9 @@ class Arguments(NamedTuple):
             chosen = "difference"  # or blocks with centres of their own, as below
         if chosen != "difference" or not centred.serves(output, precision, d) or squared_radius == math.inf:
             return chosen
-        faster = squared_radius is None or skipping_choice.centred_is_faster(n, self.m, d, precision)
+        faster = squared_radius is None or skipping_choice.centred_is_faster(
+            n, self.m, d, precision, moments=output == "moments", itself=self.Y is None
+        )
         return "centred" if faster else chosen
 
     def apart(self, output: Output, k: int, *, exact: bool) -> Possible | None:
@@ -362,12 +374,15 @@ class Arguments(NamedTuple):
         """
         if self._takes_all(output):
             return _ALL_PAIRS
-        k = moment_columns(output, self.X.shape[1], None)
+        n, d = self.X.shape
+        k = moment_columns(output, d, None)
         engine = self.engine(output, k, exact=not ratio)
         if self.options.own_out and engine == "centred":
             return _ALL_PAIRS
         apart = self.apart(output, k, exact=not ratio) if engine in ("difference", "centred") else None
         arguments = self.X, self.Y, self.h, output, self.options, engine
+        if engine == "centred" and skipping_choice.may_leave_out(n, self.m, d, engine, output, self.options):
+            centred.begin_kernels(self.X, self.Y, output, self.options, ratio=ratio)
         return skipping_choice.chosen(*arguments, ratio=ratio, apart=apart, following=following, look=look)
 
     def near_values(self, values: Any) -> skipping_choice.Chosen:
@@ -570,12 +585,15 @@ def _symmetric_score(
     arguments: Arguments, memory: _MemoryOfScore, *, exact_sums: bool
 ) -> tuple[pairs_operands.Operand, Any, Any]:
     """Launch the mean shift of self-interaction (Y = X), each exponential taken once; return what is to be finished."""
+    X, split = arguments.X, arguments.form("moments").split
+    kernel = f16_symmetric.kernel_of_score(X.shape[1], split=split, exact_sums=exact_sums)
+    begin(kernel, pairs_operands.kernel(X.dtype, pairs_operands.depth_of(X.shape[1])))
     operand, _ = pairs_operands.prepare(
-        arguments.X,
+        X,
         None,
         arguments.options.centre,
         arguments.h,
-        split=arguments.form("moments").split,
+        split=split,
         symmetric=True,
         sums=memory.sums,
         memory=memory.operands,
@@ -608,7 +626,9 @@ def _symmetric_values(arguments: Arguments, values: Any) -> PartialSums:
 
 def _moved_operands(arguments: Arguments, estimate: Arguments) -> tuple[Any, Any, f16.Points]:
     """:func:`debias` by launches that leave the operands of the next pass: prepare, pass, prepare."""
-    memory = _MemoryOfScore.allocate(arguments.X.shape, arguments.m, estimate.form("moments").split)
+    X = arguments.X
+    begin(pairs_operands.kernel(X.dtype, pairs_operands.depth_of(X.shape[1]), moved=True))
+    memory = _MemoryOfScore.allocate(X.shape, arguments.m, estimate.form("moments").split)
     operand, S, T = _symmetric_score(estimate, memory, exact_sums=False)
     moved, queries, data, of_queries = pairs_operands.prepare_moved(
         operand,

@@ -17,7 +17,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device, gemm
-from cukde.core.gpu.launch import C_TYPE, Specialisation
+from cukde.core.gpu.launch import C_TYPE, Specialisation, begin
 from cukde.density.kept import Kept, kept
 from cukde.density.pairs.gpu import (
     finish as pairs_finish,
@@ -224,7 +224,8 @@ def run(
     m = n if Y is None else Y.shape[0]
     k = moment_columns(output, d, values)
     alike = Y is None and log_weights is None
-    task = pose(output, terms, of_themselves=alike and ratio and not own_out)
+    symmetric = alike and not own_out  # with own pairs, whose exponents are the largest
+    task = pose(output, terms, of_themselves=symmetric and ratio)
     tiling = tiling or layout(task)
     # Whole steps of both passes, whose lengths are powers of 2.
     step = max(tiling.step_depth, layout(task.of_references).step_depth)
@@ -232,6 +233,11 @@ def run(
     near = squared_radius is not None and squared_radius <= NEAR
     factor_terms = 0 if output != "moments" else task.power_terms if near else 2
     apart = output == "laplace"
+    begin(
+        *_kernels(task, tiling, alike=symmetric, several=n > _STAGED_ROWS),
+        _finish_kernel(output),
+        _prepare_kernel(X.dtype),
+    )
     data = kept(
         store,
         "operand",
@@ -252,7 +258,6 @@ def run(
     queries = data if alike else prepare(X if Y is None else Y, centre, h, depth, terms=terms, near=near)
     out = pairs_finish.empty(m, k)
     gpu_pass = _Pass(task, tiling, data, queries, X, X if Y is None else Y, scale_of(h), own_out)
-    symmetric = alike and not own_out  # with own pairs, whose exponents are the largest
     if output in ("sum", "laplace"):
         shift = (1 + d / 2) / math.log(2) if output == "laplace" else 0.0
         gpu_pass.finish(output, *gpu_pass.summed(task, tiling, shift), out)
@@ -261,6 +266,15 @@ def run(
     else:
         gpu_pass.moments(out, symmetric=symmetric)
     return out
+
+
+def _kernels(task: Task, tiling: Layout, *, alike: bool, several: bool) -> Iterator[Specialisation]:
+    """Kernels of sums: of references and then of all pairs, or of data alike in ``several`` blocks of rows."""
+    if task.staged and not alike:
+        yield _kernel(task.of_references, layout(task.of_references))
+    if task.staged and alike and several:
+        yield _kernel(task._replace(column_totals=True), tiling)
+    yield _kernel(task, tiling)
 
 
 class _Pass(NamedTuple):

@@ -22,8 +22,10 @@ from cukde.density.sums import Output, PartialSums, moment_columns
 
 FEWEST_DIMENSIONS = f64.DEPTHS[-1] + 1
 
-# Largest squared distance to the centre, in bandwidths: the range of powers is that of f64.cuh.
+# Squared distances to the centre, in bandwidths: up to LIMIT powers need no reference, as in f64.cuh; up to FAR_LIMIT
+# exponents are added up from norms that double holds to 5e-13.
 LIMIT = f64.LIMIT
+FAR_LIMIT = 3000.0
 
 # Integers that keep powers in the range of float64; values have a range of their own.
 _SHIFT = 940.0
@@ -33,8 +35,9 @@ _NOTHING = -(2.0**20)  # an exponent whose power is zero
 
 # The rounding of d products that are added up changes a power by up to 1.1e-16 r sqrt(d), r being the scaled squared
 # radius (the largest change of 20,000, in 64 to 4,096 dimensions), and in several parts by as many times less. This
-# keeps it to 8e-13 of the 1e-12 that is allowed.
+# keeps it to 8e-13 of the 1e-12 that is allowed, or to 4e-13 beyond LIMIT.
 _SQUARED_RADIUS_TIMES_ROOT = 7100.0
+_LOWEST = -524288.0  # reference of a query that has met nothing
 
 _DEPTHS = 8  # columns of the operands, and of the parts of a product, come in whole multiples
 
@@ -46,12 +49,12 @@ _TILE = 128  # queries of a block of wide_f64.cu, and data rows that it takes at
 _THREADS = 256
 _BLOCKS = 4  # of a multiprocessor at a time
 
-_FINISH_ROWS = 4  # of a block of wide_f64_finish.cu
+_ROWS = 4  # queries of a block of wide_f64_references.cu and of wide_f64_finish.cu
 
 
 def serves(output: Output, d: int, squared_radius: float | None) -> bool:
     """Whether the engine takes points of ``d`` dimensions and a scaled squared radius (None: unknown)."""
-    return d >= FEWEST_DIMENSIONS and squared_radius is not None and squared_radius <= LIMIT[output]
+    return d >= FEWEST_DIMENSIONS and squared_radius is not None and squared_radius <= FAR_LIMIT
 
 
 def run(
@@ -89,17 +92,20 @@ def run(
     queries = data if Y is None else prepare(Y)
 
     out = pairs_finish.empty(m, k)
+    far = squared_radius > LIMIT[output]
+    rows = len(queries.data)
     gpu_pass = _Pass(
         data,
         queries,
         n,
         m,
         output,
-        symmetric=Y is None and log_weights is None,
-        shift=_SHIFT_OF_VALUES if output == "values" else _SHIFT,
+        symmetric=Y is None and log_weights is None and not far,
+        shift=_SHIFT_OF_VALUES if output == "values" or far else _SHIFT,
         at_zero=1 + d / 2,
         own_out=own_out,
-        step=_dimensions_at_a_time(depth, squared_radius),
+        references=(cp.full(rows, _LOWEST), cp.empty(rows)) if far else None,
+        step=_dimensions_at_a_time(depth, 2 * squared_radius if far else squared_radius),
     )
     factors = data.data if output == "moments" else V
     products = None if factors is None else cp.zeros((m, factors.shape[1]))
@@ -135,6 +141,7 @@ class _Pass(NamedTuple):
     shift: float
     at_zero: float
     own_out: bool
+    references: tuple[Any, Any] | None  # and norms of the queries less these
     step: int  # dimensions of a product
 
     def sums(self, factors: Any | None, products: Any | None) -> tuple[Any, Any | None]:
@@ -154,6 +161,9 @@ class _Pass(NamedTuple):
         corrected = cp.zeros((parts, height)) if self.output == "laplace" else None
         for block in gemm.blocks(height, width, block_rows, block_columns, symmetric=self.symmetric):
             both = self.symmetric and block.left > block.top
+            self._make_exponents(P, block)
+            if self.references is not None:
+                self._raise_references(P, block, totals, corrected, products)
             self._make_powers(P, block, totals, corrected, parts, both)
             if products is not None:
                 # Without the rows and columns past the end.
@@ -165,21 +175,40 @@ class _Pass(NamedTuple):
                     gemm.add_product(products, P, inside, factors, "f64", transposed=True)
         return totals, corrected
 
+    def _make_exponents(self, P: Any, block: gemm.Block) -> None:
+        """Leave the inner products of a block in ``P``."""
+        depth = self.data.data.shape[1]
+        for begin in range(0, depth, self.step):
+            columns = slice(begin, min(depth, begin + self.step))
+            gemm.gram(P, self.queries.data, self.data.data, block, columns, adds=begin > 0)
+        if self.own_out:
+            _clear_own(P, block)
+
+    def _raise_references(
+        self, P: Any, block: gemm.Block, totals: Any, corrected: Any | None, products: Any | None
+    ) -> None:
+        """Let references rise to the exponents of a block, and sums so far be about them."""
+        assert self.references is not None
+        y, x = self.queries, self.data
+        columns = 0 if products is None else products.shape[1]
+        _RAISE.launch(
+            (block.height // _ROWS,),
+            (32 * _ROWS,),
+            *(P, y.norms, x.norms, x.weights, *self.references, totals, corrected, products),
+            *(self.m, block.top, block.left, block.width, P.shape[1], totals.shape[1], totals.shape[0], columns),
+        )
+
     def _make_powers(
         self, P: Any, block: gemm.Block, totals: Any, corrected: Any | None, parts: int, both: bool
     ) -> None:
         """Leave the powers of a block in ``P``, where they are wanted, and add them to the totals."""
         y, x = self.queries, self.data
-        depth = x.data.shape[1]
-        for begin in range(0, depth, self.step):
-            gemm.gram(P, y.data, x.data, block, slice(begin, min(depth, begin + self.step)), adds=begin > 0)
-        if self.own_out:
-            _clear_own(P, block)
+        norms = y.norms if self.references is None else self.references[1]
         part_columns = -(-block.width // (_TILE * parts)) * _TILE
         _kernel(self.output, both).launch(
             (block.height // _TILE, -(-block.width // part_columns)),
             (_THREADS,),
-            *(P, y.norms, x.norms, x.weights, totals, corrected),
+            *(P, norms, x.norms, x.weights, totals, corrected),
             *(block.top, block.left, block.left + block.width, part_columns, P.shape[1], totals.shape[1]),
             *(self.shift, self.at_zero),
         )
@@ -193,9 +222,10 @@ class _Pass(NamedTuple):
         width = 0 if products is None else products.shape[1]
         parts, pitch = totals.shape
         _FINISH.launch(
-            (-(-self.m // _FINISH_ROWS),),
-            (32 * _FINISH_ROWS,),
-            *(totals, corrected, products, points if self.output == "moments" else None, *out),
+            (-(-self.m // _ROWS),),
+            (32 * _ROWS,),
+            *(totals, corrected, products, points if self.output == "moments" else None),
+            *(None if self.references is None else self.references[0], *out),
             *(self.m, pitch, k, width, points.shape[1], parts, self.shift, unit),
         )
 
@@ -207,10 +237,12 @@ def specialisations() -> Iterator[Specialisation]:
     for output in outputs:
         for column_totals in (False, True):
             yield _kernel(output, column_totals)
+    yield _RAISE
     yield _FINISH
 
 
-_FINISH = Specialisation("density/wide_f64_finish", "finish_wide_f64", (), "7P 2q 4i 2d")
+_RAISE = Specialisation("density/wide_f64_references", "raise_references", (), "9P 6q 2i")
+_FINISH = Specialisation("density/wide_f64_finish", "finish_wide_f64", (), "8P 2q 4i 2d")
 
 
 @functools.cache

@@ -21,12 +21,12 @@ from cukde.density.sums import Output
 # Those of pairs in three dimensions are of ``pairs/cost/skipping.py``.
 _MS_OF_POINT = 1e-7
 _MS_OF_FAR_PAIR = {"float32": 2e-9, "float64": 3e-9}
-# Of all pairs, by products up to a scaled squared radius and by differences beyond; and where pairs are left out: in
-# any case, of a point, of a pair that is not.
+# Of all pairs, by products up to a scaled squared radius and beyond, where float32 has the centred pass; and where some
+# are left out: in any case, of a point, of a pair that is not.
 _MS_OF_PRODUCT_PAIR = {"float32": 2.8e-10, "float64": 1.5e-9}
-_MS_OF_DIFFERENCE_PAIR = {"float32": 1.35e-9, "float64": 4e-9}
+_MS_OF_OTHER_PAIR = {"float32": 6e-10, "float64": 4e-9}
 _PRODUCTS_UP_TO = 1700.0
-_LEAST_MS_OF_NEAR, _MS_OF_NEAR_POINT = 1.2, 3e-6
+_LEAST_MS_OF_NEAR, _MS_OF_NEAR_POINT = {"float32": 0.4, "float64": 1.2}, 3e-6
 # By the number of columns, and of moments, each pair once.
 _MS_OF_NEAR_PAIR = {
     2: {"float32": (4.1e-10, 2.35e-10), "float64": (1.6e-9, 1.6e-9)},
@@ -105,14 +105,14 @@ def _pairs_ms(extent: Extent, n: int, m: int, output: Output, options: Options, 
     ball = math.pi * squared_reach if plan.columns == 2 else 4 / 3 * math.pi * squared_reach**1.5
     share = min(1.0, _OF_BLOCKS * ball / float(sides.prod()))
     near = _MS_OF_NEAR_PAIR[plan.columns][arithmetic][output == "moments"] * share * n * m
-    near += _LEAST_MS_OF_NEAR + _MS_OF_NEAR_POINT * (n + m)
+    near += _LEAST_MS_OF_NEAR[arithmetic] + _MS_OF_NEAR_POINT * (n + m)
     return min(near, _all_pairs_ms(n, m, options))
 
 
 def _all_pairs_ms(n: int, m: int, options: Options) -> float:
     """About what all pairs take; by products where the radius is unknown: while a stream is captured."""
     by_products = options.squared_radius is None or options.squared_radius <= _PRODUCTS_UP_TO
-    return (_MS_OF_PRODUCT_PAIR if by_products else _MS_OF_DIFFERENCE_PAIR)[_arithmetic(options.precision)] * n * m
+    return (_MS_OF_PRODUCT_PAIR if by_products else _MS_OF_OTHER_PAIR)[_arithmetic(options.precision)] * n * m
 
 
 def _arithmetic(precision: str) -> str:

@@ -62,11 +62,7 @@ def _of_near_blocks(posed: Posed) -> Bounds:
     """Bounds by a few blocks of data, which are not yet what limits say."""
     data, queries, d = posed.data, posed.queries, posed.d
     m, blocks, rows, screened = len(queries.order), queries.blocks, queries.blocks * BLOCK, skipping_points.groups(d)
-    near = None
-    if not posed.itself:  # blocks of data around the codes of the first and the last query of a block
-        ends = cp.minimum(cp.arange(blocks)[:, None] * BLOCK + cp.asarray([0, BLOCK - 1]), m - 1)
-        near = cp.searchsorted(data.codes, queries.codes[ends.ravel()]).reshape(blocks, 2) // BLOCK
-        near = cp.ascontiguousarray(cp.minimum(near, data.blocks - 1), dtype=np.int32)
+    codes = (None, None) if posed.itself else (queries.codes, data.codes)
     bounds = Bounds(
         cp.empty(rows, np.float32),
         cp.empty((blocks, 2), np.float32),
@@ -77,7 +73,7 @@ def _of_near_blocks(posed: Posed) -> Bounds:
     _bounds_kernel(skipping_points.pitch(d)).launch(
         (blocks,),
         (BLOCK,),
-        *(*_points(posed), near, bounds.reference, bounds.extent, m, data.blocks),
+        *(*_points(posed), *codes, bounds.reference, bounds.extent, m, len(data.codes), data.blocks),
         *((0, 2) if screened else (_AROUND, _MOST_AROUND)),
     )
     return bounds
@@ -146,6 +142,18 @@ def _limits(posed: Posed, bounds: Bounds) -> Bounds:
     return bounds._replace(threshold=threshold)
 
 
+def kernels(d: int, *, itself: bool) -> Iterator[Specialisation]:
+    """What :func:`bounds_of` launches."""
+    width, screened = skipping_points.pitch(d), skipping_points.groups(d)
+    if not itself:
+        yield from (
+            (_nearest_kernel(width), _found_kernel(width)) if screened else (_search_kernel(width), _groups_kernel())
+        )
+    if not screened:
+        yield _thresholds_kernel()
+    yield from (_limits_kernel(screened), _bounds_kernel(width))
+
+
 @core_compile.listed
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
@@ -165,7 +173,7 @@ def specialisations() -> Iterator[Specialisation]:
 
 @functools.cache
 def _bounds_kernel(width: int) -> Specialisation:
-    return Specialisation("density/skipping_bounds", "bound_sums", core_compile.macros(DIM=width), "10P q 3i")
+    return Specialisation("density/skipping_bounds", "bound_sums", core_compile.macros(DIM=width), "11P 2q 3i")
 
 
 @functools.cache

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu.launch import DOUBLE, Specialisation, begin
 from cukde.density.kept import kept
 from cukde.density.options import Options
 from cukde.density.pairs import counting, tolerance as pairs_tolerance
@@ -70,7 +73,8 @@ class Chosen(NamedTuple):
 
 def may_leave_out(n: int, m: int, d: int, engine: str, output: Output, options: Options) -> bool:
     """Whether a pass is worth a look that may choose to leave out pairs."""
-    return _worth_a_look(_all_ms(n, m, engine, options.precision, d), engine, output, options, d)
+    dense = _all_ms(n, m, engine, options.precision, d, moments=output == "moments")
+    return _worth_a_look(dense, engine, output, options, d)
 
 
 def too_few(n: int, m: int, d: int) -> bool:
@@ -83,10 +87,13 @@ def fast_are_few(n: int, m: int, engine: str, precision: str, d: int) -> bool:
     return _all_ms(n, m, engine, precision, d) < _LEAST_OF_FAST_MS
 
 
-def centred_is_faster(n: int, m: int, d: int, precision: str) -> bool:
-    """Whether the centred pass takes all pairs in less time than differences do."""
-    centred = skipping_cost.CENTRED_MS + _all_ms(n, m, "centred", precision, d)
-    return centred < _all_ms(n, m, "difference", precision, d)
+def centred_is_faster(n: int, m: int, d: int, precision: str, *, moments: bool, itself: bool) -> bool:
+    """Whether the centred pass takes all pairs in less time than differences do.
+
+    Of data at themselves it leaves out more than pays for the moments.
+    """
+    centred = skipping_cost.CENTRED_MS + _all_ms(n, m, "centred", precision, d, moments=moments and not itself)
+    return centred < _all_ms(n, m, "difference", precision, d, moments=moments)
 
 
 def differences_take_long(n: int, m: int, d: int, precision: str) -> bool:
@@ -116,7 +123,7 @@ def chosen(
     tolerance = pairs_tolerance.tolerance_of(options)
     n, d = X.shape
     m = n if Y is None else len(Y)
-    dense = _all_ms(n, m, engine, options.precision, d)
+    dense = _all_ms(n, m, engine, options.precision, d, moments=output == "moments")
     fast = engine != "difference"
     if not _worth_a_look(dense, engine, output, options, d):
         return Chosen(apart=None if apart is None else apart.find())
@@ -160,8 +167,19 @@ def chosen(
     if frame is None:
         frame = kept(options.kept, "frame", X, None, functools.partial(skipping_frame.frame, look.data))
     look = look._replace(frame=frame)
+    is_sure = worth(most, look.tight) and not rather_apart(most, look.tight)
+
+    def begin_kernels(*, left: bool) -> None:
+        if not is_sure:
+            begin(*_kernels_of_probe(output, options, X.dtype, d, left=left))
+        begin(*passes.kernels(plan, output, X.dtype, d, itself=Y is None, left=left), likely=not is_sure)
+
+    storage = DOUBLE if plan.real == DOUBLE else X.dtype
+    begin(*skipping_points.kernels(storage, d, n if Y is None else max(n, m)))
+    begin_kernels(left=False)
     whole = skipping_plan.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
-    if worth(most, look.tight) and not rather_apart(most, look.tight):
+    begin_kernels(left=bool(whole.left))
+    if is_sure:
         return Chosen(whole, look)
     share, tight = _share(whole, frame)
     found = look._replace(share=share, tight=tight)
@@ -218,9 +236,9 @@ def chosen_for_values(
     return whole if worth(*_share_of_values(whole)) else None
 
 
-def _all_ms(n: int, m: int, engine: str, precision: str, d: int, k: int = 0) -> float:
-    """Milliseconds of all pairs by an engine, with ``k`` columns of values."""
-    return 1e-9 * n * m * skipping_cost.dense(engine, precision, d, k)
+def _all_ms(n: int, m: int, engine: str, precision: str, d: int, k: int = 0, *, moments: bool = False) -> float:
+    """Milliseconds of all pairs by an engine, with ``k`` columns of values or with ``moments``."""
+    return 1e-9 * n * m * skipping_cost.dense(engine, precision, d, k, moments=moments)
 
 
 def _worth_a_look(dense: float, engine: str, output: Output, options: Options, d: int) -> bool:
@@ -256,15 +274,26 @@ def _rehearsed_frame(d: int) -> skipping_frame.Frame:
     return skipping_frame.frame(np.random.default_rng(0).standard_normal((300, d)))
 
 
+def _output_of_probe(output: Output) -> Output:
+    return "laplace" if output == "laplace" else "sum"
+
+
+def _kernels_of_probe(
+    output: Output, options: Options, storage: np.dtype, d: int, *, left: bool
+) -> Iterator[Specialisation]:
+    """What :func:`_share` launches for a pass."""
+    output = _output_of_probe(output)
+    plan = skipping_plan.Plan.of(d, output, options, itself=False, ratio=False)
+    return passes.kernels(plan, output, storage, d, itself=False, left=left)
+
+
 def _share(whole: skipping_plan.Posed, frame: skipping_frame.Frame) -> tuple[float, float]:
     """Share of units that a few items of queries take, and of blocks that products are good for."""
     few = whole.queries.given[_few_of(whole.queries.order)]
     options = whole.options
-    output: Output = "laplace" if whole.output == "laplace" else "sum"
+    output = _output_of_probe(whole.output)
     probe = skipping_plan.pose(whole.data.given, few, whole.h, output, options, frame, whole.tolerance, data=whole.data)
-    tight = (whole.data.kinds > 0).mean()
-    taken = passes.share(probe)  # waits; then the mean is there, too
-    return taken, float(tight)
+    return passes.share(probe), float((cp.asnumpy(whole.data.kinds) > 0).mean())
 
 
 def _share_of_values(whole: skipping_values.Posed) -> tuple[float, float]:

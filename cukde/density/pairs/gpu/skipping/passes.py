@@ -11,13 +11,17 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile
-from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation, begin
 from cukde.density.pairs.gpu import difference, finish as pairs_finish
 from cukde.density.pairs.gpu.share import WHOLE, Share
-from cukde.density.pairs.gpu.skipping import items as skipping_items, points as skipping_points
+from cukde.density.pairs.gpu.skipping import (
+    bounds as skipping_bounds,
+    items as skipping_items,
+    points as skipping_points,
+)
 from cukde.density.pairs.gpu.skipping.bounds import Bounds, bounds_of
 from cukde.density.pairs.gpu.skipping.items import ITEMS_OF_WARP, SPAN, THREADS, Items, row_tiles
-from cukde.density.pairs.gpu.skipping.plan import Left, Posed
+from cukde.density.pairs.gpu.skipping.plan import Left, Plan, Posed
 from cukde.density.pairs.gpu.skipping.points import BLOCK, FEW_DIMENSIONS, Ordered
 from cukde.density.sums import Output, PartialSums
 
@@ -33,7 +37,28 @@ def run(posed: Posed) -> PartialSums:
 
     Queries whose sums leave the range of float32 are summed again by differences, over all pairs; the device decides.
     """
+    storage, left = posed.data.given.dtype, bool(posed.left)
+    begin(*kernels(posed.plan, posed.output, storage, posed.d, itself=posed.itself, left=left))
     return completed(posed, *summed(posed, bounds_of(posed)))
+
+
+def kernels(
+    plan: Plan, output: Output, storage: np.dtype, d: int, *, itself: bool, left: bool
+) -> Iterator[Specialisation]:
+    """What :func:`run` launches, first what takes longest to compile; ``left``: kernels of chunks leave some units."""
+    width, few = skipping_points.pitch(d), d <= FEW_DIMENSIONS
+    if few or left or not plan.chunks:
+        yield _boxes_kernel(output, plan.real, d) if few else _units_kernel(output, plan.real, width)
+    if plan.once:
+        yield _boxes_once_kernel(d) if few else _pairs_once_kernel(width)
+        if not few:
+            yield _own_kernel(width)
+    elif plan.chunks:
+        yield _sums_few_kernel(output, d) if few else _sums_kernel(output, width)
+    precision = "float64" if plan.real == DOUBLE else "float32"
+    yield difference.specialise(output, precision, storage, d, 0).kernel
+    yield from skipping_bounds.kernels(d, itself=itself)
+    yield _finish(plan.real)
 
 
 def completed(posed: Posed, reference: Any, S: Any, T: Any | None, taken: Taken) -> PartialSums:

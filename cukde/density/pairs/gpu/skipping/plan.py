@@ -67,7 +67,7 @@ class Left(NamedTuple):
     def of(cls, data: Ordered, queries: Ordered) -> tuple[tuple[Left, ...], bool]:
         """Find them; and whether enough are of blocks with a centre of their own. Waits for the device."""
         itself = queries is data
-        both = cp.asnumpy(data.kinds if itself else cp.concatenate((data.kinds, queries.kinds)))
+        both = np.concatenate([cp.asnumpy(points.kinds) for points in ((data,) if itself else (data, queries))])
         if core_compile.is_rehearsal():
             both[:] = skipping_points.OWN
         of_data, of_queries = both[: data.blocks], both if itself else both[data.blocks :]

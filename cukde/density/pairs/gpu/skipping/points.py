@@ -205,6 +205,11 @@ def _fine_square(d: int, needed: Needed) -> float:
     return 0.5 * LOG2_E * min(180.0 if needed.rounded else _FINE_OF_SUMS, 850 / math.sqrt(d))
 
 
+def kernels(storage: np.dtype, d: int, n: int) -> tuple[Specialisation, ...]:
+    """What :func:`ordered` launches for ``n`` points of a dtype."""
+    return _points(storage, pitch(d), groups(d)), *merge_sort.kernels_of_order(n), _codes(storage)
+
+
 @core_compile.listed
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""

@@ -2,9 +2,9 @@
 //
 //   Y           (m, d)       STORAGE     null: the queries are the data, in `X_placed`
 //   order       (m,)         long long   rows of Y, plus `first`
-//   origin, axes, scales                 of centred_frame.cu
+//   origin, axes, scales                 of centred_frame.cuh
 //   X_placed    (n, d)       float2      data in order
-//   blocks, boxes                        of centred_data.cu, `count` blocks
+//   blocks, boxes                        of centred_data.cuh, `count` blocks
 //   Z           (m, d)       float2      written where there is Y
 //   tiles       (14, tiles)  float       box, least reference, squared radius about the centre
 //   centres     (tiles, 16 steps)  float
@@ -15,7 +15,8 @@
 // queries are in the order of the data, and a row does not count to the query of its number.
 //
 // A block of 128 threads makes a tile, four threads a query. Dynamic shared memory: 32 (d | 1) floats.
-// Barriers: all threads pass all of them. Macro: STORAGE.
+// Barriers: all threads pass all of them.
+#pragma once
 #include "centred.cuh"
 
 constexpr int parts = 4;  // of a query's work
@@ -142,6 +143,7 @@ extern "C" __global__ void __launch_bounds__(threads, 4)
     if (threadIdx.x == 0) {
         tiles[(long long)(2 * box_axes) * all + tile] = least;
         tiles[(long long)(2 * box_axes + 1) * all + tile] = square;
+        tiles[(long long)(2 * box_axes + 2) * all + tile] = float(which);
     }
 #pragma unroll
     for (int a = 0; a < box_axes; a++) {

@@ -3,13 +3,14 @@
 //   X            (n, d)           STORAGE
 //   order        (n,)             long long  rows of X
 //   log_weights  (n,)             double     natural logarithms, of the rows of X; null: all weights 1
-//   origin, axes, scales                     of centred_frame.cu
+//   origin, axes, scales                     of centred_frame.cuh
 //   Z            (n, d)           float2     in order
 //   blocks       (count, bytes)              centred.cuh
 //   boxes        (13, count)      float      lower ends, upper ends, log2 of the mass; in the units of z, wider by the rounding
 //
 // A block of 128 threads makes a block of data, a thread a row. Dynamic shared memory: d * 129 floats.
-// Barriers: all threads pass all of them. Macro: STORAGE.
+// Barriers: all threads pass all of them.
+#pragma once
 #include "centred.cuh"
 
 constexpr int warps = block_rows / 32;
