@@ -427,6 +427,22 @@ def f64_of_many_dimensions(launches: Launches) -> None:
             check(s, output, Device(s, output, 7).sums("float64", squared_radius), _ALLOWED["float64"], 7)
 
 
+def without_own_rows(launches: Launches) -> None:
+    """By every engine that leaves out the pair of a row with itself; powers in several blocks."""
+    cases = itertools.product((5, 70), ("float32", "ieee", "float64"), ("sum", "moments", "laplace"))
+    always = mock.patch("cukde.density.pairs.gpu.skipping.choice.centred_is_faster", return_value=True)
+    with always, mock.patch.object(wide_f64, "_STAGED_ROWS", 128), mock.patch.object(pairs_wide, "_STAGED_ROWS", 128):
+        for d, precision, output in cases:
+            s = sample(d, dtype="float64" if precision == "float64" else "float32", itself=True)
+            on, n = Device(s, output, 1), len(s.X)
+            options = Options(precision, None, on.centre, 50.0, own=gpu_arrays.asarray(np.arange(n)))
+            sums = pairs_passes.sums_without_own(on.X, None, s.h, output, options)
+            log_p = gpu_arrays.asnumpy(sums.reference) + np.log(gpu_arrays.asnumpy(sums.total))
+            others = [reference.log_kde(np.delete(s.X, i, axis=0), s.X[i : i + 1], s.h) for i in range(0, n, 9)]
+            want = np.concatenate(others) + math.log(n - 1) + 0.5 * d * math.log(2 * math.pi * s.h**2)
+            check_log(log_p[::9], want, np.full(len(want), 2 * _ALLOWED[precision]))
+
+
 def tf32_operands(launches: Launches) -> None:
     with mock.patch.object(engine, "ENGINE_OF_TF32", "tf32"):
         for output, d, k in _tasks():
@@ -1112,6 +1128,7 @@ PASSES = (
     differences,
     f64_products,
     f64_of_many_dimensions,
+    without_own_rows,
     tf32_operands,
     f16_ordered,
     f16_ordered_mean_shift,

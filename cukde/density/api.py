@@ -189,12 +189,14 @@ def kde(
 
     *Leave-one-out.* The density at a row of the data includes the row's own kernel, which new points do not have: with
     3,000 rows of 8 columns it is most of the density. ``leave_one_out=True`` gives the density of the other rows, and
-    so levels that hold for new points; see :func:`hdr_threshold`. A row's own term is subtracted from its sum if at
-    least half of the sum remains; otherwise the sum is computed again without it. So nothing cancels, however far a row
-    lies, and errors are at most twice those above (``tests/density/test_leave_one_out.py``).
+    so levels that hold for new points; see :func:`hdr_threshold`. Passes over pairs leave out a row's own pair
+    (``tests/density/test_own_pairs.py``). Where others are faster, such as the transforms above, the own term is
+    subtracted from the sum if at least half of the sum remains; otherwise the sum is computed again without it. So
+    nothing cancels, however far a row lies, and errors are at most twice those above
+    (``tests/density/test_leave_one_out.py``).
 
-    It costs the pass over all data, and where own terms dominate a second pass of n^2 pairs, for which a GPU is waited
-    for. With bounds or periods that need many images, it costs 2 n passes. With Dask arrays, each block does so with
+    It costs the pass over all data, and after a transform, where own terms dominate, up to n^2 pairs more, for which a
+    GPU is waited for. With bounds or periods it costs 2 n passes. With Dask arrays, each block does so with
     itself and adds the sums over all other blocks; all ordered pairs of blocks are computed
     (``tests/density/test_leave_one_out_dask.py``).
 

@@ -105,16 +105,6 @@ def ends(backend: ModuleType) -> ModuleType | None:
     return None
 
 
-@cache
-def without_own(backend: ModuleType) -> Callable[..., Any] | None:
-    """Sums of data at themselves without own pairs, by one pass, where the backend has such; it may return None."""
-    if backend.name == "gpu":
-        from cukde.density.pairs.gpu import centred as on_gpu
-
-        return on_gpu.sums_without_own
-    return None
-
-
 def radial(backend: ModuleType, X: Any, Y: Any | None) -> ModuleType:
     """Sums of the other kernels over all pairs; the CPU takes few by passes of their own."""
     return radial_few if has_few(backend, X, Y) else _radial(backend)

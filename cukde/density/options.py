@@ -27,7 +27,13 @@ class Options(NamedTuple):
     bounded: bool = False  # the scaled squared radius may be less by as many times as there are rows
     # What rounding has taken from whitened data and queries, (n, d) and (m, d), where they reach far; on the CPU.
     lost: tuple[Any, Any] | None = None
+    own: Any = None  # (m,) int64, row of the data that adds nothing to a query's sums, -1: none; on a GPU all in order
     of_gradient: bool = False  # terms of moments are divided by squared local factors, as those of gradients are
+
+    @property
+    def own_out(self) -> bool:
+        """Whether queries leave out rows of the data."""
+        return self.own is not None
 
     def at_ratio(self, ratio: float) -> Options:
         """Return the options for bandwidths smaller by a ratio: the scaled squared radius grows by its square."""

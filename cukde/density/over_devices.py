@@ -57,6 +57,11 @@ class OverDevices:
             sums, _ = self._once(X, h, options, ratio=ratio)
         return self._by_queries(X, Y, h, output, options, values, ratio=ratio) if sums is None else sums
 
+    def sums_without_own(self, X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums | None:
+        """As of a module of passes, by one device; None where several take shares, but not with local factors."""
+        shared = options.local_factors is None and self._pays(X, X)
+        return None if shared else self._passes.sums_without_own(X, Y, h, output, options)
+
     def debias(self, X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[Any, Any, Any]:
         """As of a module of passes; the density can start from what the score has found."""
         of_score, found = options.at_ratio(h / score_h), None

@@ -33,6 +33,9 @@ WIDE = 1e6
 # A scaled squared radius, in any bandwidth, that is far below those that are refused.
 SURE = 1e30
 
+# Pairs of which all take about as little time as a transform.
+_FEW_PAIRS = {"cpu": 2**22, "gpu": 2**30}
+
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 _HERE = contextlib.nullcontext()
@@ -172,6 +175,19 @@ class Problem(NamedTuple):
         passes, options = self._pass(0 if values is None else values.shape[1])
         return passes.partial_sums(X, Y, self.whitening.h, output, options, values=values, ratio=ratio)
 
+    def sums_without_own(self, output: Output) -> PartialSums | None:
+        """Run a pass that leaves out row i from the sums of query i; None where there is none, or others are faster."""
+        if self.domain is not None:  # an own term is one of many images
+            return None
+        passes, options = self._pass()
+        if not hasattr(passes, "sums_without_own"):  # a transform
+            if len(self.X) ** 2 > _FEW_PAIRS[self.backend.name]:
+                return None
+            passes = backends.pairs(self.backend)
+        options = options._replace(own=self.xp.arange(len(self.X)))
+        out: PartialSums | None = passes.sums_without_own(*self.whitened(), self.whitening.h, output, options)
+        return out
+
     def density(self, *, log: bool) -> Any:
         """Run the pass that sums kernels; return the density at the queries, or its logarithm."""
         if self.unchecked is not None:
@@ -242,7 +258,8 @@ class Problem(NamedTuple):
         epilogue = Epilogue(self._log_constant_of(kernel), log, self.dtype)
         if not self.leave_one_out:
             return self._by_kernel(kernel, epilogue)
-        sums = leave_one_out.sums_of(self, lambda part: part.kernel_sums(kernel))
+        others = self._replace(options=self.options._replace(own=self.xp.arange(len(self.X))))
+        sums = leave_one_out.divided(others.kernel_sums(kernel), self)
         with np.errstate(divide="ignore"):  # out of reach of all others
             return to_density(sums, *epilogue, self.xp)
 

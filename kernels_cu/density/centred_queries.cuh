@@ -13,8 +13,8 @@
 //   references  (32 tiles,)  Real        exponent of the largest term of the nearest block of those that are tried, or NaN
 //
 // A reference is at most the logarithm of the query's sum, whichever block it is of; a near one lets the pass leave out
-// more. Blocks are tried by their boxes: some 512 of all, then the neighbours of the nearest of them. With `own_out` a
-// query's own row does not count.
+// more. Blocks are tried by their boxes: some 512 of all, then the neighbours of the nearest of them. With `own_out`
+// queries are in the order of the data, and a row does not count to the query of its number.
 //
 // A block of 128 threads makes a tile, four threads a query. Dynamic shared memory: 32 (d | 1) floats.
 // Barriers: all threads pass all of them. In float64 macros F64, and DEPTH of centred_f64.cuh.

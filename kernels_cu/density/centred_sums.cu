@@ -12,7 +12,7 @@
 //   T            (spans, rows, 16 STEPS) float   T_i; LAPLACE: (spans, rows) L_i; SUM: null
 //   limit, of_pair                      float    log2 of what may be left out of a sum for each block, and for each pair
 //   budget                              float    error of an exponent that is allowed in any case, in bits
-//   own_out                                      leave out the pair of a row with itself; the queries are the data
+//   own_out                                      leave out pairs of one number; queries are in the order of the data
 //
 // A warp owns 32 queries and writes them anew about the centre of every block that it meets: v = z_i - c in two terms of
 // float16, so that products of v and u = z_j - c are good where block and query are near, however far the data reach:

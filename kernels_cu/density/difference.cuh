@@ -17,6 +17,7 @@
 //   row_scales   (n,)    REAL      given_scale / lambda_j^2 for local factors lambda of the bandwidth, log w_j then being
 //                                  those of w_j / lambda_j^d; or null
 //   of_gradient  whether terms of moments of differences, not those of totals, are divided by lambda_j^2
+//   own_out      leave out the pair of query i and data row i
 //
 // 16 x 16 threads, each with 4 x 4 pairs of the tile of 64 x 64. STORAGE double with REAL float splits each
 // number into hi + lo floats, and a difference is (x_hi - y_hi) + (x_lo - y_lo).
@@ -184,7 +185,7 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
        double* __restrict__ reference, double* __restrict__ total, double* __restrict__ moments, long long n, long long m,
        int d, int k, long long rows, int fast_splits, Storage given_unit, Real given_scale, float least,
        const Real* __restrict__ scales, const Storage* __restrict__ units, long long query_stride,
-       const Real* __restrict__ row_scales, int of_gradient) {
+       const Real* __restrict__ row_scales, int of_gradient, int own_out) {
     alignas(16) __shared__ Coordinate buffer[buffer_size];
     alignas(16) __shared__ Real powers[staged ? tile * pitch : 1];  // 2^(e - a); at the end, moments
     alignas(16) __shared__ Real values[output == VALUES && !staged ? columns * pitch : 1];
@@ -205,9 +206,11 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
     // own numbers are kept in shared memory, as registers are few; the first barrier below comes before their first use.
     __shared__ Real at_zero;  // the factor of two points at one place
     __shared__ Storage unit;
+    __shared__ int own_tile;  // whose data rows have the numbers of the queries, with own_out
     if (threadIdx.x < tile) data_rows[threadIdx.x].scale = scales ? scales[blockIdx.z] : given_scale;
     if (threadIdx.x == 0) {
         unit = units ? units[blockIdx.z] : given_unit;
+        own_tile = own_out && first_query >= begin ? (first_query - begin) / tile : -1;
         if (corrects) at_zero = Real((output == LAPLACE ? 1 : 2) + 0.5 * d);
     }
     Y += blockIdx.z * query_stride;
@@ -250,6 +253,9 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
             for (int c = 0; c < side; c++) {
                 const DataRow& x = data_rows[tx * side + c];
                 exponents[c] = multiply_add(-x.scale, r2[r][c], x.log2_weight);
+                // (Staged ones have no register left for whether tx is ty.)
+                if (output != VALUES && r == c && t == own_tile && (staged ? computed_here(tx) : tx) == ty)
+                    exponents[c] = Exponent<Real>::none;
                 largest = larger(largest, exponents[c]);
             }
             if (staged) largest = largest_over_lanes<lanes>(largest);

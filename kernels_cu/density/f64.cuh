@@ -11,6 +11,7 @@
 //   rows         data rows of a split, a multiple of 64
 //   at_zero      1 + d/2, for output LAPLACE, of which k = 1
 //   unit         unit of z in the units of the data, for output MOMENTS
+//   own_out      leave out the pair of query i and data row i
 //
 // No reference is needed: a double holds 2^(e + shift) for any two points. With |z|^2 <= B, e is in [-2B, 0] before
 // weights. If weights sum to 1, the largest is at least 1/n, so the largest term of a query is at least
@@ -49,6 +50,8 @@ constexpr int pitch = DEPTH + 4;  // doubles of a row in shared memory: see abov
 constexpr int value_pitch = COLUMNS + 4;
 
 constexpr double shift = output == VALUES ? 0 : 940;
+
+constexpr double nothing = -1048576;  // 2^nothing is zero, and an int holds it
 
 struct Tile {
     alignas(16) double points[TILE][pitch];
@@ -127,8 +130,9 @@ __device__ inline void load(Queries& y, const double* Y, long long first, long l
         }
 }
 
-// Add the pairs of the warp's queries with the 8 x groups data rows of `x` from `row` on.
-__device__ inline void add_pairs(Sums& sums, const Queries& y, const Tile& x, int row, double at_zero) {
+// Add the pairs of the warp's queries with the 8 x groups data rows of `x` from `row` on. Where the number of the first query
+// is `below`, less than 8 x groups, more than that of the first data row, leave out those of one number.
+__device__ inline void add_pairs(Sums& sums, const Queries& y, const Tile& x, int row, double at_zero, int below) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const int own = row + row_of(g), even = row + row_of(2 * t), odd = row + row_of(2 * t + 1);
 
@@ -147,6 +151,16 @@ __device__ inline void add_pairs(Sums& sums, const Queries& y, const Tile& x, in
                 else mma_f64_m16n8k8(of_tile, y.points[i][s], b.x, b.y, of_tile);
             }
         }
+    }
+
+    if (below < 8 * groups) {
+#pragma unroll
+        for (int group = 0; group < groups; group++)
+#pragma unroll
+            for (int i = 0; i < row_tiles; i++)
+#pragma unroll
+                for (int c = 0; c < 4; c++)
+                    if (below + 16 * i + g + c / 2 * 8 == 8 * group + row_of(2 * t + c % 2)) u[i][group][c] = nothing;
     }
 
 #pragma unroll
@@ -226,7 +240,7 @@ extern "C" __global__ void __launch_bounds__(threads, BLOCKS)
 KERNEL(const double* __restrict__ X, const double* __restrict__ X_norms, const double* __restrict__ X_weights,
        const double* __restrict__ Y, const double* __restrict__ V,
        double* __restrict__ reference, double* __restrict__ total, double* __restrict__ moments, long long n,
-       long long m, int k, long long rows, double at_zero, double unit) {
+       long long m, int k, long long rows, double at_zero, double unit, int own_out) {
     __shared__ Tile tiles[2];
 
     const long long first_query = (long long)blockIdx.x * block_queries + threadIdx.x / 32 * row_tiles * 16;
@@ -245,7 +259,11 @@ KERNEL(const double* __restrict__ X, const double* __restrict__ X_norms, const d
         const long long next = begin + (at + 1) * (long long)TILE;
         if (next < end) fetch(tiles[(at + 1) % 2], X, X_norms, X_weights, V, next, n, first_column, k);
 #pragma unroll 1
-        for (int row = 0; row < TILE; row += 8 * groups) add_pairs(sums, y, tiles[at % 2], row, at_zero);
+        for (int row = 0; row < TILE; row += 8 * groups) {
+            const long long below = first_query - (begin + at * (long long)TILE + row);
+            const bool own_pairs = own_out && below > -16 * row_tiles && below < 8 * groups;
+            add_pairs(sums, y, tiles[at % 2], row, at_zero, own_pairs ? int(below) : 8 * groups);
+        }
     }
     write(sums, y, Y, reference, total, moments, first_query, m, first_column, k, unit);
 }

@@ -18,6 +18,7 @@
 //   squared_h    h^2
 //   edge_from, edge_to           pairs with q between them are computed again in double and by a division: there rounding
 //                                would decide whether a pair counts, and it is not small relative to 1 - q
+//   own_out      leave out the pair of query i and data row i
 //
 // One block owns 64 queries and one split of the data rows, which it goes through in tiles of 64 (radial.cuh): grid x over
 // queries, z over splits. There are no atomic operations, so every run gives the same bits; the caller merges the splits.
@@ -29,7 +30,7 @@
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_least)
 KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const double* __restrict__ log_weights,
        double* __restrict__ reference, double* __restrict__ total, long long n, long long m, int d, long long rows,
-       Storage unit, Real scale, double squared_h, Real edge_from, Real edge_to) {
+       Storage unit, Real scale, double squared_h, Real edge_from, Real edge_to, int own_out) {
     __shared__ TileMemory staged;
     const Pass pass = {X, Y, log_weights, n, m, d, unit, scale, squared_h, edge_from, edge_to};
     const long long first_query = (long long)blockIdx.x * tile;
@@ -39,7 +40,7 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const doubl
     Sums sums;
     sums.begin(of_exponents ? Exponent<Real>::least : Real(0));
     for (long long at = begin; at < end; at += tile)
-        add_tile(sums, staged, pass, at, end, first_query, at == begin, true);
+        add_tile(sums, staged, pass, at, end, first_query, at == begin, true, own_out);
     sums.share();
     sums.write(reference, total, first_query, m);
 }

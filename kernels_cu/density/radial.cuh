@@ -138,9 +138,9 @@ struct TileMemory {
 
 // Add the data rows from `at` on, 64 of them but none from `end` on, to the sums of 64 queries. Up to CHUNK dimensions these
 // are staged by their `first` tile. Warps of which no query `reaches` the data add nothing. Barriers: two for each chunk of
-// dimensions; all threads of a block pass all of them.
+// dimensions; all threads of a block pass all of them. `own_out` leaves out the pairs of query i and data row i.
 __device__ inline void add_tile(Sums& sums, TileMemory& staged, const Pass& pass, long long at, long long end,
-                                long long first_query, bool first, bool reaches) {
+                                long long first_query, bool first, bool reaches, bool own_out = false) {
     const int tx = threadIdx.x % lanes, ty = threadIdx.x / lanes;
     const int d = pass.d;
     Real r2[side][side] = {};
@@ -161,6 +161,10 @@ __device__ inline void add_tile(Sums& sums, TileMemory& staged, const Pass& pass
         if (reaches) add_squares(r2, staged.ys, staged.xs, d - k0 < CHUNK ? d - k0 : CHUNK, tx, ty);
     }
     if (!reaches) return;
+    if (own_out && at == first_query && tx == ty) {
+#pragma unroll
+        for (int r = 0; r < side; r++) r2[r][r] = -Exponent<Real>::none / 4;  // farther than any point
+    }
     if constexpr (of_exponents) {
         sums.add_exponentials(r2, staged.counts + tx * side, pass.scale);
     } else {

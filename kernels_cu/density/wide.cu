@@ -16,7 +16,7 @@
 //   Y_corrections, X_corrections         what that adds to norms; null where no quantum is above 1/128
 //   Y, X         (m, d), (n, d)          the given points, float or with `in_double` double; `scale` makes z of them
 //
-// rows are multiples of 128, depth is a multiple of STEP_DEPTH. A launch takes the m queries from `top` on (rows of the
+// own_out leaves out j = i. rows are multiples of 128, depth is a multiple of STEP_DEPTH. A launch takes the m queries from `top` on (rows of the
 // results are those of the queries) and data rows [left, right) in parts of `part_rows`; `part_rows` and `left` are
 // multiples of 128.
 //
@@ -34,7 +34,6 @@
 //   totals     (parts, pitch)   float  += sum_j 2^(e_ij - a_i + shift), a row for each part of the data; with
 //                                      COLUMN_TOTALS also += sum_i 2^(e_ij + shift) for rows j, over the queries i of a
 //                                      block, a row for each
-//   skip_own                    leave out j = i: self-interaction (Y = X), the caller adds these terms
 //   far_totals   (m,)           double  += in units of wide_fixed.cuh: sums of 2^(e_ij - a_i) of pairs that are left out
 //   far_moments  (m, d)         double     of all others, and of 2^(e_ij - a_i) (z_j - z_i), for MOMENTS; else null
 //
@@ -79,7 +78,7 @@ constexpr int pitch = 2 * STEP_DEPTH;  // bytes of a row in shared memory
 constexpr int pieces = pitch / 16;
 
 constexpr float first_reference = Exponent<float>::least;
-constexpr float no_exponent = -1e30f;  // of a pair that is left out: 2^e is zero
+constexpr float no_exponent = Exponent<float>::none;  // of a pair that is left out: 2^e is zero
 
 // Pieces of 16 bytes are permuted in their row so that the eight rows of a matrix lie in different banks: eight
 // neighbouring queries, and pairs of data rows 8 apart.
@@ -502,7 +501,7 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
        unsigned short* __restrict__ P_hi, unsigned short* __restrict__ P_lo, double* __restrict__ far_totals,
        double* __restrict__ far_moments, long long top, long long m, long long left, long long right,
        long long part_rows, long long pitch_of_totals, long long P_pitch, int depth, int d, int in_double,
-       int skip_own, float scale, float shift) {
+       int own_out, float scale, float shift) {
     extern __shared__ uint4 dynamic_shared[];
     auto& shared = *reinterpret_cast<Shared*>(dynamic_shared);
 
@@ -589,7 +588,7 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
         tile++;
         // Distance of the lane's first row below the diagonal, in the few tiles on the diagonal.
         const long long below = first_query + warp_row + g - (first_column + own_column);
-        if (staged && skip_own && below > -tile_queries && below < tile_data) sums.clear_own(int(below));
+        if (own_out && below > -tile_queries && below < tile_data) sums.clear_own(int(below));
         if (any_far(y.quanta, x.quanta))
             take_again(sums, far, y.quanta, x.quanta, share.reference + (staged ? 0 : warp_row + g),
                        first_query + warp_row, first_column + warp_column);

@@ -196,35 +196,6 @@ def test_any_finite_query_in_float64(gpu: SimpleNamespace, decades: tuple[float,
 
 
 @PRECISIONS
-@pytest.mark.parametrize("output", ["sum", "moments", "laplace"])
-@pytest.mark.parametrize(("d", "factor"), [(2, 1.0), (20, 1.0), (40, 0.1)])
-def test_a_row_with_itself_is_left_out(
-    gpu: SimpleNamespace, d: int, factor: float, output: Any, precision: str
-) -> None:
-    X = clusters(np.random.default_rng(d), gpu.size(3_000, 257), d).astype(precision)
-    h = bandwidth(X, factor)
-    sums = gpu.centred.sums_without_own(gpu.asarray(X), h, output, Options(precision, None, None, None))
-    reference_, total, moments = (None if a is None else gpu.asnumpy(a) for a in sums)
-    steps = X.astype(float) - X[:, None].astype(float)
-    exponents = -(steps**2).sum(axis=-1) / (2 * h * h)
-    np.fill_diagonal(exponents, -np.inf)
-    top = exponents.max(axis=1)
-    p = np.exp(exponents - top[:, None])
-    allowed = tolerances.log_error("gpu", precision, -top)
-    tolerances.check(np.abs(reference_ + np.log(total) - top - np.log(p.sum(axis=1))), allowed, "log")
-    scaled = np.exp(reference_ - top)
-    np.fill_diagonal(exponents, 0)  # beside a power of 0
-    if output == "laplace":
-        limit = allowed * (p * (1 + d / 2 - exponents)).sum(axis=1)
-        assert (np.abs(scaled * moments[:, 0] - (p * (1 + d / 2 + exponents)).sum(axis=1)) <= limit).all()
-    if output == "moments":
-        shift = (p[:, :, None] * steps).sum(axis=1) / p.sum(axis=1)[:, None]
-        error = np.linalg.norm(moments / total[:, None] - shift, axis=1) / h
-        reach = np.sqrt(-2 * np.where(p > 1e-7, exponents, 0).min(axis=1))
-        tolerances.check_score(error, allowed, np.maximum(1, reach))
-
-
-@PRECISIONS
 def test_the_same_bits_on_every_run(gpu: SimpleNamespace, precision: str) -> None:
     rng = np.random.default_rng(8)
     X, Y = (clusters(rng, n, 7).astype(precision) for n in (gpu.size(50_000, 1_000), 64))

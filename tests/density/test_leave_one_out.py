@@ -6,6 +6,7 @@ Test bodies run on every backend: the CPU, the CUDA kernels emulated on the host
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,8 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.density import leave_one_out
+from cukde.density import leave_one_out, problem as density_problem
+from cukde.density.problem import Problem
 from tests import reference, tolerances
 from tests.conftest import Backend
 
@@ -60,19 +62,17 @@ def call(backend: Backend, function: Any, X: np.ndarray, h: Any, w: np.ndarray |
     return backend.asnumpy(function(data, data, h, weights=backend.asarray(w), leave_one_out=True, **options))
 
 
-@pytest.fixture(params=[False, True], ids=["taken", "again"])
-def again(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether all rows are summed again without a look at the sums of all terms; blocks are small."""
-    monkeypatch.setattr(leave_one_out, "_BLOCK", {"cpu": 7, "gpu": 40})
-    if request.param:
-        monkeypatch.setattr(leave_one_out, "_LEAST_ROWS", 0)
-        monkeypatch.setattr(leave_one_out, "_MOST_SHARE", -1.0)
-    return request.param
+@pytest.fixture(params=["passes", "taken"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passes leave out own pairs, or own terms are taken from sums, and rows summed again by halves."""
+    if request.param == "taken":
+        inner = Problem.sums_without_own
+        monkeypatch.setattr(Problem, "sums_without_own", lambda p, output: inner(p, output) if len(p.X) <= 7 else None)
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
 @pytest.mark.parametrize(("d", "dtype"), [(1, "float64"), (2, "float32"), (3, "float64"), (12, "float32")])
-def test_sums_are_those_over_the_other_rows(backend: Backend, again: bool, d: int, dtype: str, weighted: bool) -> None:
+def test_sums_are_those_over_the_other_rows(backend: Backend, way: None, d: int, dtype: str, weighted: bool) -> None:
     X, w, h = sample(d, dtype), exponential() if weighted else None, 0.5
     allowed = TWICE * tolerances.log_error(backend.device, dtype, exponents(X, h, w))
 
@@ -109,7 +109,7 @@ def test_groups_far_apart(backend: Backend, d: int, apart: float, dtype: str) ->
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_sd_kde_leaves_out_the_row_that_moved(backend: Backend, again: bool, dtype: str) -> None:
+def test_sd_kde_leaves_out_the_row_that_moved(backend: Backend, way: None, dtype: str) -> None:
     X, h, w = sample(3, dtype), 0.6, exponential()
     moved = reference.debias(X, h, weights=w)
     want = each(lambda A, y, v, B: (reference.log_kde(B, y, h, v),), X, w, moved)[0]
@@ -127,7 +127,7 @@ def test_bandwidths_of_every_form(backend: Backend, h: np.ndarray) -> None:
     tolerances.check_log(call(backend, cukde.kde, X, h, None, log=True), want, allowed)
 
 
-def test_local_factors(backend: Backend, again: bool) -> None:
+def test_local_factors(backend: Backend) -> None:
     X, factors, h, w = sample(2), 2.0 ** np.random.default_rng(0).uniform(-1, 1, N), 0.5, exponential()
     called = functools.partial(call, backend, X=X, h=h, w=w, local_factors=backend.asarray(factors))
     of = reference.Local(*each(lambda A, y, v, f: reference.local(A, y, h, f, v), X, w, factors))
@@ -153,27 +153,35 @@ def test_domains(backend: Backend) -> None:
     tolerances.check_log(got, want, np.full(15, 1e-11))
 
 
-def test_many_rows_are_summed_again_where_own_terms_dominate(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sample says so, and no sum over all terms is taken; a GPU has one pass without own pairs up to 64 columns."""
-    monkeypatch.setattr(leave_one_out, "_LEAST_ROWS", 60)
-    monkeypatch.setattr(leave_one_out, "_SAMPLE", 10)
-    monkeypatch.setattr(leave_one_out, "_BLOCK", {"cpu": 20, "gpu": 20})
+def test_where_transforms_are_faster_only_some_rows_are_summed_again(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those whose own term is most of the sum, at the others and by halves."""
+    monkeypatch.setattr(density_problem, "_FEW_PAIRS", {"cpu": 20, "gpu": 20})
     sizes: list[tuple[int, int]] = []
     inner = leave_one_out._part
 
     def noted(problem: Any, data: Any, queries: Any) -> Any:
         out = inner(problem, data, queries)
-        sizes.append((len(out.X), len(out.Y)))
+        sizes.append((len(out.X), len(out.X if out.Y is None else out.Y)))
         return out
 
     monkeypatch.setattr(leave_one_out, "_part", noted)
-    X = np.random.default_rng(0).standard_normal((80, 70))
-    got = call(backend, cukde.kde, X, 0.3, None, log=True)
-    want = each(lambda A, y, v: (reference.log_kde(A, y, 0.3, v),), X, None)[0]
-    tolerances.check_log(got, want, TWICE * tolerances.log_error(backend.device, "float64", exponents(X, 0.3, None)))
-    assert sizes[0] == (80, 10)
-    assert max(len(rows) for rows in {(n,) for n, _ in sizes[2:]}) == 1
-    assert max(n for n, _ in sizes[2:]) == 40
+    X = np.concatenate([np.random.default_rng(0).standard_normal((3000, 1)), 10.0 + 5 * np.arange(20)[:, None]])
+    got = call(backend, cukde.kde, X, 0.3, None, log=True)[2900:]
+    exponents = -0.5 * ((X[2900:] - X.T) / 0.3) ** 2
+    exponents[np.arange(120), np.arange(2900, 3020)] = -np.inf
+    largest = exponents.max(axis=1)
+    want = (
+        largest
+        + np.log(np.exp(exponents - largest[:, None]).sum(axis=1))
+        - math.log(3019 * 0.3 * math.sqrt(2 * math.pi))
+    )
+    tolerances.check_log(got, want, TWICE * tolerances.log_error(backend.device, "float64", -largest))
+    lost = sizes[0][0]
+    assert sizes[0] == (lost, lost)
+    assert 20 <= lost < 100
+    assert (3020 - lost, lost) in sizes
 
 
 def test_bad_calls_are_refused(backend: Backend) -> None:
@@ -209,8 +217,9 @@ class TestEstimator:
                 fitted.score_samples(others, leave_one_out=True)
 
     @pytest.mark.parametrize("kernel", ["tophat", "exponential"])
-    def test_other_kernels(self, backend: Backend, kernel: Any) -> None:
-        X, w = sample(2, n=40), exponential(40)
+    @pytest.mark.parametrize("n", [40, 300], ids=["few", "many"])
+    def test_other_kernels(self, backend: Backend, n: int, kernel: Any) -> None:
+        X, w = sample(2, n=n), exponential(n)
         fitted = cukde.KernelDensity(bandwidth=1.5, kernel=kernel)
         fitted.fit(backend.asarray(X), sample_weight=backend.asarray(w))
         got = backend.asnumpy(fitted.score_samples(backend.asarray(X), leave_one_out=True))

@@ -10,7 +10,6 @@ import pytest
 
 import cukde
 import cukde.dask
-from cukde.density import leave_one_out
 from cukde.density.dask import blocks as dask_blocks, memory
 from tests.conftest import Backend
 from tests.density.test_dask import COVARIANCE, FACTORS, N, X, blocks, computed
@@ -43,8 +42,7 @@ def close(got: Any, want: Any) -> None:
 
 @pytest.mark.parametrize("chunks", CHUNKS)
 @pytest.mark.parametrize("call", CALLS)
-def test_equals_plain_arrays(call: str, chunks: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leave_one_out, "_BLOCK", {"cpu": 16, "gpu": 40})
+def test_equals_plain_arrays(call: str, chunks: str) -> None:
     for weights in (None, W, HEAVY):
         want = CALLS[call](X, weights=weights, leave_one_out=True)
         close(computed(CALLS[call](blocks(X, CHUNKS[chunks]), weights=weights, leave_one_out=True)), want)

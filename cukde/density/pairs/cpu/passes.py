@@ -54,6 +54,8 @@ _TILES_OF_STRETCH = 32
 # as so many.
 _MOST_MEANWHILE, _EXPONENTIAL = 2**37, 16
 
+_NO_EXPONENT = -1e305  # of a pair that is left out: below that of any two points
+
 # Rows for each thread from which self-interaction (Y = X) takes each exponential once: a quarter less time, where
 # blocks are large enough for rounds in which no two threads add to the same sums.
 _OWN_ROWS = 2048
@@ -127,8 +129,10 @@ class _Gram:
         local_factors: np.ndarray | None,
         store: Kept | None,
         *,
+        own: np.ndarray | None = None,
         of_gradient: bool,
     ) -> None:
+        self._own = np.empty(0, np.int64) if own is None else own
         self.dtype = np.dtype(dtype)
         self.unit = h / math.sqrt(_LOG2_E)  # exponents are then in bits
         self._centre, self._group, self.d = centre, group, X.shape[1]
@@ -182,27 +186,26 @@ class _Gram:
     def _places(self) -> list[int]:
         return [k + 1 + 2 * (k // self._group) for k in range(self.d)]
 
-    @property
-    def _tile(self) -> tuple[np.ndarray, int]:
-        """Memory of a tile, and its data rows."""
-        return query_blocks.scratch(self.dtype), self._step
+    def _tile(self, rows: slice, data: slice) -> tuple[np.ndarray, int, np.ndarray]:
+        """Memory of a tile, its data rows, and those that queries leave out."""
+        return query_blocks.scratch(self.dtype), self._step, self._own[rows] - data.start
 
     def add_sums(self, rows: slice, data: slice, to: _Running) -> None:
-        pairs_gram.add_sums(self._queries[rows], self._data[data], *self._tile, to.shift, to.total)
+        pairs_gram.add_sums(self._queries[rows], self._data[data], *self._tile(rows, data), to.shift, to.total)
 
     def add_laplace(self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running) -> None:
         queries, weights = self._queries[rows], log2_weights[data]
-        pairs_gram.add_laplace(queries, self._data[data], weights, constant, *self._tile, *to)
+        pairs_gram.add_laplace(queries, self._data[data], weights, constant, *self._tile(rows, data), *to)
 
     def add_laplace_moments(
         self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running
     ) -> None:
         queries, points = (self._queries[rows], self._query_basis[rows]), (self._data[data], self._basis[data])
         operands_, weights = (queries[0], points[0], queries[1], points[1]), log2_weights[data]
-        pairs_gram.add_laplace_moments(*operands_, weights, constant, self.unit, *self._tile, *to)
+        pairs_gram.add_laplace_moments(*operands_, weights, constant, self.unit, *self._tile(rows, data), *to)
 
     def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
-        pairs_gram.add_values(self._queries[rows], self._data[data], values[data], *self._tile, *to)
+        pairs_gram.add_values(self._queries[rows], self._data[data], values[data], *self._tile(rows, data), *to)
 
     def add_moments(self, rows: slice, data: slice, to: _Running) -> None:
         self.add_values(rows, data, self._basis, to)
@@ -215,7 +218,7 @@ class _Gram:
     def add_mutual(self, rows: slice, data: slice, totals: tuple[Any, Any], moments: tuple[Any, Any]) -> None:
         queries, points = (self._queries[rows], self._query_basis[rows]), (self._data[data], self._basis[data])
         sums = totals[0][rows], totals[1][data], moments[0][rows], moments[1][data]
-        pairs_gram.add_mutual(queries[0], points[0], queries[1], points[1], *self._tile, *sums)
+        pairs_gram.add_mutual(queries[0], points[0], queries[1], points[1], *self._tile(rows, data), *sums)
 
     def add_own(self, rows: slice, data: slice, total: np.ndarray, moments: np.ndarray) -> None:
         sums = _Running.none(rows.stop - rows.start, self.d, self.dtype)
@@ -255,9 +258,11 @@ class _Differences:
         local_factors: np.ndarray | None,
         store: Kept | None,
         *,
+        own: np.ndarray | None = None,
         of_gradient: bool,
         lost: tuple[Any, Any] | None = None,
     ) -> None:
+        self._own = own
         self._scale = 0.5 * _LOG2_E / h**2
         self._softness = None if local_factors is None else 1 / (local_factors * local_factors)
         self._of_gradient, self.columns = of_gradient, X.shape[1]
@@ -304,10 +309,11 @@ class _Differences:
         else:
             of_data, of_queries = self._lost[0][data].T.copy(), np.ascontiguousarray(self._lost[1][rows])
             tiles.whitened_differences(queries, points, of_queries, of_data, self._scale, of_tile, tile)
-        if self._softness is None:
-            return tile
-        tile *= self._softness[data]
-        tile += weights
+        if self._softness is not None:
+            tile *= self._softness[data]
+            tile += weights
+        if self._own is not None:
+            tiles.leave_out(tile, self._own[rows] - data.start, _NO_EXPONENT)
         return tile
 
     def _add_differences(self, tile: np.ndarray, rows: slice, data: slice, moments: np.ndarray) -> None:
@@ -367,7 +373,7 @@ def partial_sums(
         if near is not None:
             return skipping_passes.run(near)
     pairs = _pairs(X, Y, h, log2_weights, options)
-    alike = Y is None  # and without weights
+    alike = Y is None and not options.own_out  # and without weights
     if output == "moments" and alike and isinstance(pairs, _Gram) and len(X) >= _OWN_ROWS * threads.count():
         sums: PartialSums = mutual.run_own(pairs)
     else:
@@ -375,12 +381,16 @@ def partial_sums(
         if pairs.dtype == np.float32:
             far = np.flatnonzero(sums.reference < -min(_FAR, _FAR_ROOT_D / math.sqrt(X.shape[1])))
             if len(far):
-                pairs = _pairs(X, (X if Y is None else Y)[far], h, log2_weights, options, np.float64)
+                some = options._replace(own=options.own[far]) if options.own_out else options
+                pairs = _pairs(X, (X if Y is None else Y)[far], h, log2_weights, some, np.float64)
                 put(sums, far, _Sums(pairs, output, values, log2_weights, X.shape).run())
         if largest:
             sums = sums._replace(reference=sums.reference + largest)
     attempt.later(partial_sums, *given)
     return sums
+
+
+sums_without_own = partial_sums
 
 
 def mutual_sums(
@@ -469,12 +479,13 @@ def _pairs(
     X: np.ndarray, Y: np.ndarray | None, h: float, log2_weights: Any, options: Options, dtype: Any = None
 ) -> _Pairs:
     """How pairs are computed; ``dtype`` that of a product, by default what their radius asks for."""
+    more: dict[str, Any] = {"own": options.own, "of_gradient": options.of_gradient}
     dtype, others = dtype or _product(X.shape[1], options), (options.local_factors, options.kept)
     if dtype is None:
-        return _Differences(X, Y, h, log2_weights, *others, of_gradient=options.of_gradient, lost=options.lost)
+        return _Differences(X, Y, h, log2_weights, *others, lost=options.lost, **more)
     group = _group(X.shape[1], _squared_radius(options), dtype)
     with meanwhile.within(meanwhile.WAITING if options.deterministic else meanwhile.mode.get()):
-        pairs = _Gram(X, Y, h, options.centre, log2_weights, dtype, group, *others, of_gradient=options.of_gradient)
+        pairs = _Gram(X, Y, h, options.centre, log2_weights, dtype, group, *others, **more)
     if dtype == np.float32 and pairs.norm > 0.5 * _LOG2_E * _SINGLE_GRAM_RADIUS_OF_FOUR:
         return _pairs(X, Y, h, log2_weights, options, np.float64)
     return pairs

@@ -9,10 +9,11 @@ import numpy as np
 
 from cukde.core.cpu import meanwhile, threads
 from cukde.density.kernels import Kernel, edge
-from cukde.density.options import LOG_ZERO, Options
+from cukde.density.options import Options
 from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.pairs.cpu import query_blocks, radial_few, radial_tiles, tiles as _tiles
 from cukde.density.pairs.cpu.skipping import compact, exponential, exponential_choice
+from cukde.density.pairs.cpu.weighted import weighted
 from cukde.density.sums import PartialSums, to_density
 
 _LOG2_E = math.log2(math.e)
@@ -46,35 +47,34 @@ def kernel_density(
     kernel : {"tophat", "epanechnikov", "exponential", "linear", "cosine"}
         See :mod:`cukde.density.kernels`.
     options : Options
-        Of which ``log_weights`` and the tolerances count.
+        Of which ``log_weights``, ``own`` and the tolerances count.
     """
-    Y, log_weights = X if Y is None else Y, options.log_weights
-    if log_weights is not None:  # no exponent is low enough for rows without weight beside a query far from the rest
-        counted = np.flatnonzero(log_weights > LOG_ZERO)
-        X, log_weights = X[counted], log_weights[counted]
-    sums = _exponential(X, Y, h, log_weights, options) if kernel == "exponential" else None
+    Y = X if Y is None else Y
+    X, _, options = weighted(X, None, options)
+    every = options.own_out  # passes over some pairs know none that are left out
+    sums = _exponential(X, Y, h, options) if kernel == "exponential" and not every else None
     if sums is None:
-        pairs = _Sums(X, Y, h, kernel, log_weights)
-        sums = pairs.near() if kernel != "exponential" and compact.pays(X, Y, h) else pairs.run()
+        pairs = _Sums(X, Y, h, kernel, options)
+        near = kernel != "exponential" and not every and compact.pays(X, Y, h)
+        sums = pairs.near() if near else pairs.run()
     out: np.ndarray = to_density(sums, log_constant, log, dtype, np)
     return out
 
 
-def _exponential(
-    X: np.ndarray, Y: np.ndarray, h: float, log_weights: np.ndarray | None, options: Options
-) -> PartialSums | None:
+def _exponential(X: np.ndarray, Y: np.ndarray, h: float, options: Options) -> PartialSums | None:
     """Sums of the exponential kernel without the pairs that cannot matter; None where all pairs are faster."""
     dtype = np.promote_types(X.dtype, Y.dtype)
     X, Y = (a.astype(dtype, copy=False) for a in (X, Y))
     rtol = pairs_tolerance.tolerance_of(options)
-    posed = exponential_choice.posed(X, Y, h, log_weights, rtol=rtol, atol=options.atol)
+    posed = exponential_choice.posed(X, Y, h, options.log_weights, rtol=rtol, atol=options.atol)
     return None if posed is None else exponential.run(posed)
 
 
 class _Sums:
     """One pass over all tiles."""
 
-    def __init__(self, X: np.ndarray, Y: np.ndarray, h: float, kernel: Kernel, log_weights: np.ndarray | None) -> None:
+    def __init__(self, X: np.ndarray, Y: np.ndarray, h: float, kernel: Kernel, options: Options) -> None:
+        self._own = options.own
         self._dtype = np.promote_types(X.dtype, Y.dtype)
         self._kernel = kernel
         # Squared distances of points many large bandwidths apart leave the range of the dtype. A power of two brings h
@@ -85,7 +85,7 @@ class _Sums:
         self._squared_h = (h * float(unit)) ** 2
         self._zeros = np.zeros(query_blocks.tile_columns(self._dtype), self._dtype)
         self._edge = tuple(map(self._dtype.type, edge(kernel, X.shape[1], self._dtype.itemsize == 4)))
-        logs: Any = 0.0 if log_weights is None else log_weights
+        logs: Any = 0.0 if options.log_weights is None else options.log_weights
         if kernel == "exponential":
             self._weights = np.full(len(X), logs * _LOG2_E, self._dtype)
         else:
@@ -136,4 +136,6 @@ class _Sums:
         tile = query_blocks.scratch_tile(rows.stop - rows.start, width, self._dtype)
         scale = self._dtype.type(-1 / self._squared_h)
         _tiles.differences(self._queries[rows], data, scale, self._zeros[:width], tile)
+        if self._own is not None:
+            _tiles.leave_out(tile, self._own[rows] - columns.start, self._dtype.type(np.finfo(self._dtype).max / 4))
         return tile, data

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from cukde.density.kernels import COSINE_SERIES, Kernel
-from cukde.density.options import LOG_ZERO, Options
+from cukde.density.options import Options
+from cukde.density.pairs.cpu.weighted import leave_out, weighted
 from cukde.density.sums import PartialSums, joined, to_density
 
 _PAIRS_OF_BLOCK = 2**15  # whose arrays stay in cache
@@ -29,17 +30,16 @@ def kernel_density(
     options: Options,
 ) -> np.ndarray:
     """Return what :func:`cukde.density.pairs.cpu.radial.kernel_density` does."""
-    Y, log_weights = X if Y is None else Y, options.log_weights
-    if log_weights is not None:
-        counted = log_weights > LOG_ZERO
-        X, log_weights = X[counted], log_weights[counted]
+    Y = X if Y is None else Y
+    X, _, options = weighted(X, None, options)
     unit = 2.0 ** -max(0, math.frexp(h)[1] - 1)  # squares of far points stay numbers; no bit of a coordinate changes
     data, queries = X.T.astype(np.float64, order="C") * unit, Y.astype(np.float64) * unit
     step = max(1, _PAIRS_OF_BLOCK // max(1, len(X)))
-    blocks = [
-        _sums(_squares(data, queries[i : i + step], (h * unit) ** 2), kernel, log_weights)
-        for i in range(0, len(Y), step)
-    ]
+    blocks = []
+    for rows in (slice(i, i + step) for i in range(0, len(Y), step)):
+        q = _squares(data, queries[rows], (h * unit) ** 2)
+        leave_out(q, options.own if options.own is None else options.own[rows], np.inf)
+        blocks.append(_sums(q, kernel, options.log_weights))
     out: np.ndarray = to_density(joined(blocks, np), log_constant, log, dtype, np)
     return out
 

@@ -94,6 +94,14 @@ def _settle(row: Any, lanes: Any, shift: Any) -> Any:
 
 
 @njit(**_JIT)
+def leave_out(tile: Any, own: Any, nothing: Any) -> None:
+    """Write ``nothing`` to the column ``own`` (queries,) of each row, if the tile has it."""
+    for i in range(tile.shape[0]):
+        if 0 <= own[i] < tile.shape[1]:
+            tile[i, own[i]] = nothing
+
+
+@njit(**_JIT)
 def weigh(tile: Any, shift: Any, rescale: Any, total: Any) -> None:
     """Turn exponents into weights in place, about a ``shift`` that is updated; add each row's sum to ``total``.
 

@@ -19,15 +19,24 @@ def weighted(
     log_weights = options.log_weights
     if log_weights is None or np.minimum.reduce(log_weights, initial=0.0) > LOG_ZERO:
         return X, values, options
-    counted = np.flatnonzero(log_weights > LOG_ZERO)
+    counted = np.flatnonzero(some := log_weights > LOG_ZERO)
     rows = kept(options.kept, "weighted", X, None, lambda: (X[counted], log_weights[counted]))
     options = options._replace(log_weights=rows[1])
+    if options.own is not None:
+        options = options._replace(own=np.where(some, np.cumsum(some) - 1, -1)[options.own])
     if options.local_factors is not None:
         options = options._replace(local_factors=options.local_factors[counted])
     if options.lost is not None:  # the caller has told queries from data by now
         of_data, of_queries = options.lost
         options = options._replace(lost=(of_data[counted], of_data if of_queries is None else of_queries))
     return rows[0], None if values is None else values[counted], options
+
+
+def leave_out(pairs: np.ndarray, own: np.ndarray | None, nothing: float) -> None:
+    """Write ``nothing`` to the pairs (queries, data) of each query and its own row, if it has one."""
+    if own is not None:
+        some = np.flatnonzero(own >= 0)
+        pairs[some, own[some]] = nothing
 
 
 def nothing_of(output: Output, m: int, d: int, values: np.ndarray | None) -> PartialSums:

@@ -82,7 +82,6 @@ def sums(
     options: Options,
     *,
     ratio: bool = False,
-    own_out: bool = False,
 ) -> PartialSums:
     """Sum over the data for each query, on the current device and stream; the same bits on every run.
 
@@ -92,20 +91,11 @@ def sums(
         Of one dtype, float32 or float64, C-contiguous, neither empty; ``Y`` None are the data themselves.
     ratio : bool
         Only moments / total is wanted: powers then have one term in float16.
-    own_out : bool
-        Leave out the pair of each row with itself, where the queries are the data.
     """
     m = len(X if Y is None else Y)
     out = pairs_finish.empty(m, moment_columns(output, X.shape[1], None))
-    _run(X, Y, h, output, options, ratio=ratio, own_out=own_out).finish(out, None)
+    _run(X, Y, h, output, options, ratio=ratio).finish(out, None)
     return out
-
-
-def sums_without_own(X: Any, h: float, output: Output, options: Options) -> PartialSums | None:
-    """Sum over the data for each row but itself; None where there are no kernels for it."""
-    if options.local_factors is not None or not serves(output, options.precision, X.shape[1]):
-        return None
-    return sums(X, None, h, output, options, own_out=True)
 
 
 def density(
@@ -231,19 +221,19 @@ def _run(
     options: Options,
     *,
     ratio: bool = False,
-    own_out: bool = False,
     ends_in: np.dtype | None = None,
 ) -> SpanSums:
     """Sum, for what ends in densities of a dtype, or in sums."""
     if options.precision == "float64":
-        return centred_f64.run(X, Y, h, output, options, own_out=own_out, ends_in=ends_in)
+        return centred_f64.run(X, Y, h, output, options, ends_in=ends_in)
     (n, d), m, shape = X.shape, len(X if Y is None else Y), _shape_of(X, Y, output, options, ratio=ratio)
     steps, power_terms, moments = shape.steps, shape.power_terms, output == "moments"
     scale, storage = scale_of(h), X.dtype
     begin(*_kernels(shape, storage), centred_finish.kernel(output, FLOAT, ends_in))
     frame, data, queries, of_sums, _ = _layout(shape).allocate()
-    order = centred_order.order(X, Y, frame, scale)
-    of_queries, first = (order, 0) if Y is None else (order[n:], n)
+    ordered = Y is not None and not options.own_out  # or queries are in the order of the data, each beside its own row
+    order = centred_order.order(X, Y if ordered else None, frame, scale)
+    of_queries, first = (order[n:], n) if ordered else (order, 0)
 
     Z, blocks, boxes = data
     sizes = n, d, steps, moments, scale
@@ -254,7 +244,7 @@ def _run(
         (shape.tiles,),
         (4 * _TILE_ROWS,),
         *(Y, of_queries, *frame, Z, blocks, boxes, *queries),
-        *(m, n, first, shape.blocks, d, steps, moments, own_out, scale),
+        *(m, n, first, shape.blocks, d, steps, moments, options.own_out, scale),
     )
     # Half of what may be left out for whole blocks, half for pairs.
     tolerance = 0.5 * max(pairs_tolerance.tolerance_of(options), _ALL_PAIRS)
@@ -263,7 +253,7 @@ def _run(
         (shape.groups, shape.spans),
         (32 * shape.warps,),
         *(Z if placed is None else placed, Z, blocks, boxes, tiles, centres, references, *of_sums),
-        *(m, n, shape.blocks, shape.span, shape.stage, d, own_out),
+        *(m, n, shape.blocks, shape.span, shape.stage, d, options.own_out),
         *(math.log2(tolerance / shape.blocks), of_pair, _BUDGET[options.precision]),
     )
     R, S, T = of_sums

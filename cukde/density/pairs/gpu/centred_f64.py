@@ -139,9 +139,7 @@ def kernels(n: int, m: int, d: int, output: Output, *, itself: bool) -> Iterator
     yield from centred_order.kernels(DOUBLE, n, m, d, itself=itself)
 
 
-def run(
-    X: Any, Y: Any | None, h: float, output: Output, options: Options, *, own_out: bool, ends_in: np.dtype | None
-) -> SpanSums:
+def run(X: Any, Y: Any | None, h: float, output: Output, options: Options, *, ends_in: np.dtype | None) -> SpanSums:
     """Sum over spans of the data, for what ends in densities of a dtype, or in sums."""
     X, Y = (None if a is None else pairs_finish.contiguous(a, DOUBLE) for a in (X, Y))
     (n, d), m = X.shape, len(X if Y is None else Y)
@@ -149,8 +147,9 @@ def run(
     shape = _Shape(n, m, d, output, Y is None, device.multiprocessors())
     depth, scale = shape.depth, scale_of(h)
     frame, data, queries, of_sums, _ = _layout(shape).allocate()
-    order = centred_order.order(X, Y, frame, scale)
-    of_queries, first = (order, 0) if Y is None else (order[n:], n)
+    ordered = Y is not None and not options.own_out  # or queries are in the order of the data, each beside its own row
+    order = centred_order.order(X, Y if ordered else None, frame, scale)
+    of_queries, first = (order[n:], n) if ordered else (order, 0)
 
     points, blocks, boxes = data
     arrays = X, order, options.log_weights, *frame, *data
@@ -160,7 +159,7 @@ def run(
         (shape.tiles,),
         (4 * _TILE_ROWS,),
         *(Y, of_queries, *frame, points, blocks, boxes, *queries),
-        *(m, n, first, shape.blocks, d, shape.steps, False, own_out, scale),
+        *(m, n, first, shape.blocks, d, shape.steps, False, options.own_out, scale),
     )
     # Half of what may be left out for whole blocks, half for pairs.
     tolerance = 0.5 * max(pairs_tolerance.tolerance_of(options), _ALL_PAIRS)
@@ -169,7 +168,7 @@ def run(
         (shape.groups, shape.spans),
         (32 * shape.warps,),
         *(points if placed is None else placed, points, blocks, boxes, tiles, coordinates, references, *of_sums),
-        *(m, n, shape.blocks, shape.span, d, own_out),
+        *(m, n, shape.blocks, shape.span, d, options.own_out),
         *(math.log2(tolerance / shape.blocks), of_pair, scale),
     )
     R, S, T = of_sums

@@ -39,10 +39,11 @@ class _Members(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """What the kernel is told of the data rows where each has its own bandwidth."""
+    """What the kernel is told of the data rows: their bandwidths, and whether each is left out of its own sum."""
 
     scales: Any | None = None  # (n,)
     of_gradient: bool = False
+    own_out: bool = False
 
 
 _OPERATION: dict[Output, str] = {**OPERATION, "laplace_moments": "laplace_moments"}  # the last is of no other engine
@@ -74,7 +75,7 @@ def specialise(output: Output, precision: str, storage: np.dtype, d: int, k: int
         CHUNK=chunk,
         COLUMNS=columns,
     )
-    types = f"8P 2q 2i q i {stored.char} {real.char} f 2P q P i"
+    types = f"8P 2q 2i q i {stored.char} {real.char} f 2P q P 2i"
     return Compiled(Specialisation("density/pairs", name, defines, types), columns, real, stored)
 
 
@@ -98,6 +99,7 @@ def launch(
     out: PartialSums,
     local_factors: Any | None = None,
     of_gradient: bool = False,
+    own_out: bool = False,
     guard: Guard = _ALWAYS,
     one_split: bool = False,
     splits: finish.Splits | None = None,
@@ -106,8 +108,9 @@ def launch(
     """Launch the kernel and return what its splits left; where there is one, it is ``out`` itself.
 
     With local factors, float64, moments are those of the gradient where that is asked for; see
-    :class:`cukde.density.sums.PartialSums`. ``splits`` say where the kernel writes, and by default it splits the data
-    itself; ``memory`` is for its own splits, as many as :func:`parts` says.
+    :class:`cukde.density.sums.PartialSums`. With ``own_out`` row i is left out of the sums of query i. ``splits`` say
+    where the kernel writes, and by default it splits the data itself; ``memory`` is for its own splits, as many as
+    :func:`parts` says.
     """
     n, d = X.shape
     k = moment_columns(output, d, values)
@@ -123,9 +126,9 @@ def launch(
         splits = finish.splits(n, m, chosen.columns, out, tiles=_tiles(d), one_split=one_split, memory=memory)
     else:
         splits = splits._replace(blocks=finish.blocks(m, k, chosen.columns))
-    scale, of_rows = _scale(h, unit), _ALIKE
-    if local_factors is not None:
-        of_rows = _Rows((scale / local_factors**2).astype(chosen.real), of_gradient)
+    scale = _scale(h, unit)
+    scales = None if local_factors is None else (scale / local_factors**2).astype(chosen.real)
+    of_rows = _Rows(scales, of_gradient and scales is not None, own_out)
     _run(chosen, X, Y, V, log_weights, splits, m, k, unit, scale, guard=guard, of_rows=of_rows)
     return splits
 

@@ -84,7 +84,7 @@ def specialise(kernel_task: Task, shape: pairs_splits.Shape) -> Specialisation:
         TILE=shape.tile,
         BLOCKS=shape.blocks,
     )
-    return Specialisation("density/pairs", name, defines, "8P 2q i q 2d")
+    return Specialisation("density/pairs", name, defines, "8P 2q i q 2d i")
 
 
 _PREPARE = Specialisation("density/f64_operands", "prepare_f64", (), "8P 2q 2i d")
@@ -146,11 +146,12 @@ def run(
     *,
     centre: Any,
     store: Kept | None = None,
+    own_out: bool = False,
 ) -> PartialSums:
     """Sum over all pairs.
 
     Launches: preparation, pass, merge where there are splits. ``store`` keeps the operands of the data, where the
-    queries are others.
+    queries are others. With ``own_out`` row i is left out of the sums of query i.
     """
     X, Y, V = (None if a is None else finish.contiguous(a, DOUBLE) for a in (X, Y, values))
     n, d = X.shape
@@ -177,7 +178,7 @@ def run(
         splits.grid,
         (plan.shape.threads,),
         *(*points, V, *splits.sums),
-        *(n, m, k, splits.rows, 1 + d / 2, unit),
+        *(n, m, k, splits.rows, 1 + d / 2, unit, own_out),
     )
     return finish.merge(splits, out)
 

@@ -106,6 +106,14 @@ def partial_sums(
     return arguments.sums(output, values, ratio=ratio, near=near)
 
 
+def sums_without_own(X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums | None:
+    """Return :func:`partial_sums` with own rows; None where a pass over some pairs is faster: none knows own ones."""
+    if options.local_factors is not None:
+        return _differences(*pairs_operands.of_one_dtype(X, Y), h, output, options)
+    arguments = pose(X, Y, h, options)
+    return arguments.sums(output, None) if arguments.near(output).takes_all else None
+
+
 def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> tuple[PartialSums, PartialSums]:
     """Output "moments" of all rows of ``B`` at the points of ``A``, and of all rows of ``A`` at those of ``B``.
 
@@ -301,6 +309,8 @@ class Arguments(NamedTuple):
         """
         squared_radius, (n, d), precision = self.options.squared_radius, self.X.shape, self.options.precision
         chosen = pairs_engine.engine(*self._shape(output, k), squared_radius=squared_radius, **self._terms(exact))
+        if self.options.own_out and chosen in ("f16", "f16_symmetric", "tf32"):
+            chosen = "difference"  # or blocks with centres of their own, as below
         if chosen not in ("difference", "f64") or squared_radius == math.inf:
             return chosen
         if not centred.serves(output, precision, d):
@@ -373,6 +383,8 @@ class Arguments(NamedTuple):
         n, d = self.X.shape
         k = moment_columns(output, d, None)
         engine = self.engine(output, k, exact=not ratio)
+        if self.options.own_out and engine == "centred":
+            return _ALL_PAIRS
         apart = self.apart(output, k, exact=not ratio) if engine in ("difference", "centred") else None
         arguments = self.X, self.Y, self.h, output, self.options, engine
         if engine == "centred" and skipping_choice.may_leave_out(n, self.m, d, engine, output, self.options):
@@ -438,19 +450,19 @@ class Arguments(NamedTuple):
             score = _symmetric_score(self, memory, exact_sums=not ratio)
             return f16_symmetric.finish(*score, len(self.X), d, self.h)
         operands, centre = (self.X, self.Y, self.h, output, values, options.log_weights), options.centre
-        if engine == "wide":
-            terms = 1 if options.precision == "tf32" else 2
-            squared_radius = options.squared_radius
-            return wide.run(
-                *operands, terms=terms, centre=centre, squared_radius=squared_radius, ratio=ratio, store=options.kept
-            )
-        if engine == "f64":
-            return f64.run(*operands, centre=centre, store=options.kept)
-        if engine == "wide_f64":
-            return wide_f64.run(*operands, centre=centre, squared_radius=options.squared_radius, store=options.kept)
         if engine == "tf32":
             return tf32.run(*operands, centre)
-        return difference.launch(options.precision, *operands, out=pairs_finish.empty(self.m, k))
+        if engine == "difference":
+            out = pairs_finish.empty(self.m, k)
+            return difference.launch(options.precision, *operands, out=out, own_out=options.own_out)
+        squared_radius = options.squared_radius
+        more: dict[str, Any] = {"centre": centre, "store": options.kept, "own_out": options.own_out}
+        if engine == "wide":
+            terms = 1 if options.precision == "tf32" else 2
+            return wide.run(*operands, terms=terms, squared_radius=squared_radius, ratio=ratio, **more)
+        if engine == "f64":
+            return f64.run(*operands, **more)
+        return wide_f64.run(*operands, squared_radius=squared_radius, **more)
 
     def sums_apart(self, output: Output, apart: Apart, *, ratio: bool) -> PartialSums:
         """Run the pass by products of the points near the centre, and by differences of the few others."""
@@ -541,6 +553,7 @@ def _differences(X: Any, Y: Any | None, h: float, output: Output, options: Optio
         out=out,
         local_factors=options.local_factors,
         of_gradient=options.of_gradient,
+        own_out=options.own_out,
     )
     return pairs_finish.merge(launched, out)
 

@@ -49,20 +49,21 @@ def kernel_density(
     kernel : {"tophat", "epanechnikov", "exponential", "linear", "cosine"}
         See :mod:`cukde.density.kernels`.
     options : Options
-        Of which ``log_weights`` count, and of the exponential the tolerances and whether the points are known to be
-        finite.
+        Of which ``log_weights`` and ``own`` count, and of the exponential the tolerances and whether the points are
+        known to be finite.
     """
     X, Y = operands.of_one_dtype(X, Y)
     unit = _unit(h)
     scale = operands.LOG2_E / (unit * h) if kernel == "exponential" else (unit * h) ** -2
     scalars = Scalars(unit, scale, h * h, *edge(kernel, X.shape[1], X.dtype == FLOAT))
     sums: PartialSums | None = None
-    if kernel == "exponential":
+    some = not options.own_out  # passes over some blocks know no own pairs
+    if some and kernel == "exponential":
         sums = exponential.sums(X, Y, h, unit, scale, options)
-    elif (look := compact.look(X, Y, h)).pays:
+    elif some and (look := compact.look(X, Y, h)).pays:
         sums = compact.sums(X, Y, kernel, options.log_weights, scalars, look.frame)
     if sums is None or core_compile.is_rehearsal():  # whose points say nothing
-        sums = _sums(X, Y, kernel, options.log_weights, scalars)
+        sums = _sums(X, Y, kernel, options, scalars)
     return ends.density(sums, Epilogue(log_constant, log, dtype))
 
 
@@ -71,7 +72,7 @@ def _unit(h: float) -> float:
     return 2.0 ** -max(0, math.frexp(h)[1] - 1)
 
 
-def _sums(X: Any, Y: Any | None, kernel: Kernel, log_weights: Any, scalars: Scalars) -> PartialSums:
+def _sums(X: Any, Y: Any | None, kernel: Kernel, options: Options, scalars: Scalars) -> PartialSums:
     """Launch the kernel, and merge what its splits leave."""
     Y = X if Y is None else Y
     (n, d), m = X.shape, Y.shape[0]
@@ -79,8 +80,8 @@ def _sums(X: Any, Y: Any | None, kernel: Kernel, log_weights: Any, scalars: Scal
     if m == 0:
         return out
     splits = finish.splits(n, m, 0, out)
-    arrays = X, Y, log_weights, splits.reference, splits.total
-    _kernel(kernel, X.dtype).launch(splits.grid, (THREADS,), *arrays, n, m, d, splits.rows, *scalars)
+    arrays = X, Y, options.log_weights, splits.reference, splits.total
+    _kernel(kernel, X.dtype).launch(splits.grid, (THREADS,), *arrays, n, m, d, splits.rows, *scalars, options.own_out)
     return finish.merge(splits, out)
 
 
@@ -98,4 +99,4 @@ def _kernel(kernel: Kernel, real: np.dtype) -> Specialisation:
     defines = core_compile.macros(
         KERNEL=name, KIND=kernel.upper(), REAL=C_TYPE[real], STORAGE=C_TYPE[real], CHUNK=CHUNK
     )
-    return Specialisation("density/radial", name, defines, f"5P 2q i q 2{real.char} d 2{real.char}")
+    return Specialisation("density/radial", name, defines, f"5P 2q i q 2{real.char} d 2{real.char} i")

@@ -199,6 +199,7 @@ def run(
     ratio: bool,
     tiling: Layout | None = None,
     store: Kept | None = None,
+    own_out: bool = False,
 ) -> PartialSums:
     """Sum over all pairs; the same bits on every run.
 
@@ -216,12 +217,15 @@ def run(
         Of the kernels; by default that of the device's table.
     store : Kept, optional
         Keeps the operand of the data.
+    own_out : bool
+        Leave out row i of the data from the sums of query i.
     """
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
     k = moment_columns(output, d, values)
     alike = Y is None and log_weights is None
-    task = pose(output, terms, of_themselves=alike and ratio)
+    symmetric = alike and not own_out  # with own pairs, whose exponents are the largest
+    task = pose(output, terms, of_themselves=symmetric and ratio)
     tiling = tiling or layout(task)
     # Whole steps of both passes, whose lengths are powers of 2.
     step = max(tiling.step_depth, layout(task.of_references).step_depth)
@@ -230,7 +234,9 @@ def run(
     factor_terms = 0 if output != "moments" else task.power_terms if near else 2
     apart = output == "laplace"
     begin(
-        *_kernels(task, tiling, alike=alike, several=n > _STAGED_ROWS), _finish_kernel(output), _prepare_kernel(X.dtype)
+        *_kernels(task, tiling, alike=symmetric, several=n > _STAGED_ROWS),
+        _finish_kernel(output),
+        _prepare_kernel(X.dtype),
     )
     data = kept(
         store,
@@ -251,14 +257,14 @@ def run(
     )
     queries = data if alike else prepare(X if Y is None else Y, centre, h, depth, terms=terms, near=near)
     out = pairs_finish.empty(m, k)
-    gpu_pass = _Pass(task, tiling, data, queries, X, X if Y is None else Y, scale_of(h))
+    gpu_pass = _Pass(task, tiling, data, queries, X, X if Y is None else Y, scale_of(h), own_out)
     if output in ("sum", "laplace"):
         shift = (1 + d / 2) / math.log(2) if output == "laplace" else 0.0
         gpu_pass.finish(output, *gpu_pass.summed(task, tiling, shift), out)
     elif output == "values":
-        gpu_pass.of_values(pairs_values.prepare(values), out, symmetric=alike)
+        gpu_pass.of_values(pairs_values.prepare(values), out, symmetric=symmetric)
     else:
-        gpu_pass.moments(out, symmetric=alike)
+        gpu_pass.moments(out, symmetric=symmetric)
     return out
 
 
@@ -281,6 +287,7 @@ class _Pass(NamedTuple):
     X: Any  # as given, and the queries
     Y: Any
     scale: float
+    own_out: bool
 
     @property
     def n(self) -> int:
@@ -371,7 +378,6 @@ class _Pass(NamedTuple):
                 totals,
                 powers,
                 far=far,
-                skip_own=symmetric and task.output == "moments",
                 shift=shift,
             )
             for P, to, factor in views:
@@ -393,10 +399,10 @@ class _Pass(NamedTuple):
         shift: float,
         moments: Any | None = None,
         far: PartialSums | None = None,
-        skip_own: bool = False,
     ) -> None:
-        """Take the pairs of a block."""
+        """Take the pairs of a block; own terms of symmetric moments are added in the end."""
         y, x = self.queries, self.data
+        own_out = self.own_out or (task.output == "moments" and references is None)
         grid = -(-block.height // tiling.shape.queries), -(-block.width // part_rows)
         of_powers = (None, None) if powers is None else (powers[0], powers[1] if task.power_terms == 2 else None)
         _kernel(task, tiling).launch(
@@ -407,7 +413,7 @@ class _Pass(NamedTuple):
             *(references, totals, moments, *of_powers, *((None, None) if far is None else far[1:])),
             *(block.top, min(block.height, self.m - block.top), block.left, block.left + block.width, part_rows),
             *(totals.shape[1], 0 if powers is None else powers.shape[2], y.hi.shape[1], self.X.shape[1]),
-            *(self.X.dtype == np.float64, skip_own, self.scale, shift),
+            *(self.X.dtype == np.float64, own_out, self.scale, shift),
         )
 
     def finish(

@@ -31,6 +31,8 @@ FAR_LIMIT = 3000.0
 _SHIFT = 940.0
 _SHIFT_OF_VALUES = 0.0
 
+_NOTHING = -(2.0**20)  # an exponent whose power is zero
+
 # The rounding of d products that are added up changes a power by up to 1.1e-16 r sqrt(d), r being the scaled squared
 # radius (the largest change of 20,000, in 64 to 4,096 dimensions), and in several parts by as many times less. This
 # keeps it to 8e-13 of the 1e-12 that is allowed, or to 4e-13 beyond LIMIT.
@@ -66,8 +68,12 @@ def run(
     centre: Any,
     squared_radius: float,
     store: Kept | None = None,
+    own_out: bool = False,
 ) -> PartialSums:
-    """Sum over all pairs; the same bits on every run. ``store`` keeps the operands of the data."""
+    """Sum over all pairs, or with ``own_out`` those of row i and query i left out; the same bits on every run.
+
+    ``store`` keeps the operands of the data.
+    """
     X, Y, V = (None if a is None else pairs_finish.contiguous(a, DOUBLE) for a in (X, Y, values))
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
@@ -97,6 +103,7 @@ def run(
         symmetric=Y is None and log_weights is None and not far,
         shift=_SHIFT_OF_VALUES if output == "values" or far else _SHIFT,
         at_zero=1 + d / 2,
+        own_out=own_out,
         references=(cp.full(rows, _LOWEST), cp.empty(rows)) if far else None,
         step=_dimensions_at_a_time(depth, 2 * squared_radius if far else squared_radius),
     )
@@ -114,6 +121,14 @@ def _dimensions_at_a_time(depth: int, squared_radius: float) -> int:
     return -(-depth // (_DEPTHS * parts)) * _DEPTHS
 
 
+def _clear_own(P: Any, block: gemm.Block) -> None:
+    """Make powers of a block zero whose query and data row have one number, by what stands for their products."""
+    first, last = max(block.top, block.left), min(block.top + block.height, block.left + block.width)
+    pitch = P.shape[1]
+    begin = (first - block.top) * pitch + first - block.left
+    P.reshape(-1)[begin : begin + max(0, last - first) * (pitch + 1) : pitch + 1] = _NOTHING
+
+
 class _Pass(NamedTuple):
     """The operands of a pass, and what it makes of them."""
 
@@ -125,6 +140,7 @@ class _Pass(NamedTuple):
     symmetric: bool  # the queries are the data, and no weights tell a pair from its reverse
     shift: float
     at_zero: float
+    own_out: bool
     references: tuple[Any, Any] | None  # and norms of the queries less these
     step: int  # dimensions of a product
 
@@ -165,6 +181,8 @@ class _Pass(NamedTuple):
         for begin in range(0, depth, self.step):
             columns = slice(begin, min(depth, begin + self.step))
             gemm.gram(P, self.queries.data, self.data.data, block, columns, adds=begin > 0)
+        if self.own_out:
+            _clear_own(P, block)
 
     def _raise_references(
         self, P: Any, block: gemm.Block, totals: Any, corrected: Any | None, products: Any | None

@@ -59,6 +59,7 @@ def posed(
         return None
     k = 0 if values is None else values.shape[1]
     once = output == "moments" and Y is None and options.log_weights is None and options.lost is None
+    once &= not options.own_out
     dense = n * m * skipping_cost.dense(output, d, k, product=product, once=once)
     single = options.log_weights is None and options.local_factors is None and passes.dtype(X, Y, options) == np.float32
 

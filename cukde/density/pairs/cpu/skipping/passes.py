@@ -47,6 +47,7 @@ class Posed(NamedTuple):
     queries: np.ndarray  # (m, d), in order and in the unit of the data
     lost: np.ndarray  # the same of what rounding has taken from them; or empty: (0, d)
     order: np.ndarray  # (m,) int64: their rows
+    own: np.ndarray  # (m,) int64: places of the data that they leave out, -1: none; or empty
     output: Output
     tolerance: float
     atol: float  # beside the largest weight
@@ -107,8 +108,9 @@ def pose(
     """
     real = dtype(X, Y, options)
     double = options.log_weights is not None or options.local_factors is not None
-    lost = options.lost
-    both = output == "moments" and Y is None and not double and lost is None and len(X) >= own_rows * threads.count()
+    lost, own = options.lost, options.own
+    both = output == "moments" and Y is None and not double and lost is None and own is None
+    both &= len(X) >= own_rows * threads.count()
     given, X = X, X.astype(real, copy=False)
 
     def in_order() -> tuple[np.ndarray, Data]:
@@ -125,13 +127,19 @@ def pose(
             screened=screened,
             boxed=both,
             lost=lost and lost[0],
+            own_out=own is not None,
         )
         return order, data
 
-    order, data = kept(options.kept, "order", given, (h, real, both), in_order)
+    order, data = kept(options.kept, "order", given, (h, real, both, own is not None), in_order)
     columns = None
     if values is not None:
         columns, data = skipping_values.ordered(values, data, order)
+    places = np.empty(0, np.int64)
+    if own is not None:
+        places = np.full(len(X) + 1, -1)
+        places[order] = np.arange(len(X))
+        places = places[own]
     queries = X
     if Y is not None:
         queries, order = Y, skipping_points.ordered(Y, frame)
@@ -142,7 +150,8 @@ def pose(
         of_queries = (lost[0] if lost[1] is None else lost[1])[order] * data.unit
     atol = data.beside_largest(options.atol) if values is None else 0.0
     of_gradient = options.of_gradient and options.local_factors is not None
-    return Posed(data, columns, queries, of_queries, order, output, tolerance, atol, double, both, of_gradient)
+    places = places if own is None else places[order]
+    return Posed(data, columns, queries, of_queries, order, places, output, tolerance, atol, double, both, of_gradient)
 
 
 def run(posed: Posed) -> PartialSums:
@@ -209,7 +218,7 @@ def _add(posed: Posed, first: int, last: int, sums: PartialSums) -> np.ndarray:
     """Write the sums of some queries; return the numbers of pairs screened and summed."""
     counts = np.zeros(2, np.int64)
     code = skipping_queries.GRADIENT if posed.of_gradient else skipping_queries.CODES[posed.output]
-    of = posed.queries, posed.lost, first, last, posed.data, posed.values
+    of = posed.queries, posed.lost, posed.own, first, last, posed.data, posed.values
     skipping_queries.sums(*of, posed.tolerance, posed.atol, code, posed.double, *sums, counts)
     return counts
 

@@ -18,6 +18,7 @@ BLOCKS_OF_GROUP = 16
 
 _LOG2_E = math.log2(math.e)
 _MOST_ROWS = 2**32
+_MORE = 1 + 1e-13  # than the rounding of a sum of 64 weights
 _ROWS_OF_TASK = 8192
 _BLOCKS_OF_TASK = 256
 _FURTHEST = 1e17  # coordinate in single precision, whose square is within its range
@@ -30,7 +31,7 @@ class Boxes(NamedTuple):
 
     low: np.ndarray  # (d, boxes), in the dtype of the points
     high: np.ndarray
-    mass: np.ndarray  # (boxes,) float64: sum of the weights; the largest weight of all data is 1
+    mass: np.ndarray  # (boxes,) float64: at least the weights that a query counts; the largest weight of all data is 1
     softest: np.ndarray  # (boxes,) float64: least 1 / factor^2 of the bandwidth; without local factors 1
     sharpest: np.ndarray  # (boxes,) float64: the largest
 
@@ -58,6 +59,7 @@ class Data(NamedTuple):
     log2_weights: np.ndarray  # (blocks, 64) float64, the largest 0; or empty: (0, 64)
     largest_log_weight: float  # what they lack, as a natural logarithm
     factors: np.ndarray  # (blocks, 64) float64: 1 / factor^2; or empty
+    mass: float  # of all points
     blocks: Boxes
     groups: Boxes
     screen: Screen
@@ -98,11 +100,13 @@ def data(
     screened: bool,
     boxed: bool = False,
     lost: np.ndarray | None = None,
+    own_out: bool = False,
 ) -> Data:
     """Put data (n, d) in order, which ``order`` is; weights and factors are those of the rows of ``X``, (n,) float64.
 
     All weights are positive. ``screened`` asks for coordinates in single precision, and ``boxed`` for these along the
     axes of the frame, where they are as many as dimensions, with boxes: order follows axes, and such boxes are tighter.
+    ``own_out`` says that queries leave out data.
     """
     n, d = X.shape
     count = -(-n // BLOCK)
@@ -137,12 +141,15 @@ def data(
             _round(points, blocks.start, blocks.stop, screen)
 
     threads.run(task, _cut(count, _BLOCKS_OF_TASK), blas=False)
+    mass = float(boxes.mass.sum())
+    if own_out:
+        boxes.mass[:] -= np.exp2(log2_weights.max(axis=1)) * _MORE if len(log2_weights) else 1.0
     groups = _boxes(-(-count // BLOCKS_OF_GROUP), d, X.dtype)
     _unite(boxes, groups)
     of_points = np.empty((0, d, BLOCK), X.dtype)
     if lost is not None:
         of_points = np.stack([in_blocks(column * unit, order, count) for column in lost.T], axis=1)
-    return Data(points, n, unit, scale, log2_weights, largest, factors, boxes, groups, screen, of_points)
+    return Data(points, n, unit, scale, log2_weights, largest, factors, mass, boxes, groups, screen, of_points)
 
 
 def _cut(count: int, most: int) -> list[slice]:

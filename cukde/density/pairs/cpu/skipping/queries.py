@@ -95,6 +95,7 @@ def _add(
     query: Any,
     reach: float,
     output: int,
+    own: int,
     lost: Any,
     lost_query: Any,
     bits: Any,
@@ -104,6 +105,8 @@ def _add(
     sizes: Any,
 ) -> int:
     """Add chosen blocks of ``n`` points to the sums of a query, but those that lie beyond its reach, in bits.
+
+    The point ``own`` is left out.
 
     Arithmetic is in the dtype of the query, which is that of ``bits`` and ``distances``, (64,). Return how many blocks
     were taken: fewer than all if the next one needs double precision.
@@ -118,6 +121,8 @@ def _add(
             add_lost_squares(points, lost, block, query, lost_query, bits)
         for j in range(n - block * BLOCK, BLOCK):
             bits[j] = NOTHING
+        if own >= 0 and own // BLOCK == block:
+            bits[own % BLOCK] = NOTHING
         if factors.size:
             for j in range(BLOCK):
                 bits[j] *= factors[block, j]
@@ -204,7 +209,7 @@ def _add_in(
     sizes: Any,
 ) -> None:
     """Add blocks in the dtype of the data where that serves, or in double; ``both`` are a query and room for each."""
-    query, bits, distances, double_query, double_bits, double_distances, lost, lost_query = both
+    query, own, bits, distances, double_query, double_bits, double_distances, lost, lost_query = both
     taken = 0
     if not double:
         taken = _add(
@@ -218,6 +223,7 @@ def _add_in(
             query,
             reach,
             output,
+            own,
             lost,
             lost_query,
             bits,
@@ -238,6 +244,7 @@ def _add_in(
             double_query,
             reach,
             output,
+            own,
             lost,
             lost_query,
             double_bits,
@@ -325,6 +332,7 @@ def _find_near(
 def sums(
     queries: Any,
     lost_queries: Any,
+    own: Any,
     first: int,
     last: int,
     data: Any,
@@ -346,6 +354,8 @@ def sums(
         In the dtype and unit of the points.
     lost_queries : array, shape (m, d) or (0, d)
         What these have lost by rounding, where the data have lost something.
+    own : array, shape (m,) or (0,)
+        Int64, places of the data that queries leave out, -1: none.
     data : Data
         See :mod:`cukde.density.pairs.cpu.skipping.points`. Of output "values" masses are shares of the whole.
     values : Values
@@ -368,7 +378,7 @@ def sums(
     points, log2_weights, factors, softest = data.points, data.log2_weights, data.factors, data.blocks.softest
     screen, screen_error = data.screen.points, data.screen.error
     screened, doubles = screen_error.size > 0, queries.itemsize == 8
-    whole = data.blocks.mass.sum() if values is None else 1.0
+    whole = data.mass if values is None else 1.0
     allowed, floor = np.log2(tolerance / whole), min(atol / tolerance, 1e300)
     near, far = np.empty(blocks, queries.dtype), np.empty(blocks, queries.dtype)
     low, high = np.empty((d, blocks), queries.dtype), np.empty((d, blocks), queries.dtype)
@@ -390,6 +400,7 @@ def sums(
             lost_query = lost_queries[begin + i] if lost_queries.shape[0] > 0 else nothing_lost
             both = (
                 queries[begin + i],
+                own[begin + i] if own.size else -1,
                 bits,
                 distances,
                 double_query,
@@ -453,6 +464,7 @@ def sums(
                 lost_query = lost_queries[begin + i] if lost_queries.shape[0] > 0 else nothing_lost
                 both = (
                     queries[begin + i],
+                    own[begin + i] if own.size else -1,
                     bits,
                     distances,
                     double_query,
