@@ -106,7 +106,8 @@ def passes(backend: Backend, request: pytest.FixtureRequest) -> ModuleType:
         request.getfixturevalue("emulated_device")
     if backend.device == "gpu":
         patch = request.getfixturevalue("monkeypatch")
-        patch.setattr("cukde.density.pairs.gpu.skipping.choice.centred_is_faster", lambda *_, **__: True)
+        choice = "cukde.density.pairs.gpu.skipping.choice.centred_is_faster"
+        patch.setattr(choice, lambda n, m, d, engine, *_, **__: engine == "difference")
         for engine in ("wide", "wide_f64"):
             patch.setattr(f"cukde.density.pairs.gpu.{engine}._STAGED_ROWS", 128)
             patch.setattr(f"cukde.density.pairs.gpu.{engine}._STAGED_BYTES", 2**18)
