@@ -420,7 +420,7 @@ def f64_products(launches: Launches) -> None:
 
 def f64_of_many_dimensions(launches: Launches) -> None:
     """As a call chooses, with blocks so small that of the data at themselves some lie off the diagonal."""
-    cases = itertools.product(OUTPUTS, (False, True), (False, True), (None, 50.0, 1000.0))
+    cases = itertools.product(OUTPUTS, (False, True), (False, True), (None, 50.0, 1000.0, 5000.0))
     with mock.patch.object(wide_f64, "_STAGED_ROWS", 128):
         for output, weighted, itself, squared_radius in cases:
             s = sample(70, weighted and output != "values", "float64", itself)

@@ -100,7 +100,7 @@ def pairs_by_differences(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
 @pytest.mark.parametrize("where", ["data", "queries", "both", "itself"])
 @pytest.mark.parametrize("output", ["sum", "laplace", "moments"])
-@pytest.mark.parametrize(("d", "precision"), [*itertools.product((3, 16, 40), ("float32", "tf32")), (70, "float64")])
+@pytest.mark.parametrize(("d", "precision"), list(itertools.product((3, 16, 40), ("float32", "tf32"))))
 def test_sums_match_the_formula(
     gpu: SimpleNamespace,
     pairs_by_differences: list[int],

@@ -136,7 +136,7 @@ def test_as_far_as_the_limit_of_the_radius(gpu: SimpleNamespace, referred: bool,
     gpu.monkeypatch.setattr(gpu.gemm, "gram", gram_in_one_chain)
     s = sample(150, 70, d)
     rng = np.random.default_rng(d)
-    limit = gpu.wide.FAR_LIMIT if referred else gpu.wide.LIMIT[output]
+    limit = gpu.wide.ROW_LIMIT if referred else gpu.wide.LIMIT[output]
     s.h = 0.7
 
     def on_sphere(directions: np.ndarray) -> np.ndarray:
@@ -150,15 +150,46 @@ def test_as_far_as_the_limit_of_the_radius(gpu: SimpleNamespace, referred: bool,
         s.w = np.where(np.arange(150) % 10, 1.0, 1e-300)
     sums = run(gpu, s, output, squared_radius=limit, centre=np.zeros(d))
     assert ((sums.total >= 1) & (sums.total < 2)).all()
+    assert verified(s, output, sums).max() > 1.9 * limit
+
+
+def verified(s: Sample, output: str, sums: Any) -> np.ndarray:
+    """Check queries near some data, and those far from all; return their least exponents."""
     exponent = reference.nearness(s.X, s.Y, s.h, s.w).exponent
-    assert exponent.max() > 1.9 * limit
     for queries, allowed in ((exponent < 80, ALLOWED), (exponent >= 80, FAR["float64"].value * exponent.max())):
         assert queries.any()
-        part = sample(150, 70, d)
+        part = sample(len(s.X), len(s.Y), s.X.shape[1])
         part.X, part.Y, part.V, part.w, part.h = s.X, s.Y[queries], s.V, s.w, s.h
         of_part = type(sums)(*(None if a is None else a[queries] for a in sums))
         # Beyond the range of float64 there are no values to compare.
         verify(part, "sum" if output == "values" and allowed > ALLOWED else output, of_part, allowed)
+    return exponent
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("d", [70, 200])
+def test_queries_far_from_the_centre_and_near_data_are_summed_again(gpu: SimpleNamespace, d: int, output: str) -> None:
+    """Two groups of data at their queries, far from the centre, and queries that are far from all."""
+    again: list[int] = []
+    launch = gpu.difference.launch
+
+    def counted(precision: str, X: Any, Y: Any, *args: Any, **options: Any) -> Any:
+        again.append(len(Y))
+        return launch(precision, X, Y, *args, **options)
+
+    gpu.monkeypatch.setattr(gpu.difference, "launch", counted)
+    gpu.monkeypatch.setattr(gpu.gemm, "gram", gram_in_one_chain)
+    s = sample(150, 70, d)
+    away = np.ones(d) / d**0.5 * 150 * s.h
+    s.X[::3] += away
+    s.Y[::3] += away
+    s.Y[5] += 2 * away
+    centre = s.X.mean(axis=0)
+    squared_radius = max(float(((A - centre) ** 2).sum(axis=1).max()) for A in (s.X, s.Y)) / s.h**2
+    assert gpu.wide.ROW_LIMIT < squared_radius < gpu.wide.FAR_LIMIT
+    verified(s, output, run(gpu, s, output, squared_radius=squared_radius, centre=centre))
+    assert len(again) == 1
+    assert 0 < again[0] < 70
 
 
 def test_long_products_of_far_points_are_made_in_parts(gpu: SimpleNamespace) -> None:
@@ -187,6 +218,6 @@ def test_which_passes_it_takes(gpu: SimpleNamespace) -> None:
 
     assert engine("moments", 65, 1.0) == engine("sum", 4096, 620.0) == engine("values", 65, 350.0) == "wide_f64"
     assert engine("sum", 65, 1.0, (7, 5)) == "wide_f64"
-    others = ("sum", 64, 1.0), ("sum", 65, None), ("moments", 65, 3001.0), ("values", 65, 3001.0)
+    others = ("sum", 64, 1.0), ("sum", 65, None), ("moments", 65, 1.1e5), ("values", 65, 1.1e5)
     for output, d, squared_radius in others:
         assert engine(output, d, squared_radius) != "wide_f64"

@@ -16,16 +16,18 @@ import cupy as cp
 from cukde.core.gpu import compile as core_compile, device, gemm
 from cukde.core.gpu.launch import DOUBLE, Specialisation
 from cukde.density.kept import Kept, kept
-from cukde.density.pairs.gpu import f64, finish as pairs_finish
-from cukde.density.pairs.gpu.operands import scale_of
-from cukde.density.sums import Output, PartialSums, moment_columns
+from cukde.density.pairs.gpu import difference, f64, finish as pairs_finish
+from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
+from cukde.density.sums import Output, PartialSums, moment_columns, put
 
 FEWEST_DIMENSIONS = f64.DEPTHS[-1] + 1
 
-# Squared distances to the centre, in bandwidths: up to LIMIT powers need no reference, as in f64.cuh; up to FAR_LIMIT
-# exponents are added up from norms that double holds to 5e-13.
+# Squared distances to the centre, in bandwidths: up to LIMIT powers need no reference, as in f64.cuh. Up to ROW_LIMIT
+# exponents are added up from norms that double holds to 5e-13. Beyond, those of a query are good enough where its own
+# distance is at most LEVELS times its largest exponent, of which the promise then is a share; others are summed again
+# by differences. Exponents of points beyond FAR_LIMIT are beyond the references.
 LIMIT = f64.LIMIT
-FAR_LIMIT = 3000.0
+ROW_LIMIT, LEVELS, FAR_LIMIT = 3000.0, 2.5, 1e5
 
 # Integers that keep powers in the range of float64; values have a range of their own.
 _SHIFT = 940.0
@@ -105,12 +107,14 @@ def run(
         at_zero=1 + d / 2,
         own_out=own_out,
         references=(cp.full(rows, _LOWEST), cp.empty(rows)) if far else None,
-        step=_dimensions_at_a_time(depth, 2 * squared_radius if far else squared_radius),
+        step=_dimensions_at_a_time(depth, 2 * min(squared_radius, ROW_LIMIT) if far else squared_radius),
     )
     factors = data.data if output == "moments" else V
     products = None if factors is None else cp.zeros((m, factors.shape[1]))
     totals, corrected = gpu_pass.sums(factors, products)
     gpu_pass.finish(totals, corrected, products, out, unit=1 / scale_of(h) if output == "moments" else 1.0)
+    if squared_radius > ROW_LIMIT:
+        gpu_pass.again_by_differences(out, X, Y, h, V, log_weights)
     return out
 
 
@@ -174,6 +178,25 @@ class _Pass(NamedTuple):
                 if both:
                     gemm.add_product(products, P, inside, factors, "f64", transposed=True)
         return totals, corrected
+
+    def again_by_differences(
+        self, out: PartialSums, X: Any, Y: Any | None, h: float, values: Any | None, log_weights: Any | None
+    ) -> None:
+        """Sum again what products are too coarse for; the host waits for how many queries there are."""
+        assert self.references is not None
+        squares, level = -2 / LOG2_E * self.queries.norms[: self.m], -self.references[0][: self.m] / LOG2_E
+        rows = cp.nonzero((squares > ROW_LIMIT) & (squares > LEVELS * level))[0]
+        if not len(rows):
+            return
+        if self.own_out:  # own rows go by the numbers of the queries
+            rows = cp.arange(self.m)
+        columns = 0 if out.moments is None else out.moments.shape[1]
+        some = pairs_finish.empty(len(rows), columns)
+        queries = (X if Y is None else Y)[rows]
+        of_rows = difference.launch(
+            "float64", X, queries, h, self.output, values, log_weights, out=some, own_out=self.own_out
+        )
+        put(out, rows, pairs_finish.merge(of_rows, some))
 
     def _make_exponents(self, P: Any, block: gemm.Block) -> None:
         """Leave the inner products of a block in ``P``."""

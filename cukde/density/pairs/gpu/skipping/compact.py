@@ -54,7 +54,7 @@ def look(X: Any, Y: Any | None, h: float) -> Look:
     """
     (n, d), m = X.shape, len(X) if Y is None else len(Y)
     precision = "float64" if X.dtype == DOUBLE else "float32"
-    milliseconds = 1e-9 * n * m * skipping_cost.dense("difference", precision, d)
+    milliseconds = 1e-9 * n * m * skipping_cost.dense("difference", precision, d, moments=True)
     least = _LEAST_MS if d <= _FEW_DIMENSIONS else _LEAST_MS_OF_SAMPLE
     if milliseconds <= least or d > skipping_cost.MOST_DIMENSIONS or device.capturing():
         return Look(False)

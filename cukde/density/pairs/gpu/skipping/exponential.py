@@ -95,7 +95,8 @@ def sums(X: Any, Y: Any | None, h: float, unit: float, scale: float, options: Op
 def _sample(X: Any, Y: Any, h: float, options: Options, tolerances: Tolerances) -> np.ndarray | None:
     """A sample of the data, on the host; None where all pairs are faster by what it says, or take little time."""
     (n, d), m = X.shape, len(Y)
-    milliseconds = 1e-9 * n * m * skipping_cost.dense("difference", "float64" if X.dtype == DOUBLE else "float32", d)
+    precision = "float64" if X.dtype == DOUBLE else "float32"
+    milliseconds = 1e-9 * n * m * skipping_cost.dense("difference", precision, d, moments=True)  # roots take as long
     if (
         milliseconds <= _LEAST_MS
         or max(tolerances) <= 0
