@@ -224,7 +224,7 @@ def test_what_is_left_out(gpu: SimpleNamespace, rtol: float, precision: str) -> 
 
 
 def test_which_passes_of_float64_it_takes(gpu: SimpleNamespace) -> None:
-    """Any of data beyond the reach of products about one centre, or of unknown reach; else those of many pairs."""
+    """Any of data beyond the reach of products about one centre, or unknown; and many columns at themselves."""
     from cukde.density.pairs.gpu import passes
 
     def engine(n: int, squared_radius: float | None, output: Any = "sum", d: int = 5) -> str:
@@ -234,8 +234,8 @@ def test_which_passes_of_float64_it_takes(gpu: SimpleNamespace) -> None:
 
     for output in ("sum", "moments", "laplace"):
         assert engine(300, None, output) == engine(100_000, None, output) == "centred"
-        assert engine(100_000, 1e4, output) == engine(100_000, 50.0, output) == "centred"
-        assert engine(300, 50.0, output) == engine(10_000, 50.0, output) == "f64"
+        assert engine(100_000, 1e4, output) == engine(100_000, 50.0, output, d=33) == "centred"
+        assert engine(300, 50.0, output) == engine(100_000, 50.0, output) == "f64"
         assert engine(300, 1e4, output) == engine(300, np.inf, output) == "difference"
     assert engine(100_000, 50.0, "values") == "f64"
     assert engine(100_000, 1e4, "values") == engine(100_000, None, "values") == "difference"

@@ -194,7 +194,7 @@ def test_which_passes_it_takes(gpu: SimpleNamespace) -> None:
         return chosen
 
     assert engine("moments", 2, 620.0) == engine("sum", 64, 620.0) == engine("values", 3, 350.0) == "f64"
-    beyond = ("sum", 1, 1.0), ("sum", 65, 621.0), ("moments", 3, 621.0), ("values", 3, 351.0), ("sum", 3, None)
+    beyond = ("sum", 1, 1.0), ("sum", 65, 1e6), ("moments", 3, 621.0), ("values", 3, 351.0), ("sum", 3, None)
     for output, d, squared_radius in beyond:
         assert engine(output, d, squared_radius) == "difference"
     assert engine("sum", 3, 1.0, (7, 5)) == "difference"

@@ -111,5 +111,6 @@ def squared_radii(precision: str, d: int, capability: tuple[int, int]) -> tuple[
             for output, symmetric, exact in itertools.product(OPERATION, (False, True), (False, True))
         )
         forms = (f16.form(precision, d, squared_radius, output) for output in OPERATION)
-        ranges.setdefault((*forms, *engines), []).append(squared_radius)
+        reaches = (wide_f64.reach(output, squared_radius) for output in OPERATION) if precision == "float64" else ()
+        ranges.setdefault((*forms, *engines, *reaches), []).append(squared_radius)
     return tuple(same[len(same) // 2] for same in ranges.values())

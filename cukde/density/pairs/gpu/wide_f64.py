@@ -59,6 +59,11 @@ def serves(output: Output, d: int, squared_radius: float | None) -> bool:
     return d >= FEWEST_DIMENSIONS and squared_radius is not None and squared_radius <= FAR_LIMIT
 
 
+def reach(output: Output, squared_radius: float) -> int:
+    """How far points are: 0 where powers need no reference, 2 where some queries may be summed again, else 1."""
+    return (squared_radius > LIMIT[output]) + (squared_radius > ROW_LIMIT)
+
+
 def run(
     X: Any,
     Y: Any | None,
@@ -94,7 +99,7 @@ def run(
     queries = data if Y is None else prepare(Y)
 
     out = pairs_finish.empty(m, k)
-    far = squared_radius > LIMIT[output]
+    far = reach(output, squared_radius) > 0
     rows = len(queries.data)
     gpu_pass = _Pass(
         data,
@@ -113,7 +118,7 @@ def run(
     products = None if factors is None else cp.zeros((m, factors.shape[1]))
     totals, corrected = gpu_pass.sums(factors, products)
     gpu_pass.finish(totals, corrected, products, out, unit=1 / scale_of(h) if output == "moments" else 1.0)
-    if squared_radius > ROW_LIMIT:
+    if reach(output, squared_radius) > 1:
         gpu_pass.again_by_differences(out, X, Y, h, V, log_weights)
     return out
 
@@ -186,17 +191,18 @@ class _Pass(NamedTuple):
         assert self.references is not None
         squares, level = -2 / LOG2_E * self.queries.norms[: self.m], -self.references[0][: self.m] / LOG2_E
         rows = cp.nonzero((squares > ROW_LIMIT) & (squares > LEVELS * level))[0]
-        if not len(rows):
-            return
-        if self.own_out:  # own rows go by the numbers of the queries
+        if self.own_out and len(rows):  # own rows go by the numbers of the queries
             rows = cp.arange(self.m)
         columns = 0 if out.moments is None else out.moments.shape[1]
-        some = pairs_finish.empty(len(rows), columns)
-        queries = (X if Y is None else Y)[rows]
-        of_rows = difference.launch(
-            "float64", X, queries, h, self.output, values, log_weights, out=some, own_out=self.own_out
-        )
-        put(out, rows, pairs_finish.merge(of_rows, some))
+        # A rehearsal asks for what few of them and all of them take.
+        for chosen in (cp.arange(1), cp.arange(self.m)) if core_compile.is_rehearsal() else (rows,) * (len(rows) > 0):
+            queries, some = (X if Y is None else Y)[chosen], pairs_finish.empty(len(chosen), columns)
+            operands = X, queries, h, self.output, values, log_weights
+            put(
+                out,
+                chosen,
+                pairs_finish.merge(difference.launch("float64", *operands, out=some, own_out=self.own_out), some),
+            )
 
     def _make_exponents(self, P: Any, block: gemm.Block) -> None:
         """Leave the inner products of a block in ``P``."""
