@@ -56,7 +56,9 @@ _ROWS = 4  # queries of a block of wide_f64_references.cu and of wide_f64_finish
 
 def serves(output: Output, d: int, squared_radius: float | None) -> bool:
     """Whether the engine takes points of ``d`` dimensions and a scaled squared radius (None: unknown)."""
-    return d >= FEWEST_DIMENSIONS and squared_radius is not None and squared_radius <= FAR_LIMIT
+    if d < FEWEST_DIMENSIONS or squared_radius is None or not squared_radius <= FAR_LIMIT:
+        return False
+    return reach(output, squared_radius) < 2 or not device.capturing()  # the host then waits for the device
 
 
 def reach(output: Output, squared_radius: float) -> int:
@@ -191,18 +193,16 @@ class _Pass(NamedTuple):
         assert self.references is not None
         squares, level = -2 / LOG2_E * self.queries.norms[: self.m], -self.references[0][: self.m] / LOG2_E
         rows = cp.nonzero((squares > ROW_LIMIT) & (squares > LEVELS * level))[0]
-        if self.own_out and len(rows):  # own rows go by the numbers of the queries
-            rows = cp.arange(self.m)
+        # Own rows go by the numbers of the queries: then all are summed again.
+        chosen = [] if not len(rows) else [cp.arange(self.m) if self.own_out else rows]
+        if core_compile.is_rehearsal():  # asks for what few of them take, and all of them
+            chosen = [cp.arange(1), cp.arange(self.m)]
         columns = 0 if out.moments is None else out.moments.shape[1]
-        # A rehearsal asks for what few of them and all of them take.
-        for chosen in (cp.arange(1), cp.arange(self.m)) if core_compile.is_rehearsal() else (rows,) * (len(rows) > 0):
-            queries, some = (X if Y is None else Y)[chosen], pairs_finish.empty(len(chosen), columns)
+        for numbers in chosen:
+            queries, some = (X if Y is None else Y)[numbers], pairs_finish.empty(len(numbers), columns)
             operands = X, queries, h, self.output, values, log_weights
-            put(
-                out,
-                chosen,
-                pairs_finish.merge(difference.launch("float64", *operands, out=some, own_out=self.own_out), some),
-            )
+            launched = difference.launch("float64", *operands, out=some, own_out=self.own_out)
+            put(out, numbers, pairs_finish.merge(launched, some))
 
     def _make_exponents(self, P: Any, block: gemm.Block) -> None:
         """Leave the inner products of a block in ``P``."""
