@@ -23,7 +23,7 @@
 // too large for it. A block is left out where its mass times the largest term that its box allows is at most
 // 2^(limit + a_i): all that is left out together is below the tolerance of the sum, by construction.
 //
-// The error of a product is about 2^-24 (|v|^2 + |u|^2); it may be `budget`, or 4 eps times the reference where that is
+// The error of a product is about 2^-24 (|v|^2 + |u|^2); it may be `budget`, or some eps times the reference where that is
 // more. Where it may be more for some pair of a block, each pair is looked at: those that can matter and whose error may be
 // too large are taken by differences of coordinates. Rows far out thus cost what they are, and not what their block is.
 //
@@ -51,6 +51,8 @@ constexpr int most_pairs = 4;  // of a lane, that take less time one by one than
 constexpr float most_of_chunk = moments ? 32768.0f : 1e30f;  // float16 powers stay below 65504
 constexpr float most_error = 8;     // bits of an exponent, so that all terms of far points do not underflow
 constexpr float farthest2 = 4e8f;  // squared distance that float16 operands reach
+constexpr float out_of_reach = -1e30f;  // exponent beyond, which norms may still be added to
+constexpr int most_rises = 12;  // of references by a chunk
 constexpr int bytes = block_bytes(steps, moments);
 
 // How moments of a block are added up: by products, by differences of coordinates about its centre, or of the points.
@@ -71,7 +73,7 @@ constexpr float error_of_square = 2.5f * 0x1p-25f, not_cut_off = 1 + 0x1p-23f;
 
 // Error of an exponent that is allowed, in eps: the promise is 8 eps beyond 80 nats, 20 bits before `far_level`, so that what
 // the larger error is allowed to adds nothing to a sum that turns out to be nearer.
-constexpr float near_eps = 4, far_eps = 5.5f, far_level = 136, eps = 0x1p-23f;
+constexpr float near_eps = 3.2f, far_eps = 5.5f, far_level = 136, eps = 0x1p-23f;
 
 // Errors of an exponent, in bits, of pairs whose exponent is about `reference`: by differences of coordinates about the
 // centre, and of a tile's own coordinates, which are kept in one float about its middle.
@@ -346,7 +348,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                     const bool reached = far2 <= farthest2;  // else there are no operands: never, or always by differences
                     least_of[warp][lane] = reached ? of_pair + known + shift - 4 * (error_of_square * far2 + of_own) - 0.01f : 0;
                     least_norm_of[warp][lane] = !reached ? 3e38f : near ? most_weight - 0.5f * most2 : never;
-                    base_of[warp][lane] = reached ? shift - 0.5f * far2 - reference : near ? 1e32f : never;
+                    base_of[warp][lane] = reached ? shift - 0.5f * far2 - reference : near ? 1e32f : out_of_reach;
                     matters = __any_sync(~0u, near);
                     mixed = __any_sync(~0u, near && !(radius2 <= most2));
                     wide = __any_sync(~0u, near && !(reached && error_about_centre(far2, radius2, reference) + of_own <= allowed));
@@ -371,7 +373,8 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                 float of_block[2][2] = {}, factored[2][2] = {}, rounded_sum[2][4] = {}, moment[2][2 * steps][4] = {};
 #pragma unroll 1
                 for (; chunk < chunks && matters; chunk++) {
-                    bool raised = false, raising = false, nothing = false;
+                    bool raising = false, nothing = false;
+                    int rises = 0;
                     float e[2][octets][4];
 #pragma unroll 1
                     for (;;) {
@@ -515,8 +518,10 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                         most = fmaxf(most, fmaxf(e[q][o][2 * r], e[q][o][2 * r + 1]));
                                     const float by = largest_over_lanes<4>(most) - shift;
                                     const float reference = references_of_tile[16 * q + 8 * r + g];
-                                    // A large reference may not resolve what it should rise by.
-                                    const float higher = by > 0 ? fmaxf(reference + by, nextafterf(reference, 3e38f)) : reference;
+                                    // A large reference may not resolve what it should rise by, and the exponents about it
+                                    // may then be smaller than they were: it rises by a little less.
+                                    const float short_of = reference + by - fabsf(reference) * 0x1p-22f;
+                                    const float higher = by > 0 ? fmaxf(short_of, nextafterf(reference, 3e38f)) : reference;
                                     if (t == 0) raised_to[warp][16 * q + 8 * r + g] = higher;
                                 }
                             __syncwarp();
@@ -574,8 +579,9 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
 #pragma unroll
                             for (int r = 0; r < 2; r++) large |= !(of_chunk[q][r] < most_of_chunk);
                         }
-                        if (!raised && __any_sync(~0u, large)) {  // a term is too large for the reference
-                            raised = raising = true;
+                        if (rises < most_rises && __any_sync(~0u, large)) {  // a term is too large for the reference
+                            raising = true;
+                            rises++;
                             continue;
                         }
 #pragma unroll

@@ -180,7 +180,7 @@ def test_queries_far_from_the_centre_and_near_data_are_summed_again(gpu: SimpleN
     gpu.monkeypatch.setattr(gpu.difference, "launch", counted)
     gpu.monkeypatch.setattr(gpu.gemm, "gram", gram_in_one_chain)
     s = sample(150, 70, d)
-    away = np.ones(d) / d**0.5 * 150 * s.h
+    away = np.ones(d) / d**0.5 * 100 * s.h
     s.X[::3] += away
     s.Y[::3] += away
     s.Y[5] += 2 * away

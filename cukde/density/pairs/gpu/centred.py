@@ -33,7 +33,7 @@ _MOST_SPAN = 2048  # blocks, whose list a thread block keeps
 _WAVES = 8  # of thread blocks, so that long ones and short ones even out
 _LEAST_SPAN = 8  # blocks: below it, the start of a thread block costs more than it gains
 
-# Error of an exponent that is allowed in any case, in bits; beyond, 4 eps times the reference, and 5.5 far out.
+# Error of an exponent that is allowed in any case, in bits; beyond, 3.2 eps times the reference, 5.5 far out.
 _BUDGET = {"float32": 4e-5, "tf32": 1.4e-3}
 
 # What may be left out of a sum at most where all pairs are asked for: less than float32 holds.
