@@ -10,8 +10,8 @@
 //   norms    [128]               float   -|u|^2 / 2 + log2 w, of u as it is kept; `never` of rows that do not count
 //   weights  [128]               float   log2 w
 //   centre   [16 steps]          float
-//   radius2, log_mass, most      float   largest |u|^2, log2 of the sum of the weights and of the largest; one more fills
-//                                        16 bytes
+//   radius2, log_mass, most, least  float  largest |u|^2, log2 of the sum of the weights, of the largest, and of the least of
+//                                        the rows that count
 //
 // With the macro F64 points are as they are given, and centred_f64.cuh says what a block is.
 //

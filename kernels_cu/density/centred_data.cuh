@@ -115,5 +115,6 @@ extern "C" __global__ void __launch_bounds__(block_rows, 4)
     reinterpret_cast<float*>(block + norms_at(steps, moments))[j] = weight > hardly ? float(weight - 0.5 * norm) : never;
     reinterpret_cast<float*>(block + weights_at(steps, moments))[j] = weight;
     const float radius2 = largest_of_block<warps>(square, parts);
-    if (j < 4) reinterpret_cast<float*>(block + radius_at(steps, moments))[j] = j == 0 ? radius2 : j == 1 ? log_mass : most;
+    const float least = -largest_of_block<warps>(weight > hardly ? -weight : never, parts);
+    if (j == 0) *reinterpret_cast<float4*>(block + radius_at(steps, moments)) = make_float4(radius2, log_mass, most, least);
 }

@@ -339,7 +339,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                     // What is known of the sum: what has been added up says more, once it is more than the reference.
                     const float known = fmaxf(0.0f, log2f(sum_of[warp][lane]) - shift);
                     const bool near = !(log_mass + largest + of_factors <= reference + known + limit);
-                    const float level = fmaxf(0.0f, -reference - known);  // of exponents that count
+                    const float level = fmaxf(0.0f, figures[3] - reference - known);  // of squared distances that count, halved
                     const float of_level = (level > far_level ? far_eps : near_eps) * eps * level;
                     const float allowed = fmaxf(budget, fminf(of_level, most_error));
                     // Of the products, and of the tile's own coordinates where its points lie far apart.

@@ -196,6 +196,19 @@ def test_any_finite_query_in_float64(gpu: SimpleNamespace, decades: tuple[float,
 
 
 @PRECISIONS
+@pytest.mark.parametrize("output", ["sum", "moments", "laplace"])
+@pytest.mark.parametrize("d", [5, 33, 64])
+def test_queries_beside_data_of_small_weight(gpu: SimpleNamespace, d: int, output: Any, precision: str) -> None:
+    """Heavy data are too far away to count; what is allowed goes by distances alone."""
+    rng = np.random.default_rng(d)
+    X, Y = rng.normal(size=(gpu.size(10_000, 400), d)), rng.normal(size=(gpu.size(1_000, 60), d))
+    weights = np.full(len(X), 1e-200)
+    X[::10] += 1e4
+    weights[::10] = 1
+    checked(gpu, X.astype(precision), Y.astype(precision), bandwidth(X, 0.4), output, weights, precision=precision)
+
+
+@PRECISIONS
 def test_the_same_bits_on_every_run(gpu: SimpleNamespace, precision: str) -> None:
     rng = np.random.default_rng(8)
     X, Y = (clusters(rng, n, 7).astype(precision) for n in (gpu.size(50_000, 1_000), 64))

@@ -27,7 +27,7 @@ FEWEST_DIMENSIONS = f64.DEPTHS[-1] + 1
 # distance is at most LEVELS times its largest exponent, of which the promise then is a share; others are summed again
 # by differences. Exponents of points beyond FAR_LIMIT are beyond the references.
 LIMIT = f64.LIMIT
-ROW_LIMIT, LEVELS, FAR_LIMIT = 2000.0, 2.5, 1e5
+ROW_LIMIT, LEVELS, FAR_LIMIT = 1500.0, 2.5, 1e5
 
 # Integers that keep powers in the range of float64; values have a range of their own.
 _SHIFT = 940.0
