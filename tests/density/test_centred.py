@@ -209,6 +209,23 @@ def test_queries_beside_data_of_small_weight(gpu: SimpleNamespace, d: int, outpu
 
 
 @PRECISIONS
+@pytest.mark.parametrize("output", ["sum", "laplace"])
+@pytest.mark.parametrize("d", [3, 17])
+@pytest.mark.parametrize("h", [0.003, 0.3])
+def test_outliers_of_many_sizes(gpu: SimpleNamespace, h: float, d: int, output: Any, precision: str) -> None:
+    """Far rows share blocks, so that first references are up to 1e13 bits away; in the last block rows do not count."""
+    for seed in range(4):
+        rng = np.random.default_rng([seed, d])
+        X = rng.normal(size=(257, d))
+        directions = rng.normal(size=(60, d))
+        X[::5][:52] += (directions / np.linalg.norm(directions, axis=1)[:, None])[:52] * 10 ** rng.uniform(
+            2, 6, (52, 1)
+        )
+        Y = X[rng.permutation(257)[:64]] + h * rng.normal(size=(64, d))
+        checked(gpu, X.astype(precision), Y.astype(precision), h, output, precision=precision)
+
+
+@PRECISIONS
 def test_the_same_bits_on_every_run(gpu: SimpleNamespace, precision: str) -> None:
     rng = np.random.default_rng(8)
     X, Y = (clusters(rng, n, 7).astype(precision) for n in (gpu.size(50_000, 1_000), 64))
