@@ -137,9 +137,9 @@ def test_spans_and_lists_of_blocks_in_float64(
     gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, output: Any, waves: int
 ) -> None:
     """One span of more blocks than are listed at a time, and many spans."""
-    from cukde.density.pairs.gpu import centred_f64
+    from cukde.density.pairs.gpu import centred_f64, centred_finish
 
-    monkeypatch.setattr(centred_f64, "_WAVES", waves)
+    monkeypatch.setattr(centred_finish, "_WAVES", waves)
     rng = np.random.default_rng(1)
     n = (centred_f64._LISTED + 30) * centred_f64._BLOCK_ROWS
     m = 20 + waves  # layouts are kept by shape

@@ -28,10 +28,8 @@ from cukde.density.pairs.gpu.specialisation import OPERATION
 from cukde.density.sums import Epilogue, Output, PartialSums, moment_columns
 
 _BLOCK_ROWS, _TILE_ROWS = 128, 32
-_BOX_LINES, _TILE_LINES = 13, 15
 _MOST_SPAN = 2048  # blocks, whose list a thread block keeps
-_WAVES = 8  # of thread blocks, so that long ones and short ones even out
-_LEAST_SPAN = 8  # blocks: below it, the start of a thread block costs more than it gains
+_LEAST_SPAN = 8  # blocks
 
 # Error of an exponent that is allowed in any case, in bits; beyond, 3.2 eps times the reference, 5.5 far out.
 _BUDGET = {"float32": 4e-5, "tf32": 1.4e-3}
@@ -67,7 +65,7 @@ def _stage(output: Output, steps: int, power_terms: int, shared_bytes: int) -> i
     kernels = [_sums_kernel(output, steps, power_terms, _MOST_SPAN, 1 + more) for more in range(_MOST_STAGE)]
     warps, at_a_time = _warps(output, steps, power_terms)  # and thread blocks, where there is room for as many
     # What the kernels declare beside, with a little for the driver.
-    static = warps * (9 * 4 * _TILE_ROWS + 4 * _TILE_LINES + 64 * steps) + 1280
+    static = warps * (9 * 4 * _TILE_ROWS + 4 * centred_order.TILE_LINES + 64 * steps) + 1280
     needed = [kernel.shared_bytes + static for kernel in kernels]
     if needed[0] > shared_bytes:
         return 0
@@ -155,9 +153,7 @@ class _Shape(NamedTuple):
     def span(self) -> int:
         """Blocks of a span."""
         at_a_time = self.multiprocessors * _warps(self.output, self.steps, self.power_terms)[1]
-        wanted = _WAVES * at_a_time // self.groups
-        spans = max(1, min(self.blocks // _LEAST_SPAN, wanted))
-        return min(_MOST_SPAN, -(-self.blocks // spans))
+        return min(_MOST_SPAN, centred_finish.blocks_of_span(self.blocks, self.groups, at_a_time, _LEAST_SPAN))
 
     @property
     def stage(self) -> int:
@@ -177,11 +173,11 @@ def _layout(shape: _Shape) -> Layout:
     data: list[Spec | None] = [
         ((n, d, 2), FLOAT),
         ((shape.blocks, _block_bytes(shape.steps, moments)), np.dtype(np.uint8)),
-        ((_BOX_LINES, shape.blocks), FLOAT),
+        ((centred_order.BOX_LINES, shape.blocks), FLOAT),
     ]
     queries: list[Spec | None] = [
         None if shape.itself else ((m, d, 2), FLOAT),
-        ((_TILE_LINES, shape.tiles), FLOAT),
+        ((centred_order.TILE_LINES, shape.tiles), FLOAT),
         ((shape.tiles, 16 * shape.steps), FLOAT),
         ((shape.tiles * _TILE_ROWS,), FLOAT),
     ]

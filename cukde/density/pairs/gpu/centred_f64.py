@@ -29,10 +29,8 @@ DEPTHS = (8, 16, 32, 48, 64)  # columns of the operands
 _POINTS = "density/centred_points"  # source of two kernels
 
 _BLOCK_ROWS, _TILE_ROWS, _WARP_ROWS = 64, 32, 16
-_BOX_LINES, _TILE_LINES = 13, 15
 _LISTED = 480  # blocks, whose list a thread block keeps at a time
-_WAVES = 8  # of thread blocks, so that long ones and short ones even out
-_LEAST_SPAN = 16  # blocks: below it, the start of a thread block costs more than it gains
+_LEAST_SPAN = 16  # blocks
 _SCREENS, _EXACTS = 3, 2  # parts of blocks in shared memory
 
 # Warps of a thread block that sums, and how many such a multiprocessor runs: by the registers of a thread.
@@ -102,9 +100,8 @@ class _Shape(NamedTuple):
     @property
     def span(self) -> int:
         """Blocks of a span."""
-        wanted = _WAVES * self.multiprocessors * _WARPS[self.depth][1] // self.groups
-        spans = max(1, min(self.blocks // _LEAST_SPAN, wanted))
-        return -(-self.blocks // spans)
+        at_a_time = self.multiprocessors * _WARPS[self.depth][1]
+        return centred_finish.blocks_of_span(self.blocks, self.groups, at_a_time, _LEAST_SPAN)
 
     @property
     def spans(self) -> int:
@@ -119,11 +116,11 @@ def _layout(shape: _Shape) -> Layout:
     data: list[Spec | None] = [
         ((n, d), DOUBLE),
         ((shape.blocks, _screen_bytes(shape.depth) + _exact_bytes(shape.depth)), np.dtype(np.uint8)),
-        ((_BOX_LINES, shape.blocks), FLOAT),
+        ((centred_order.BOX_LINES, shape.blocks), FLOAT),
     ]
     queries: list[Spec | None] = [
         None if shape.itself else ((m, d), DOUBLE),
-        ((_TILE_LINES, tiles), FLOAT),
+        ((centred_order.TILE_LINES, tiles), FLOAT),
         ((tiles * _TILE_ROWS, 16 * shape.steps), FLOAT),
         ((tiles * _TILE_ROWS,), DOUBLE),
     ]

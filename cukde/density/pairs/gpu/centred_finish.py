@@ -1,4 +1,4 @@
-"""Sums of a centred pass over spans of the data, and what becomes of them: the launcher of ``centred_finish.cu``."""
+"""Spans of the data in a centred pass, and the merge of their sums: the launcher of ``centred_finish.cu``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,16 @@ from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.density.pairs.gpu.operands import scale_of
 from cukde.density.sums import Output, PartialSums
+
+_WAVES = 8  # of thread blocks, so that long ones and short ones even out
+
+
+def blocks_of_span(blocks: int, groups: int, at_a_time: int, least: int) -> int:
+    """Blocks of data in each span of ``blocks``, for ``groups`` of queries, of thread blocks that run ``at_a_time``.
+
+    Below ``least`` blocks, the start of a thread block costs more than shorter spans gain.
+    """
+    return -(-blocks // max(1, min(blocks // least, _WAVES * at_a_time // groups)))
 
 
 class SpanSums(NamedTuple):

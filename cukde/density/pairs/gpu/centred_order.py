@@ -15,6 +15,9 @@ from cukde.core.gpu.scratch import Spec
 
 MOST_DIMENSIONS = 64
 
+BOX_LINES, TILE_LINES = 13, 15
+"""Rows of the arrays of boxes of blocks and of tiles of queries (``centred.cuh``)."""
+
 _SOURCE = "density/centred_order"  # of both kernels
 
 _CODES = 128  # of a thread block

@@ -83,11 +83,11 @@ def partial_sums(
     (:mod:`cukde.density.pairs.gpu.centred`), but for sums of values, and for so few pairs that differences take less
     time. Otherwise they run by differences, as "ieee" does, where float64 arrays keep 48 bits of each coordinate.
 
-    "float64" runs on the tensor cores, too, and where d is larger by a library's products on any device, up to a scaled
-    squared radius of 620 (350 for "values"). Beyond, and where the radius is unknown or there are many pairs, passes of
-    2 to 64 dimensions take blocks of neighbours with centres of their own, and products in double of those pairs alone
-    that can matter (:mod:`cukde.density.pairs.gpu.centred_f64`), but for sums of values. Otherwise they run by
-    differences.
+    "float64" of 2 to 64 dimensions runs on the tensor cores, too, up to a scaled squared radius of 620 (350 for
+    "values"). Beyond, where the radius is unknown, and for more than 32 dimensions of data at themselves, such passes
+    take blocks of neighbours with centres of their own, and products in double of those pairs alone that can matter
+    (:mod:`cukde.density.pairs.gpu.centred_f64`), but for sums of values. More dimensions take a library's products on
+    any device, up to a squared radius of 1e5. Otherwise they run by differences.
 
     Where a few rows lie beyond these limits, at most one in 16 of the data and of the queries, they are taken apart, by
     differences, and all others on the tensor cores: where the squared radius is known on the host and differences would
