@@ -24,8 +24,9 @@
 // 2^(limit + a_i): all that is left out together is below the tolerance of the sum, by construction.
 //
 // The error of a product is about 2^-24 (|v|^2 + |u|^2); it may be `budget`, or some eps times the reference where that is
-// more. Where it may be more for some pair of a block, each pair is looked at: those that can matter and whose error may be
-// too large are taken by differences of coordinates. Rows far out thus cost what they are, and not what their block is.
+// more, and larger for pairs that are a small part of the sum (`share_bits`). Where it may be more for some pair of a block,
+// each pair is looked at: those whose error may be too large for their part are taken by differences of coordinates. Rows far
+// out thus cost what they are, and not what their block is.
 //
 // Grid: x over groups of WARPS warps, y over spans of blocks (centred_list.cuh). The blocks that any warp needs pass through
 // shared memory, `stage` at a time while as many others come: warps may be so far apart. Sums are added up in the same order on
@@ -44,7 +45,7 @@ constexpr unsigned ones = 0x3c003c00;  // 1, 1
 constexpr int steps = STEPS, depth = 16 * steps;
 
 constexpr int warps = WARPS, threads = 32 * warps;
-constexpr int octets = 2, chunk_rows = 8 * octets, chunks = block_rows / chunk_rows;  // of rows that are under way at a time
+constexpr int octets = output == SUM && STEPS == 1 ? 4 : 2, chunk_rows = 8 * octets, chunks = block_rows / chunk_rows;  // of rows that are under way at a time
 constexpr int pitch = depth + 8;  // of queries in shared memory: no two lanes of a load meet in a bank
 constexpr float shift = moments ? 2 : 0;  // room for terms above the reference, which is then raised seldom
 constexpr int most_pairs = 4;  // of a lane, that take less time one by one than all pairs of a chunk do
@@ -55,13 +56,15 @@ constexpr float out_of_reach = -1e30f;  // exponent beyond, which norms may stil
 constexpr int most_rises = 12;  // of references by a chunk
 constexpr int bytes = block_bytes(steps, moments);
 
-// How moments of a block are added up: by products, by differences of coordinates about its centre, or of the points.
+// How moments of a block are added up: by products, by differences of coordinates about its centre, or of the points. Products
+// are tried first; a block that is found to be too large a part of the sums for its distance is summed again.
 enum Moments { BY_PRODUCTS, ABOUT_CENTRE, BY_POINTS };
 
 // Radius of a tile whose coordinates are kept in one float about its middle.
 constexpr float most_of_tile = 64;
 
-// Of the distance that what counts has about: farther from the centre, moments ask for differences.
+// Of the distance that what counts has about: farther from the centre, moments of all of a sum ask for differences. Errors of
+// blocks are independent: those of a part of the sum may be larger by the root of that.
 constexpr float far_for_products = 24, far_for_centre = 200;
 
 __device__ inline float root(float x) { return x * rsqrtf(fmaxf(x, 1e-30f)); }
@@ -70,6 +73,15 @@ __device__ inline float root(float x) { return x * rsqrtf(fmaxf(x, 1e-30f)); }
 // products come to. What tensor cores cut off is near half a last place in the mean, for which a factor of every second
 // step makes up.
 constexpr float error_of_square = 2.5f * 0x1p-25f, not_cut_off = 1 + 0x1p-23f;
+
+// Bits below the sum of a pair whose error may be `ratio` times what is allowed. Up to `most_ratio` errors of many such pairs
+// add up as those of independent ones do, to half of what is allowed, and what they have in common is a small part of them;
+// beyond, all n errors may add up.
+constexpr float most_ratio = 4;
+__device__ inline float share_bits(float ratio, int n) {
+    const float bits = log2f(ratio);
+    return ratio <= most_ratio ? 2 * bits + 2 : bits + log2f(float(n));
+}
 
 // Error of an exponent that is allowed, in eps: the promise is 8 eps beyond 80 nats, 20 bits before `far_level`, so that what
 // the larger error is allowed to adds nothing to a sum that turns out to be nearer.
@@ -189,8 +201,10 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
     __shared__ float reference_of[warps][tile_rows], sum_of[warps][tile_rows], second_of[warps][tile_rows];  // of LAPLACE
     __shared__ float least_of[warps][tile_rows], least_norm_of[warps][tile_rows];  // exponents that matter, good operands
     __shared__ float far_of[warps][tile_rows], base_of[warps][tile_rows];  // squared distances to the centre, and with references
-    // References to come, and what moments in memory are still to be multiplied by.
+    __shared__ float least_asking_of[warps][tile_rows];  // exponents of pairs that ask for differences
+    // References to come, or sums of a block, and what moments in memory are still to be multiplied by.
     __shared__ float raised_to[warps][tile_rows], pending_of[warps][tile_rows];
+    __shared__ float stretch_of[moments ? warps : 1][tile_rows];  // squared distances of what counts, over those it has about
     unsigned char* const ring = reinterpret_cast<unsigned char*>(dynamic_shared);
     float* const points = reinterpret_cast<float*>(ring + 2 * stage * bytes);
     unsigned* const list = reinterpret_cast<unsigned*>(points + threads * pitch);  // places in the span, and which warps need them
@@ -277,8 +291,8 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                 __syncwarp();
             }
 
-            // A part of a block ends where moments are to be added up in another way.
-            int chunk = 0;
+            Moments how = BY_PRODUCTS;
+            bool again = false;
 #pragma unroll 1
             do {
                 // The queries about the centre of the block.
@@ -329,7 +343,6 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                 // Whether the block matters to any query, whether products are good for all pairs of those that it does, and
                 // what else can be done about them.
                 bool matters, mixed, wide;
-                Moments fitting;
                 const auto decide = [&] {  // a lane a query
                     const float radius2 = figures[0], log_mass = figures[1], most_weight = figures[2], radius = root(radius2);
                     const float far2 = far_of[warp][lane], far = root(far2), gap = fmaxf(0.0f, far * 0.9999f - radius * 1.0001f);
@@ -346,17 +359,18 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                     const float of_own = is_spread() ? 0 : error_of_tile(box[warp][2 * box_axes + 1], reference);
                     const float most2 = (allowed - of_own) * (1 / error_of_square) - far2;  // |u|^2 of good pairs
                     const bool reached = far2 <= farthest2;  // else there are no operands: never, or always by differences
-                    least_of[warp][lane] = reached ? of_pair + known + shift - 4 * (error_of_square * far2 + of_own) - 0.01f : 0;
+                    const float sum = known + shift - 4 * (error_of_square * far2 + of_own) - 0.01f;
+                    const float ratio = (error_of_square * (far2 + radius2) + of_own) / allowed;
+                    least_of[warp][lane] = reached ? of_pair + sum : 0;
+                    least_asking_of[warp][lane] = reached ? sum - fminf(share_bits(ratio, n), -of_pair) : 0;
                     least_norm_of[warp][lane] = !reached ? 3e38f : near ? most_weight - 0.5f * most2 : never;
                     base_of[warp][lane] = reached ? shift - 0.5f * far2 - reference : near ? 1e32f : out_of_reach;
                     matters = __any_sync(~0u, near);
                     mixed = __any_sync(~0u, near && !(radius2 <= most2));
                     wide = __any_sync(~0u, near && !(reached && error_about_centre(far2, radius2, reference) + of_own <= allowed));
-                    fitting = BY_PRODUCTS;
                     if constexpr (moments) {
-                        const float scale = root(1 + level), reach = far + fminf(radius, 8.4f * scale);
-                        if (__any_sync(~0u, near && !(reach <= far_for_products * scale)))
-                            fitting = __any_sync(~0u, near && !(reach <= far_for_centre * scale)) ? BY_POINTS : ABOUT_CENTRE;
+                        const float inverse = rsqrtf(1 + level), stretch = far * inverse + fminf(radius * inverse, 8.4f);
+                        stretch_of[warp][lane] = stretch * stretch;
                     }
                     __syncwarp();
 #pragma unroll
@@ -365,14 +379,13 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                         for (int r = 0; r < 2; r++) base[q][r] = base_of[warp][16 * q + 8 * r + g];
                 };
                 decide();
-                const Moments how = fitting;
                 const bool diagonal = own_out && first_row < first_column() + block_rows && first_column() < first_row + tile_rows;
 
                 int skipped = 0;
-                bool ended = false, taken = false;
+                bool taken = false;
                 float of_block[2][2] = {}, factored[2][2] = {}, rounded_sum[2][4] = {}, moment[2][2 * steps][4] = {};
 #pragma unroll 1
-                for (; chunk < chunks && matters; chunk++) {
+                for (int chunk = 0; chunk < chunks && matters; chunk++) {
                     bool raising = false, nothing = false;
                     int rises = 0;
                     float e[2][octets][4];
@@ -444,9 +457,9 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                     float most = e[q][0][2 * r];
 #pragma unroll
                                     for (int o = 0; o < octets; o++) most = fmaxf(most, fmaxf(e[q][o][2 * r], e[q][o][2 * r + 1]));
-                                    const bool counts = fmaf(-8 * error_of_square, lowest, most) >= least_of[warp][of_tile];
-                                    some_matter |= counts;
-                                    some_ask |= counts && lowest < least_norm_of[warp][of_tile];
+                                    most = fmaf(-8 * error_of_square, lowest, most);
+                                    some_matter |= most >= least_of[warp][of_tile];
+                                    some_ask |= most >= least_asking_of[warp][of_tile] && lowest < least_norm_of[warp][of_tile];
                                 }
                             nothing = !__any_sync(~0u, some_matter);
                             if (nothing) break;
@@ -456,7 +469,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                 for (int q = 0; q < 2; q++)
 #pragma unroll
                                     for (int r = 0; r < 2; r++) {
-                                        const float least = least_of[warp][16 * q + 8 * r + g];
+                                        const float least = least_asking_of[warp][16 * q + 8 * r + g];
                                         const float least_norm = least_norm_of[warp][16 * q + 8 * r + g];
 #pragma unroll
                                         for (int o = 0; o < octets; o++)
@@ -552,8 +565,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                             __syncwarp();
                             // What is good enough depends on the reference.
                             decide();
-                            ended = !matters || fitting != how;
-                            if (ended) break;
+                            if (!matters) break;
                             raising = false;
                             continue;
                         }
@@ -593,7 +605,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                             }
                         break;
                     }
-                    if (ended) break;
+                    if (!matters) break;
                     skipped += nothing;
                     if (nothing) continue;
                     taken = true;
@@ -651,14 +663,29 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                         of_block[q][r] = quad_sum(of_block[q][r]) + rounded_sum[q][2 * r];
                         if constexpr (laplace) factored[q][r] = quad_sum(factored[q][r]);
                         if (t == 0) {
-                            sum_of[warp][of_tile] += of_block[q][r];
+                            raised_to[warp][of_tile] = of_block[q][r];
                             if constexpr (laplace)
                                 second_of[warp][of_tile] += factored[q][r] + references_of_tile[of_tile] * of_block[q][r];
                         }
                         counts |= of_block[q][r] > exp2_approx(of_pair + shift);
                     }
-                if (matters && !ended) sparse = mixed || sparse ? 2 * skipped >= chunks : !__any_sync(~0u, counts);
-                if (!matters) chunk = chunks;
+                __syncwarp();
+                const float of_own_block = raised_to[warp][lane], with_block = sum_of[warp][lane] + of_own_block;
+                if constexpr (moments) {
+                    const float stretch = stretch_of[warp][lane] * of_own_block;
+                    const auto fits = [&](float most) {  // a distance may be NaN
+                        return !__any_sync(~0u, of_own_block > 0 && !(stretch <= most * most * with_block));
+                    };
+                    again = how == BY_PRODUCTS && taken && !fits(far_for_products);
+                    if (again) {
+                        how = fits(far_for_centre) ? ABOUT_CENTRE : BY_POINTS;
+                        continue;
+                    }
+                }
+                __syncwarp();
+                sum_of[warp][lane] = with_block;
+                __syncwarp();
+                if (matters) sparse = mixed || sparse ? 2 * skipped >= chunks : !__any_sync(~0u, counts);
                 if constexpr (moments) {
                     if (how == BY_PRODUCTS && taken) {
                         // From the centre of the block to the query, and then into memory: tensor cores truncate at every product,
@@ -691,7 +718,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                         __syncwarp();
                     }
                 }
-            } while (chunk < chunks);
+            } while (again);
         }
         if ((entry + 1) % stage == 0) __syncthreads();
     }

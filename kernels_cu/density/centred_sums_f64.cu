@@ -19,9 +19,9 @@
 //
 //   e_ij = v . u - |v|^2 / 2 + norm_j
 //
-// powers, and moments about the centre. Their error is about 2^-53 (|v|^2 + |u|^2). Where that is too much, where a term is
-// too large for the reference, on the diagonal of `own_out` and for operands out of range, a group is taken by differences
-// of coordinates: with the screen before them these are few pairs.
+// powers, and moments about the centre. Their error is about 2^-53 (|v|^2 + |u|^2). Where that is too much for the part of
+// the sum that a pair is, where a term is too large for the reference, on the diagonal of `own_out` and for operands out of
+// range, a group is taken by differences of coordinates: with the screen before them these are few pairs.
 //
 // The reference a_i, an integer, begins at most at the logarithm of the query's own sum, and rises. What has been added
 // up lets later blocks and pairs be left out, too. A power has an integer added to its exponent: the fraction of what all
@@ -53,6 +53,10 @@ constexpr int multiprocessor_blocks = MULTIPROCESSOR_BLOCKS;
 
 // Squares of operands together, up to which products are as good as is promised; beyond, 4 eps times the exponent are.
 constexpr float good = 4000, good_of_exponent = 8;
+
+// So many times that, and more, is too much for any pair. Up to there errors add up as independent ones do: a part of the sum
+// may have a larger one by the root of that.
+constexpr float most_ratio = 256;
 
 // A reference rises where a term is larger by so many bits, or the sum.
 constexpr float most_bits = 150, most_known = 100;
@@ -221,9 +225,10 @@ __device__ inline void add_by_differences(Sums& sums, const double* const (&y)[2
     }
 }
 
-// Add the pairs with the groups of a block that `matters` says, by products.
-__device__ inline void add_by_products(Sums& sums, const Exact<depth>& block, const double* const (&y)[2],
-                                       const bool (&near)[2], unsigned matters, double* T, int d, double scale) {
+// Add the pairs with the groups of a block that `matters` says, by products, but for groups with powers of more than `most` of a
+// query's sum, where that is below 1; return these. Of 0 there are no pairs.
+__device__ inline unsigned add_by_products(Sums& sums, const Exact<depth>& block, const double* const (&y)[2],
+                                           const float (&most)[2], unsigned matters, double* T, int d, double scale) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     double points[steps][4], norm[2] = {}, from[2], rest[2];
 #pragma unroll
@@ -232,20 +237,25 @@ __device__ inline void add_by_products(Sums& sums, const Exact<depth>& block, co
 #pragma unroll
         for (int r = 0; r < 2; r++) {
             const int k = 8 * s + 2 * t;
-            points[s][r] = k < d && near[r] ? (y[r][k] - centre.x) * scale : 0;
-            points[s][r + 2] = k + 1 < d && near[r] ? (y[r][k + 1] - centre.y) * scale : 0;
+            points[s][r] = k < d && most[r] > 0 ? (y[r][k] - centre.x) * scale : 0;
+            points[s][r + 2] = k + 1 < d && most[r] > 0 ? (y[r][k + 1] - centre.y) * scale : 0;
             norm[r] = fma(points[s][r], points[s][r], fma(points[s][r + 2], points[s][r + 2], norm[r]));
         }
     }
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         norm[r] = -0.5 * sum_over_lanes<4>(norm[r]);
-        const double base = near[r] ? norm[r] - sums.reference[r] : 0.5 * nothing, whole = nearest_integer(base);
+        const double base = most[r] > 0 ? norm[r] - sums.reference[r] : 0.5 * nothing, whole = nearest_integer(base);
         from[r] = magic + whole;
         rest[r] = base - whole;
     }
 
     double total[2] = {}, factored[2] = {}, moment[steps][4] = {};
+    unsigned coarse = 0;
+    int largest = 1 << 30;  // exponent of powers
+#pragma unroll
+    for (int r = 0; r < 2; r++)
+        if (most[r] > 0 && most[r] < 1) largest = min(largest, exponent_of(sums.total[r] * most[r]) - 1);
 #pragma unroll 1
     for (; matters; matters &= matters - 1) {
         const int row = 8 * (__ffs(matters) - 1), own = row + row_of(g);
@@ -258,16 +268,25 @@ __device__ inline void add_by_products(Sums& sums, const Exact<depth>& block, co
             if (s == 0) mma_f64_m16n8k8(e, points[s], b.x, b.y, norms);
             else mma_f64_m16n8k8(e, points[s], b.x, b.y, e);
         }
+        double power[4];
+        double most_of_group = 0;
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const double exponent = e[i];
-            e[i] = exp2_from(from[i / 2], exponent);
-            total[i / 2] += e[i];
+            power[i] = exp2_from(from[i / 2], e[i]);
+            most_of_group = larger(most_of_group, power[i]);
+        }
+        if (__any_sync(~0u, exponent_of(most_of_group) > largest)) {
+            coarse |= matters & (0 - matters);
+            continue;
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            total[i / 2] += power[i];
             if constexpr (laplace)
-                factored[i / 2] = fma(e[i], exponent - block.weights[i % 2 ? odd : even], factored[i / 2]);
+                factored[i / 2] = fma(power[i], e[i] - block.weights[i % 2 ? odd : even], factored[i / 2]);
         }
         if constexpr (moments) {
-            const double a[4] = {e[0], e[2], e[1], e[3]};
+            const double a[4] = {power[0], power[2], power[1], power[3]};
 #pragma unroll
             for (int s = 0; s < steps; s++)
                 mma_f64_m16n8k8(moment[s], a, block.points[even][8 * s + g], block.points[odd][8 * s + g], moment[s]);
@@ -289,6 +308,7 @@ __device__ inline void add_by_products(Sums& sums, const Exact<depth>& block, co
                 to.y += fma(-of_block, points[s][r + 2], factor * moment[s][2 * r + 1]);
             }
     }
+    return coarse;
 }
 
 extern "C" __global__ void __launch_bounds__(threads, multiprocessor_blocks)
@@ -344,7 +364,7 @@ extern "C" __global__ void __launch_bounds__(threads, multiprocessor_blocks)
             Seen seen = {};
             if (entry < entries && list[entry] >> warp & 1) {
                 const float4* const of_warp = Z + (long long)(computed_here(first_row) / queries) * screen_steps * 64;
-            const float reach2 = box[warp][2 * box_axes + 1];
+                const float reach2 = box[warp][2 * box_axes + 1];
                 seen = screened(screen_ring[entry % screens], of_warp, sums, reach2, d, limit, of_pair);
                 if (seen.matters && lane == 0) needed[entry % 2] = entry;
             }
@@ -377,9 +397,21 @@ extern "C" __global__ void __launch_bounds__(threads, multiprocessor_blocks)
                                             Y + (long long)min(own_row + 8, m - 1) * d};
                 double* const to = moments_of_lane();
                 unsigned left = seen.matters;
-                bool near[2];
+                float most[2];  // of a sum, that a pair by products may be
                 const float reach2 = box[warp][2 * box_axes + 1];
-                // By differences what asks for them. References may rise, and then more does.
+                const auto take = [&](unsigned asking) {  // by differences
+#pragma unroll 1
+                    for (; asking; asking &= asking - 1) {
+                        const int even = 8 * (__ffs(asking) - 1) + 2 * t;
+                        const double weights[2] = {block.weights[even], block.weights[even + 1]};
+                        const double* const x[2] = {X + (long long)min(first_column + even, n - 1) * d,
+                                                    X + (long long)min(first_column + even + 1, n - 1) * d};
+                        const int behind = own_out ? first_column + even - first_row - g : queries;  // of the diagonal
+                        const bool own[4] = {behind == 0, behind == -1, behind == 8, behind == 7};
+                        add_by_differences(sums, y, x, weights, own, to, d, scale);
+                    }
+                };
+                // What asks for differences comes first. References may rise, and then more does.
 #pragma unroll 1
                 while (left) {
                     bool coarse = diagonal;
@@ -388,26 +420,19 @@ extern "C" __global__ void __launch_bounds__(threads, multiprocessor_blocks)
                         const Level level = level_of(sums, r);
                         const float far2 = seen.far2[r], far = sqrtf(far2), radius2 = float(block.radius2);
                         const float off = rounding_of(reach2, far), log_mass = float(block.most_weight) + 6;
-                        near[r] = is_near(level, far, off, sqrtf(radius2), log_mass, d, limit);
+                        const bool near = is_near(level, far, off, sqrtf(radius2), log_mass, d, limit);
                         const float exponent = -level.reference - level.known - 2 * most_bits;
                         const bool serves = far2 <= largest_operand * largest_operand && radius2 < unbounded;
-                        coarse |= near[r] && !(serves && far2 + radius2 <= fmaxf(good, good_of_exponent * exponent));
+                        const float ratio = (far2 + radius2) / fmaxf(good, good_of_exponent * exponent);
+                        coarse |= near && !(serves && ratio <= most_ratio);
+                        most[r] = !near ? 0 : ratio > 1 ? 1 / (ratio * ratio) : 1;
                     }
                     const unsigned asking = __any_sync(~0u, coarse) ? left : left & seen.large;
                     left &= ~asking;
                     if (!asking) break;
-#pragma unroll 1
-                    for (unsigned of = asking; of; of &= of - 1) {
-                        const int even = 8 * (__ffs(of) - 1) + 2 * t;
-                        const double weights[2] = {block.weights[even], block.weights[even + 1]};
-                        const double* const x[2] = {X + (long long)min(first_column + even, n - 1) * d,
-                                                    X + (long long)min(first_column + even + 1, n - 1) * d};
-                        const int behind = own_out ? first_column + even - first_row - g : queries;  // of the diagonal
-                        const bool own[4] = {behind == 0, behind == -1, behind == 8, behind == 7};
-                        add_by_differences(sums, y, x, weights, own, to, d, scale);
-                    }
+                    take(asking);
                 }
-                if (left) add_by_products(sums, block, y, near, left, to, d, scale);
+                if (left) take(add_by_products(sums, block, y, most, left, to, d, scale));
 #pragma unroll
                 for (int r = 0; r < 2; r++)
                     if (exponent_of(sums.total[r]) > most_known) raise(sums, r, exponent_of(sums.total[r]), to);

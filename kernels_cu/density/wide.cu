@@ -15,6 +15,7 @@
 //   Y_third, X_third                     4096 times what the terms leave of v, float16, and
 //   Y_corrections, X_corrections         what that adds to norms; null where no quantum is above 1/128
 //   Y, X         (m, d), (n, d)          the given points, float or with `in_double` double; `scale` makes z of them
+//   far_from                             the least quantum of rows with pairs that are taken again
 //
 // own_out leaves out j = i. rows are multiples of 128, depth is a multiple of STEP_DEPTH. A launch takes the m queries from `top` on (rows of the
 // results are those of the queries) and data rows [left, right) in parts of `part_rows`; `part_rows` and `left` are
@@ -239,14 +240,14 @@ __device__ inline void add_step(Sums& sums, const unsigned char* queries, const 
     }
 }
 
-// Whether a row or a column of the warp's pairs is far from the centre, by quanta from the lane's first of each on.
-__device__ inline bool any_far(const float* of_queries, const float* of_data) {
+// Whether a row or a column of the warp's pairs has at least a quantum, by those from the lane's first of each on.
+__device__ inline bool any_far(const float* of_queries, const float* of_data, float quantum) {
     float largest = 0;
 #pragma unroll
     for (int i = 0; i < 2 * row_tiles; i++) largest = fmaxf(largest, of_queries[8 * i]);
 #pragma unroll
     for (int j = 0; j < 2 * column_tiles; j++) largest = fmaxf(largest, of_data[j]);
-    return __any_sync(~0u, largest >= far_quantum);
+    return __any_sync(~0u, largest >= quantum);
 }
 
 // A side of what is corrected by third terms.
@@ -370,13 +371,14 @@ struct Far {
 };
 
 // Take again what products of two terms are not good enough for. `row` and `column` are the warp's first, `of_queries` and `of_data`
-// quanta and `reference` references from the lane's first on; there are none of outputs with powers in memory.
+// quanta from the lane's first on, and from `own_row` on `share` what is known of sums; outputs with powers in memory have no
+// references there.
 __device__ inline void take_again(Sums& sums, const Far& far, const float* of_queries, const float* of_data,
-                                  const float* reference, long long row, long long column) {
+                                  const Share& share, int own_row, long long row, long long column) {
     // Of moments computed here, or registers keep what follows from it.
     const int lane = output == MOMENTS ? computed_here(threadIdx.x % 32) : threadIdx.x % 32;
-    unsigned wanted[2] = {};  // by differences: bit 16 i + 4 j + c, i < 2, for either half of the row tiles
-    bool corrects = false;
+    unsigned wanted[2] = {};  // bit 16 i + 4 j + c, i < 2, for either half of the row tiles
+    bool beyond = false;      // what third terms can do
     float quantum_of_data[column_tiles][2], largest_quantum = 0, weights[column_tiles][2];
     far.load_weights(weights, column + lane % 4 * 8);
 #pragma unroll
@@ -401,26 +403,32 @@ __device__ inline void take_again(Sums& sums, const Far& far, const float* of_qu
                 for (int j = 0; j < column_tiles; j++)
 #pragma unroll
                     for (int e = 0; e < 2; e++) largest = fmaxf(largest, sums.large[i][j][2 * r + e] + weights[j][e]);
-                matters = fmaxf(reference[16 * i + 8 * r], largest - error_of_products(fmaxf(quantum, largest_quantum)));
+                const float larger = fmaxf(quantum, largest_quantum);
+                const int own = own_row + 16 * i + 8 * r;
+                const float known = share.reference[own] + log2f(fmaxf(share.total[own], 1.0f));
+                matters = fmaxf(known, largest - error_of_products(larger));
             }
-            matters -= bits_that_matter;
+            matters -= bits_that_matter(fmaxf(quantum, largest_quantum));
             // With weights the exponent is that of a nearer pair.
-            if (output != LAPLACE && far.weights) base -= 128;
+            const float below = output != LAPLACE && far.weights ? base - 128 : base;
 #pragma unroll
             for (int j = 0; j < column_tiles; j++)
 #pragma unroll
                 for (int e = 0; e < 2; e++) {
                     const float exponent = sums.large[i][j][2 * r + e];
                     const float larger_quantum = fmaxf(quantum, quantum_of_data[j][e]);
-                    const bool again = exponent >= least_again(larger_quantum) + base &&
+                    const bool again = exponent >= least_again(larger_quantum) + below &&
+                                       (POWER_TERMS == 2 || exponent <= most_again(larger_quantum) + base) &&
                                        exponent + weights[j][e] + error_of_products(larger_quantum) >= matters;
-                    corrects |= again;
-                    wanted[i / 2] |= unsigned(again && larger_quantum > most_of_third_terms)
-                                     << (i % 2 * 16 + 4 * j + 2 * r + e);
+                    beyond |= again && larger_quantum > most_of_third_terms;
+                    wanted[i / 2] |= unsigned(again) << (i % 2 * 16 + 4 * j + 2 * r + e);
                 }
         }
-    if (!__any_sync(~0u, corrects)) return;
-    if constexpr (third_terms_fit) correct(sums, far.y, far.x, far.depth, of_queries, of_data, row, column);
+    const int pairs = sum_over_lanes<32>(__popc(wanted[0]) + __popc(wanted[1]));
+    if (!pairs) return;
+    if constexpr (third_terms_fit)
+        if (pairs > most_one_by_one && !__any_sync(~0u, beyond))
+            return correct(sums, far.y, far.x, far.depth, of_queries, of_data, row, column);
 #pragma unroll 1
     for (int half = 0; half < 2; half++) {
         const unsigned own = half ? wanted[1] : wanted[0];
@@ -501,7 +509,7 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
        unsigned short* __restrict__ P_hi, unsigned short* __restrict__ P_lo, double* __restrict__ far_totals,
        double* __restrict__ far_moments, long long top, long long m, long long left, long long right,
        long long part_rows, long long pitch_of_totals, long long P_pitch, int depth, int d, int in_double,
-       int own_out, float scale, float shift) {
+       int own_out, float scale, float shift, float far_from) {
     extern __shared__ uint4 dynamic_shared[];
     auto& shared = *reinterpret_cast<Shared*>(dynamic_shared);
 
@@ -589,9 +597,9 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
         // Distance of the lane's first row below the diagonal, in the few tiles on the diagonal.
         const long long below = first_query + warp_row + g - (first_column + own_column);
         if (own_out && below > -tile_queries && below < tile_data) sums.clear_own(int(below));
-        if (any_far(y.quanta, x.quanta))
-            take_again(sums, far, y.quanta, x.quanta, share.reference + (staged ? 0 : warp_row + g),
-                       first_query + warp_row, first_column + warp_column);
+        if (any_far(y.quanta, x.quanta, far_from))
+            take_again(sums, far, y.quanta, x.quanta, share, warp_row + g, first_query + warp_row,
+                       first_column + warp_column);
         if constexpr (!staged) {
             float weights[column_tiles][2];
             far.load_weights(weights, first_column + own_column);

@@ -65,7 +65,7 @@ def _stage(output: Output, steps: int, power_terms: int, shared_bytes: int) -> i
     kernels = [_sums_kernel(output, steps, power_terms, _MOST_SPAN, 1 + more) for more in range(_MOST_STAGE)]
     warps, at_a_time = _warps(output, steps, power_terms)  # and thread blocks, where there is room for as many
     # What the kernels declare beside, with a little for the driver.
-    static = warps * (9 * 4 * _TILE_ROWS + 4 * centred_order.TILE_LINES + 64 * steps) + 1280
+    static = warps * (11 * 4 * _TILE_ROWS + 4 * centred_order.TILE_LINES + 64 * steps) + 1280
     needed = [kernel.shared_bytes + static for kernel in kernels]
     if needed[0] > shared_bytes:
         return 0
@@ -260,8 +260,8 @@ def _run(
 def _warps(output: Output, steps: int, power_terms: int) -> tuple[int, int]:
     """Warps of a thread block that sums, and how many such a multiprocessor runs: by the registers of a thread."""
     if output == "moments":
-        return (12, 1) if steps == 1 else (8, 1)
-    return (8, 2) if steps == 1 else (12, 1) if steps <= 3 else (8, 1)
+        return (4, 3) if steps == 1 else (4, 2) if steps == 2 else (8, 1)
+    return (4, 4) if steps == 1 else (4, 3) if steps <= 3 else (4, 2)
 
 
 def _block_bytes(steps: int, moments: bool) -> int:

@@ -35,6 +35,9 @@ FEWEST_DIMENSIONS = 65
 # within a length of 32 in bits, the `far_quantum` of wide_differences.cuh.
 NEAR = 700.0
 
+# Least quanta of rows with pairs that are taken again: `far_quantum`; and of references, which may be off by half a bit.
+_FAR, _FAR_OF_REFERENCES = 1 / 64, 1 / 4
+
 # Data rows of a tile; rows of operands come in whole tiles.
 _TILE = 128
 
@@ -299,7 +302,9 @@ class _Pass(NamedTuple):
         """Queries."""
         return int(self.Y.shape[0])
 
-    def summed(self, task: Task, tiling: Layout, shift: float) -> tuple[Any, Any, Any | None]:
+    def summed(
+        self, task: Task, tiling: Layout, shift: float, *, far_from: float = _FAR
+    ) -> tuple[Any, Any, Any | None]:
         """References, totals and of "laplace" moments, (parts, m) float32, of output "sum" or "laplace"."""
         arrays = 3 if task.output == "laplace" else 2
         plan = splits.plan((tiling.shape,), self.n, self.m, arrays, device.multiprocessors())
@@ -307,13 +312,15 @@ class _Pass(NamedTuple):
         references, totals = cp.empty(shape, np.float32), cp.empty(shape, np.float32)
         moments = cp.empty(shape, np.float32) if task.output == "laplace" else None
         block = gemm.Block(0, 0, self.m, self.n)
-        self._launch(task, tiling, block, plan.split_rows, references, totals, None, moments=moments, shift=shift)
+        of_sums = references, totals, None
+        self._launch(task, tiling, block, plan.split_rows, *of_sums, moments=moments, shift=shift, far_from=far_from)
         return references, totals, moments
 
     def references(self) -> Any:
         """Exponents of the largest term of each query, (m,) float32, rounded: so they change no bit of exact sums."""
         task = self.task.of_references
-        return cp.rint(self.summed(task, layout(task), 0.0)[0].max(axis=0))
+        far_from = _FAR if task.terms == 1 else _FAR_OF_REFERENCES
+        return cp.rint(self.summed(task, layout(task), 0.0, far_from=far_from)[0].max(axis=0))
 
     def moments(self, out: PartialSums, *, symmetric: bool) -> None:
         """Output "moments"."""
@@ -399,6 +406,7 @@ class _Pass(NamedTuple):
         shift: float,
         moments: Any | None = None,
         far: PartialSums | None = None,
+        far_from: float = _FAR,
     ) -> None:
         """Take the pairs of a block; own terms of symmetric moments are added in the end."""
         y, x = self.queries, self.data
@@ -413,7 +421,7 @@ class _Pass(NamedTuple):
             *(references, totals, moments, *of_powers, *((None, None) if far is None else far[1:])),
             *(block.top, min(block.height, self.m - block.top), block.left, block.left + block.width, part_rows),
             *(totals.shape[1], 0 if powers is None else powers.shape[2], y.hi.shape[1], self.X.shape[1]),
-            *(self.X.dtype == np.float64, own_out, self.scale, shift),
+            *(self.X.dtype == np.float64, own_out, self.scale, shift, far_from),
         )
 
     def finish(
@@ -475,7 +483,7 @@ def _kernel(task: Task, tiling: Layout) -> Specialisation:
         STAGES=tiling.stages,
         BLOCKS=tiling.blocks,
     )
-    return Specialisation("density/wide", name, defines, "24P 7q 4i 2f", tiling.shared_bytes(task))
+    return Specialisation("density/wide", name, defines, "24P 7q 4i 3f", tiling.shared_bytes(task))
 
 
 @functools.cache
