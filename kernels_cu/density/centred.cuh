@@ -8,7 +8,7 @@
 //                                        float16: hi, hi, lo, lo
 //   across   [8][2 steps][32]    uint4   for moments: of 16 rows and 8 dimensions, likewise
 //   norms    [128]               float   -|u|^2 / 2 + log2 w, of u as it is kept; `never` of rows that do not count
-//   weights  [128]               float   log2 w
+//   weights  [128]               float   log2 w, here and above less the largest of the block
 //   centre   [16 steps]          float
 //   radius2, log_mass, most, least  float  largest |u|^2, log2 of the sum of the weights, of the largest, and of the least of
 //                                        the rows that count

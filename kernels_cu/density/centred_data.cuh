@@ -30,8 +30,8 @@ extern "C" __global__ void __launch_bounds__(block_rows, 4)
     const long long row = order[there ? at : n - 1];
 
     double places[box_axes] = {};
-    float weight = exponent_of_weight<float>(log_weights, row, n);
-    bool spoiled = weight != weight;
+    const double given_weight = exponent_of_weight<double>(log_weights, row, n);
+    bool spoiled = given_weight != given_weight;
     for (int k = 0; k < d; k++) {
         double z = held_within((double(X[row * d + k]) - origin[k]) * scale, largest_coordinate);
         spoiled |= z != z;
@@ -43,10 +43,10 @@ extern "C" __global__ void __launch_bounds__(block_rows, 4)
         for (int a = 0; a < box_axes; a++) places[a] += axes[a * d + k] * z;
     }
     if (there && spoiled) scales[box_axes + 1] = nanf("");
-    if (!there || !(weight >= hardly)) weight = never;
-
-    const float most = largest_of_block<warps>(weight, parts);
-    const float mass = sum_of_block<warps>(weight > hardly ? exp2_approx(weight - most) : 0, parts);
+    const bool counts = there && given_weight >= hardly;
+    const float most = largest_of_block<warps>(counts ? float(given_weight) : never, parts);
+    const float weight = counts ? float(given_weight - most) : never;
+    const float mass = sum_of_block<warps>(counts ? exp2_approx(weight) : 0, parts);
     const float log_mass = most > hardly ? most + log2f(mass) + 1e-4f : never;
     float along[box_axes];
 #pragma unroll
@@ -112,9 +112,9 @@ extern "C" __global__ void __launch_bounds__(block_rows, 4)
             }
             right[(j / 8 * steps + s) * 32 + j % 8 * 4 + t] = make_uint4(hi[0], hi[1], lo[0], lo[1]);
         }
-    reinterpret_cast<float*>(block + norms_at(steps, moments))[j] = weight > hardly ? float(weight - 0.5 * norm) : never;
+    reinterpret_cast<float*>(block + norms_at(steps, moments))[j] = counts ? float(weight - 0.5 * norm) : never;
     reinterpret_cast<float*>(block + weights_at(steps, moments))[j] = weight;
     const float radius2 = largest_of_block<warps>(square, parts);
-    const float least = -largest_of_block<warps>(weight > hardly ? -weight : never, parts);
+    const float least = -largest_of_block<warps>(counts ? -float(given_weight) : never, parts);
     if (j == 0) *reinterpret_cast<float4*>(block + radius_at(steps, moments)) = make_float4(radius2, log_mass, most, least);
 }

@@ -121,28 +121,29 @@ extern "C" __global__ void __launch_bounds__(threads, 4)
     // A row with itself has the largest exponent but for weights. Else that of the block, where a weight of it may make it
     // larger; where nothing in it counts, of the next one, until all queries have one.
 #ifdef F64
-    const auto weights_of = [&](int b) { return reinterpret_cast<const Block<DEPTH>*>(blocks)[b].exact.weights; };
+    const auto weight_of = [&](int b, int j) { return reinterpret_cast<const Block<DEPTH>*>(blocks)[b].exact.weights[j]; };
     const auto most_weight_of = [&](int b) { return reinterpret_cast<const Block<DEPTH>*>(blocks)[b].exact.most_weight; };
     constexpr double no_term = Exponent<double>::none, no_weight = nothing;
 #else
     const auto block_at = [&](int b, int byte) {
         return reinterpret_cast<const float*>(blocks + (long long)b * block_bytes(steps, moments) + byte);
     };
-    const auto weights_of = [&](int b) { return block_at(b, weights_at(steps, moments)); };
     const auto most_weight_of = [&](int b) { return block_at(b, radius_at(steps, moments))[2]; };
+    const auto weight_of = [&](int b, int j) { return block_at(b, weights_at(steps, moments))[j] + most_weight_of(b); };
     constexpr float no_term = never, no_weight = hardly;
 #endif
     Real most = no_term;
-    if (!Y && !own_out && weights_of(int(at / block_rows))[at % block_rows] > no_weight)
-        most = weights_of(int(at / block_rows))[at % block_rows];
+    if (!Y && !own_out) {
+        const Real own_weight = weight_of(int(at / block_rows), int(at % block_rows));
+        if (own_weight > no_weight) most = own_weight;
+    }
     const Real possible = larger(no_term / 2, most_weight_of(which));
     for (int attempt = 0; attempt < count && __any_sync(~0u, most < (attempt == 0 ? possible : no_term / 2)); attempt++) {
         const int b = (which + attempt) % count;
-        const Real* const weights = weights_of(b);
         Real of_block = no_term;
         for (int j = part; j < block_rows; j += parts) {
             const long long row = (long long)b * block_rows + j;
-            const Real weight = weights[j];
+            const Real weight = weight_of(b, j);
             if (weight <= no_weight || (own_out && row == at)) continue;
             of_block = larger(of_block, weight - Real(0.5) * distance2_of(placed, X_placed + row * d, d, scale));
         }

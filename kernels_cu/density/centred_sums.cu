@@ -363,8 +363,8 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                     const float ratio = (error_of_square * (far2 + radius2) + of_own) / allowed;
                     least_of[warp][lane] = reached ? of_pair + sum : 0;
                     least_asking_of[warp][lane] = reached ? sum - fminf(share_bits(ratio, n), -of_pair) : 0;
-                    least_norm_of[warp][lane] = !reached ? 3e38f : near ? most_weight - 0.5f * most2 : never;
-                    base_of[warp][lane] = reached ? shift - 0.5f * far2 - reference : near ? 1e32f : out_of_reach;
+                    least_norm_of[warp][lane] = !reached ? 3e38f : near ? -0.5f * most2 : never;
+                    base_of[warp][lane] = reached ? shift + (most_weight - reference) - 0.5f * far2 : near ? 1e32f : out_of_reach;
                     matters = __any_sync(~0u, near);
                     mixed = __any_sync(~0u, near && !(radius2 <= most2));
                     wide = __any_sync(~0u, near && !(reached && error_about_centre(far2, radius2, reference) + of_own <= allowed));
@@ -486,7 +486,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                     for (int q = 0; q < 2; q++)
 #pragma unroll
                                         for (int i = 0; i < 4; i++) {
-                                            const float about = shift - references_of_tile[16 * q + i / 2 * 8 + g];
+                                            const float about = shift + (figures[2] - references_of_tile[16 * q + i / 2 * 8 + g]);
 #pragma unroll
                                             for (int o = 0; o < octets; o++) {
                                                 const float weight = weights[chunk_rows * chunk + 8 * o + 2 * t + i % 2];
@@ -500,7 +500,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                                         const int of_tile = 16 * q + i / 2 * 8 + g, row = chunk_rows * chunk + 8 * o + 2 * t + i % 2;
                                         float exact = 0;
                                         if (left)
-                                            exact = weights[row] + shift - references_of_tile[of_tile] -
+                                            exact = weights[row] + shift + (figures[2] - references_of_tile[of_tile]) -
                                                     0.5f * distance2_of(Y + (long long)min(first_row + of_tile, m - 1) * d,
                                                                         X + (long long)(first_column() + row) * d, d);
 #pragma unroll
@@ -665,7 +665,7 @@ extern "C" __global__ void __launch_bounds__(threads, MULTIPROCESSOR_BLOCKS)
                         if (t == 0) {
                             raised_to[warp][of_tile] = of_block[q][r];
                             if constexpr (laplace)
-                                second_of[warp][of_tile] += factored[q][r] + references_of_tile[of_tile] * of_block[q][r];
+                                second_of[warp][of_tile] += fmaf(references_of_tile[of_tile] - figures[2], of_block[q][r], factored[q][r]);
                         }
                         counts |= of_block[q][r] > exp2_approx(of_pair + shift);
                     }

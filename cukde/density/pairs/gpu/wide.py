@@ -35,7 +35,7 @@ FEWEST_DIMENSIONS = 65
 # within a length of 32 in bits, the `far_quantum` of wide_differences.cuh.
 NEAR = 700.0
 
-# Least quanta of rows with pairs that are taken again: `far_quantum`; and of references, which may be off by half a bit.
+# Least quanta of rows with pairs that are taken again: `far_quantum`, and of references, which may be half a bit off.
 _FAR, _FAR_OF_REFERENCES = 1 / 64, 1 / 4
 
 # Data rows of a tile; rows of operands come in whole tiles.
