@@ -190,6 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.density.bench_kinds", description=__doc__)
     names = [*SECTIONS, "options", "memory"]
     parser.add_argument("sections", nargs="*", help="of " + ", ".join(names))
+    parser.add_argument("--dimensions", type=int, nargs="*", default=(), help="only these, where a section has them")
     parser.add_argument("--cells", action="store_true", help="print all cells")
     parser.add_argument("--record", type=record.target, default=None)
     chosen = parser.parse_args(arguments)
@@ -199,7 +200,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if name == "memory":
             rows += _memory(runner)
             continue
-        found = options(runner) if name == "options" else section(SECTIONS[name], runner)
+        if name == "options":
+            found = options(runner)
+        else:
+            of = SECTIONS[name]
+            some = [d for d in of.dimensions if d in chosen.dimensions]
+            found = section(of._replace(dimensions=some or of.dimensions), runner)
         figures = {"options": "over_plain", "float64": "over_limit"}
         print(
             *summary(found, figures.get(name, "median_ms"), len(found) if chosen.cells else _WORST),
