@@ -45,11 +45,13 @@ column_means(const STORAGE* __restrict__ X, double* __restrict__ means, long lon
 //             [0]  becomes the bits of the largest squared distance to the centre, a double. The bits of non-negative
 //                  numbers have the order of the numbers, with infinity and NaN on top
 //             [1]  gets bit `bit` if an entry of X is NaN or infinite, bit + 1 for Y
+//   near      (n,)            unsigned char, or null: becomes whether that distance of a row of X is at most `within`
 //
 // No barriers.
 extern "C" __global__ void __launch_bounds__(threads_of_survey)
 survey(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const double* __restrict__ centre,
-       unsigned long long* __restrict__ figures, long long n, long long m, int d, int lanes, int bit) {
+       unsigned long long* __restrict__ figures, unsigned char* __restrict__ near, long long n, long long m, int d,
+       int lanes, int bit, double within) {
     const STORAGE* const points = blockIdx.y == 0 ? X : Y;
     const long long rows = blockIdx.y == 0 ? n : m;
     const int of_block = threads_of_survey / lanes;
@@ -68,6 +70,7 @@ survey(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const doubl
             }
         }
         for (int step = lanes / 2; step > 0; step /= 2) square += __shfl_xor_sync(~0u, square, step);
+        if (near && blockIdx.y == 0 && row < rows && threadIdx.x % lanes == 0) near[row] = square <= within;
         const unsigned long long bits = __double_as_longlong(square);
         largest = largest > bits ? largest : bits;
     }

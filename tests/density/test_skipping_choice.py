@@ -133,6 +133,32 @@ def test_a_smaller_bandwidth_than_the_refused_one_is_probed(counted: SimpleNames
     assert counted.counts == {"samples": 1, "frame": 1, "_share": 2, "run": 1}
 
 
+@pytest.mark.parametrize(
+    ("share", "outliers", "looks_for_rows", "runs"),
+    [(0.001, 1, 0, 1), (0.3, 1, 1, 0), (0.3, 200, 0, 1), (0.9, 200, 0, 0)],
+    ids=["small bandwidth", "outlier", "many outliers", "many outliers, all pairs count"],
+)
+def test_rows_are_taken_apart_where_products_of_others_are_fastest(
+    counted: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+    share: float,
+    outliers: int,
+    looks_for_rows: int,
+    runs: int,
+) -> None:
+    from cukde.density.pairs.gpu.apart import Rows
+
+    of = Rows.of
+    monkeypatch.setattr(Rows, "of", lambda *args: (counted.counts.update(["rows"]), of(*args))[1])
+    counted.shares += [share]
+    X, Y, h = case(40)
+    X[:outliers] += 1000
+    got = cukde.kde(X, Y, 5 * h)
+    np.testing.assert_allclose(got, reference.kde(X, Y, 5 * h), rtol=tolerances.DENSITY["gpu", "float32"].value)
+    assert min(1, counted.counts["rows"]) == looks_for_rows
+    assert counted.counts["run"] == runs
+
+
 def test_one_pass_samples_the_data_once(counted: SimpleNamespace) -> None:
     counted.shares += [0.01, 0.01]
     X, Y, h = case()

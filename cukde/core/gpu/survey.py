@@ -107,6 +107,13 @@ def look(X: Any, Y: Any | None, centre: Any | None, others: Sequence[Any] = (), 
     )
 
 
+def within(A: Any, centre: Any, squared: float) -> np.ndarray:
+    """Which rows of ``A`` lie within a squared distance of a centre, (n,) bool, on the host; waits for the device."""
+    near = cp.empty(len(A), np.uint8)
+    _survey(A, None, centre, cp.zeros(2, np.uint64), 0, near, squared)
+    return cp.asnumpy(near).view(bool)
+
+
 def _number_at(place: np.uint64) -> float:
     """The double at a place in the order of all; 0 at none."""
     if not place:
@@ -134,14 +141,16 @@ def _blocks(size: int) -> int:
     return max(1, min(-(-size // _THREADS_OF_SURVEY), _BLOCKS_OF_MULTIPROCESSOR * device.multiprocessors()))
 
 
-def _survey(X: Any, Y: Any | None, centre: Any | None, figures: Any, bit: int) -> None:
+def _survey(
+    X: Any, Y: Any | None, centre: Any | None, figures: Any, bit: int, near: Any | None = None, within: float = 0.0
+) -> None:
     n, d = X.shape
     m = 0 if Y is None else Y.shape[0]
     lanes = 8 if d >= 32 else 1  # of a row
     blocks = min(-(-max(n, m) * lanes // _THREADS_OF_SURVEY), _BLOCKS_OF_ROWS * device.multiprocessors())
     grid = max(1, blocks), 1 if Y is None else 2
     kernel = _kernel("survey", X.dtype)
-    kernel.launch(grid, (_THREADS_OF_SURVEY,), X, Y, centre, figures, n, m, d, lanes, bit)
+    kernel.launch(grid, (_THREADS_OF_SURVEY,), X, Y, centre, figures, near, n, m, d, lanes, bit, within)
 
 
 def numbers(a: Any) -> Any:
@@ -160,7 +169,7 @@ def kernel_of_mean(dtype: np.dtype) -> Specialisation:
     return _kernel("column_means", dtype)
 
 
-_TYPES = {"column_means": "2P q i q d", "survey": "4P 2q 3i", "range": "2P q", "ends": "3P 2q"}
+_TYPES = {"column_means": "2P q i q d", "survey": "5P 2q 3i d", "range": "2P q", "ends": "3P 2q"}
 
 
 @functools.cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from typing import Literal
+from typing import Any, Literal
 
 from cukde.density.pairs.cost import differences
 from cukde.density.pairs.gpu import f16, f16_symmetric, f64, wide, wide_f64
@@ -78,6 +78,16 @@ def engine(
         if output == "values" and near and precision == "float32" and k <= f16_symmetric.MOST_VALUES:
             return "f16_symmetric"
     return "f16"
+
+
+@functools.lru_cache(maxsize=1024)
+def most_squared_radius(output: Output, precision: str, n: int, d: int, k: int, **terms: Any) -> float:
+    """Largest scaled squared radius, less a hundredth, of which products take the pass; 0: differences always do."""
+    for step in range(_STEPS - 1, -1, -1):
+        squared_radius = _LARGEST_SQUARED_RADIUS ** (step / _STEPS)
+        if engine(output, precision, n, d, k, squared_radius=squared_radius, **terms) != "difference":
+            return squared_radius
+    return 0.0
 
 
 @functools.cache

@@ -26,12 +26,13 @@ from cukde.density.pairs.gpu import (
     wide,
     wide_f64,
 )
+from cukde.density.pairs.gpu.apart import Apart, Possible
 from cukde.density.pairs.gpu.skipping import (
     choice as skipping_choice,
     passes as skipping_passes,
     values as skipping_values,
 )
-from cukde.density.sums import Epilogue, Output, PartialSums, moment_columns
+from cukde.density.sums import Epilogue, Output, PartialSums, merge, moment_columns, put
 
 _ALL_PAIRS = skipping_choice.Chosen()
 
@@ -87,6 +88,10 @@ def partial_sums(
     take blocks of neighbours with centres of their own, and products in double of those pairs alone that can matter
     (:mod:`cukde.density.pairs.gpu.centred_f64`), but for sums of values. More dimensions take a library's products on
     any device, up to a squared radius of 1e5. Otherwise they run by differences.
+
+    Where a few rows lie beyond these limits, at most one in 16 of the data and of the queries, they are taken apart, by
+    differences, and all others on the tensor cores: where the squared radius is known on the host and differences would
+    take long. That takes copies of the others.
 
     Memory beside the result: operands of the size of X, Y and the values, and what the splits of the data leave,
     at most 64 MB where there is more than one.
@@ -315,6 +320,25 @@ class Arguments(NamedTuple):
         )
         return "centred" if faster else chosen
 
+    def apart(self, output: Output, k: int, *, exact: bool) -> Possible | None:
+        """Say which engine of products could take the pass but for some rows; None where it is not worth a look."""
+        (n, d), precision = self.X.shape, self.options.precision
+        if (
+            not skipping_choice.differences_take_long(n, self.m, d, precision)
+            or (precision == "float64" and centred.serves(output, precision, d))
+            or self.options.squared_radius is None
+            or device.capturing()
+            or core_compile.is_rehearsal()
+        ):
+            return None
+        shape, terms = self._shape(output, k), self._terms(exact)
+        squared_radius = pairs_engine.most_squared_radius(*shape, **terms)
+        if not squared_radius:
+            return None
+        engine = pairs_engine.engine(*shape, squared_radius=squared_radius, **terms)
+        find = functools.partial(Apart.of, self.X, self.Y, self.h, self.options, squared_radius)
+        return Possible(engine, squared_radius, find)
+
     def _shape(self, output: Output, k: int) -> tuple[Output, str, int, int, int]:
         return output, self.options.precision, *self.X.shape, k
 
@@ -361,10 +385,11 @@ class Arguments(NamedTuple):
         engine = self.engine(output, k, exact=not ratio)
         if self.options.own_out and engine == "centred":
             return _ALL_PAIRS
+        apart = self.apart(output, k, exact=not ratio) if engine in ("difference", "centred") else None
         arguments = self.X, self.Y, self.h, output, self.options, engine
         if engine == "centred" and skipping_choice.may_leave_out(n, self.m, d, engine, output, self.options):
             centred.begin_kernels(self.X, self.Y, output, self.options, ratio=ratio)
-        return skipping_choice.chosen(*arguments, ratio=ratio, following=following, look=look)
+        return skipping_choice.chosen(*arguments, ratio=ratio, apart=apart, following=following, look=look)
 
     def near_values(self, values: Any) -> skipping_choice.Chosen:
         """Pose the pass over values that leaves out pairs, where it is faster."""
@@ -407,6 +432,8 @@ class Arguments(NamedTuple):
             return skipping_values.run(near.posed)
         if near.posed is not None:
             return skipping_passes.run(near.posed)
+        if near.apart is not None:
+            return self.sums_apart(output, near.apart, ratio=ratio)
         d, options = self.X.shape[1], self.options
         k = moment_columns(output, d, values)
         if self.m == 0:
@@ -436,6 +463,26 @@ class Arguments(NamedTuple):
         if engine == "f64":
             return f64.run(*operands, **more)
         return wide_f64.run(*operands, squared_radius=squared_radius, **more)
+
+    def sums_apart(self, output: Output, apart: Apart, *, ratio: bool) -> PartialSums:
+        """Run the pass by products of the points near the centre, and by differences of the few others."""
+        X, h, options = self.X, self.h, self.options
+        data, queries = apart.data, apart.queries
+        Y = X if self.Y is None else self.Y
+        near = X[data.near]
+        arguments = Arguments(near, None if self.Y is None else Y[queries.near], h, apart.of_near_data(options))
+        parts = [arguments.sums(output, None, ratio=ratio)]
+        if len(data.far):
+            at = near if arguments.Y is None else arguments.Y
+            parts.append(_differences(X[data.far], at, h, output, apart.of_far_data(options)))
+        at_near = merge(parts, cp)
+        if not len(queries.far):
+            return at_near
+        at_far = _differences(X, Y[queries.far], h, output, options)
+        out = pairs_finish.empty(self.m, moment_columns(output, X.shape[1], None))
+        put(out, queries.near, at_near)
+        put(out, queries.far, at_far)
+        return out
 
     def finished(self, form: pairs_finish.DensityForm, points: Any, epilogue: Epilogue) -> Any | None:
         """Run the pass where it ends in the density itself, and return that; otherwise None, and nothing is run."""

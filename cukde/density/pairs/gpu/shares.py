@@ -54,7 +54,7 @@ class Lead:
     def __init__(self, look: Look | None = None, following: Any | None = None) -> None:
         self.look, self._following = look, following
         self._frame: Future[Frame | None] = Future()
-        self._kind: Future[Literal["near", "all"]] = Future()
+        self._kind: Future[Literal["near", "apart", "all"]] = Future()
 
     def run(self, share: int, compute: Callable[[Choose], T]) -> T:
         """Compute a share of a pass, which is told how to choose; one device has to begin with share 0."""
@@ -78,7 +78,7 @@ class Lead:
         self._frame.set_result(look.frame if may and look is not None else None)
         chosen = arguments.near(output, ratio=ratio, look=look, following=self._following)
         self.look = look if chosen.look is None else chosen.look
-        self._kind.set_result("near" if chosen.posed is not None else "all")
+        self._kind.set_result("near" if chosen.posed is not None else "apart" if chosen.apart is not None else "all")
         return chosen
 
     def _other(self, arguments: Arguments, output: Output, *, ratio: bool = False) -> Chosen:
@@ -89,6 +89,8 @@ class Lead:
                 posed = _posed(arguments, output, skipping_frame.here(frame), ratio=ratio)
             kind = self._kind.result()
         except RuntimeError:  # of the first share, which another device takes then
+            kind = "apart"
+        if kind == "apart":
             return arguments.near(output, ratio=ratio)
         return Chosen(posed if kind == "near" else None)
 
@@ -149,7 +151,7 @@ def sums_once(
         if isinstance(posed, skipping_plan.Posed) and posed.plan.once:
             _, S, T, taken = skipping_passes.summed(posed, skipping_bounds.bounds_of(posed), share)
             return _Sums(posed, S, T, taken.counts)
-        if posed is not None or not by_products:
+        if posed is not None or chosen.apart is not None or not by_products:
             return None
         return _Sums(None, *f16_symmetric.launch(_operand(arguments), exact_sums=not ratio, share=share))
 

@@ -15,6 +15,7 @@ from cukde.density.kept import kept
 from cukde.density.options import Options
 from cukde.density.pairs import counting, tolerance as pairs_tolerance
 from cukde.density.pairs.cost import skipping as skipping_cost
+from cukde.density.pairs.gpu.apart import Apart, Possible
 from cukde.density.pairs.gpu.skipping import (
     frame as skipping_frame,
     passes,
@@ -28,6 +29,7 @@ _LEAST_MS = 5.0  # below it, looking is not worth it,
 _LEAST_OF_FAST_MS = 15.0  # and below this where the tensor cores take all pairs
 _GAIN = 0.9  # of the time of all pairs, at most
 _MOST_SHARE = 0.5  # of pairs of a sample that count: then nothing is looked at further
+_RATHER_APART = 1.5  # times the time of products of nearly all rows, and it is worth a look which are far
 _PROBES = 4  # items of queries
 _MOST_OF_F64 = 32  # dimensions, up to which its products of all pairs of data near the centre take less time
 
@@ -62,11 +64,12 @@ class Chosen(NamedTuple):
 
     posed: skipping_plan.Posed | skipping_values.Posed | None = None
     look: Look | None = None
+    apart: Apart | None = None  # rows that a pass over all pairs takes apart
 
     @property
     def takes_all(self) -> bool:
         """Whether one pass takes all pairs."""
-        return self.posed is None
+        return self.posed is None and self.apart is None
 
 
 def may_leave_out(n: int, m: int, d: int, engine: str, output: Output, options: Options) -> bool:
@@ -96,6 +99,11 @@ def centred_is_faster(n: int, m: int, d: int, engine: str, precision: str, *, mo
     return centred < _all_ms(n, m, engine, precision, d, moments=moments)
 
 
+def differences_take_long(n: int, m: int, d: int, precision: str) -> bool:
+    """Whether all pairs by differences take so long that it is worth a look whether a few rows ask for them."""
+    return _all_ms(n, m, "difference", precision, d) >= _LEAST_MS
+
+
 def chosen(
     X: Any,
     Y: Any | None,
@@ -105,10 +113,12 @@ def chosen(
     engine: str,
     *,
     ratio: bool,
+    apart: Possible | None = None,
     following: Any | None = None,
     look: Look | None = None,
 ) -> Chosen:
-    """Pose the pass that leaves out pairs where it is faster than ``engine``, which takes all.
+    """Pose the pass that leaves out pairs where it is faster than ``engine``, which takes all, or than products of all
+    rows but those ``apart``.
 
     Waits for the device where the time of all pairs makes it worth a look; with ``look``, only where that does not
     decide. ``look`` is of a pass over data near ``X``, with ``following`` near ``Y``: the queries of a pass to come.
@@ -119,7 +129,7 @@ def chosen(
     dense = _all_ms(n, m, engine, options.precision, d, moments=output == "moments")
     fast = engine != "difference"
     if not _worth_a_look(dense, engine, output, options, d):
-        return Chosen()
+        return Chosen(apart=None if apart is None else apart.find())
     if core_compile.is_rehearsal():
         _rehearse(X, Y, h, output, options, tolerance, ratio=ratio)
         return Chosen()
@@ -135,19 +145,32 @@ def chosen(
     def worth(share: float, tight: float) -> bool:
         return ms(share, tight) < _GAIN * dense
 
+    def rather_apart(share: float, tight: float) -> bool:
+        if apart is None:
+            return False
+        return ms(share, tight) > _RATHER_APART * _all_ms(n, m, apart.engine, options.precision, d)
+
     least, most = (0.0, 1.0) if look is None else look.shares(h, tolerance / n)
     if not worth(least, 1.0):
-        return Chosen(None, look)
+        return Chosen(None, look, None if apart is None else apart.find())
     if look is None:
         look = looked(X, following if Y is None else Y, h)
+    if apart is not None and not apart.likely(look.data, h):
+        apart = None
     queries = look.data if Y is None else look.queries
-    if fast and counting.share(look.data, queries, h, tolerance / n, itself=Y is None) > _MOST_SHARE:
-        return Chosen(None, look)
+    if rather_apart(least, 1.0) or (
+        (fast or rather_apart(1.0, 1.0))
+        and counting.share(look.data, queries, h, tolerance / n, itself=Y is None) > _MOST_SHARE
+    ):
+        rows = None if apart is None else apart.find()
+        if fast or rows is not None:
+            return Chosen(None, look, rows)
+        apart = None
     frame = look.frame
     if frame is None:
         frame = kept(options.kept, "frame", X, None, functools.partial(skipping_frame.frame, look.data))
     look = look._replace(frame=frame)
-    is_sure = worth(most, look.tight)
+    is_sure = worth(most, look.tight) and not rather_apart(most, look.tight)
 
     def begin_kernels(*, left: bool) -> None:
         if not is_sure:
@@ -163,7 +186,8 @@ def chosen(
         return Chosen(whole, look)
     share, tight = _share(whole, frame)
     found = look._replace(share=share, tight=tight)
-    return Chosen(whole if worth(share, tight) else None, found)
+    rows = apart.find() if apart is not None and rather_apart(share, tight) else None
+    return Chosen(whole, found) if rows is None and worth(share, tight) else Chosen(None, found, rows)
 
 
 def chosen_for_values(
