@@ -97,7 +97,7 @@ def emulated_device(monkeypatch: pytest.MonkeyPatch) -> None:
 def engines_take_small_problems(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out what takes small problems only, as most tests are of the engines and of the look."""
     if request.node.get_closest_marker("small") is None:
-        for path in ("small", "ahead"):
+        for path in ("small", "ahead", "few_queries"):
             monkeypatch.setattr(f"cukde.density.backends.{path}", lambda backend: None)
         monkeypatch.setattr("cukde.density.pairs.cost.differences.serve", lambda *_: False)
 

@@ -145,6 +145,17 @@ def prepare(
         x = xp.ascontiguousarray(x, dtype=storage)
         y = x if itself else xp.ascontiguousarray(y, dtype=storage)
         v = None if v is None else xp.ascontiguousarray(v, dtype=storage)
+        if may_be_unchecked and v is None and factors is None and domain is None and not numbers and whitening.plain:
+            of_few = backends.few_queries(backend)
+            call = None if of_few is None or y is None else of_few.Call.of(x, y, w)
+            if call is not None and query_shape == y.shape:
+
+                def look() -> Problem:
+                    return prepare(X, Y, whitening.h, weights, precision, deterministic, check_finite, rtol=rtol)[0]
+
+                options = Options(chosen, deterministic=deterministic, rtol=rtol)
+                left = Unchecked(call, look)
+                return Problem(backend, x, y, query_shape, dtype, options, whitening, unchecked=left), None
         radius, bounded = None, False
         ranges: dict[str, tuple[float, float]] = {}
         with np.errstate(over="ignore", invalid="ignore"):  # such data are refused

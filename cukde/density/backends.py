@@ -11,7 +11,7 @@ from cukde.core import dispatch
 from cukde.core.cpu import arrays as cpu
 from cukde.density.one_dimension.cpu import few as few_of_line
 from cukde.density.options import Options
-from cukde.density.pairs.cpu import few, radial_few
+from cukde.density.pairs.cpu import few, few_queries as on_few_queries, radial_few
 from cukde.density.plane import plan as plane_plan
 
 pairs = partial(dispatch.passes, "cukde.density.pairs")  # Gaussian sums over all pairs
@@ -83,6 +83,11 @@ def small(backend: ModuleType) -> ModuleType | None:
 
         return on_gpu
     return None
+
+
+def few_queries(backend: ModuleType) -> ModuleType | None:
+    """Problems of few queries, whose values are looked at on the way, where the backend has such a path."""
+    return on_few_queries if backend is cpu else None
 
 
 @cache
