@@ -48,7 +48,7 @@ _NEAR_RADIUS = 300.0
 
 # Where numbers underflow, an exponential takes five times as long: of more terms than these, beside one of 1, exponents
 # below the second number are taken for it, and what is as small as the third for 0.
-_FEW_TERMS, _NEGLIGIBLE, _NOTHING = 2**11, -700.0, 1e-303
+_FEW_TERMS, NEGLIGIBLE, NOTHING = 2**11, -700.0, 1e-303
 
 
 def serves(n: int, m: int, columns: int) -> bool:
@@ -258,10 +258,10 @@ def _block(
         exponents -= reference[:, None]
         clipped = exponents.size > _FEW_TERMS and values is None  # which may be large
     if clipped:
-        np.maximum(exponents, _NEGLIGIBLE, out=exponents)
+        np.maximum(exponents, NEGLIGIBLE, out=exponents)
     terms = np.exp(exponents, out=exponents)
     if clipped:
-        terms -= _NOTHING
+        terms -= NOTHING
         np.maximum(terms, 0.0, out=terms)
     if output == "moments":
         return pairs.moments(reference, terms)

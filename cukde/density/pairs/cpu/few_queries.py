@@ -125,11 +125,13 @@ class Call(NamedTuple):
                 exponents += np.maximum(np.log(self.weights[rows]), _NO_WEIGHT)
         reference = exponents.max(axis=1)
         exponents -= reference[:, None]
+        np.maximum(exponents, few.NEGLIGIBLE, out=exponents)
         terms = np.exp(exponents, out=exponents)
         total = terms.sum(axis=1)
         if factors is not None:
             return PartialSums(reference, total, np.einsum("ij,ij->i", terms, factors)[:, None])
         moments = np.zeros((m, moment_columns(output, d))) if output == "moments" else None
         if moments is not None:
+            terms[terms <= few.NOTHING] = 0
             loops.add_moments(X, queries, terms, moments)
         return PartialSums(reference, total, moments)
