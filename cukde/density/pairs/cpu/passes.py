@@ -39,13 +39,19 @@ _SINGLE_GRAM_RADIUS = 150.0
 _SINGLE_GRAM_RADIUS_ROOT_D = 600.0
 _SINGLE_GRAM_RADIUS_OF_FOUR = 88.0
 
+# The same of data at themselves, times sqrt(d), and at most the second: the exponents that count there are small, so
+# that running sums are, and groups of dimensions round independently.
+_OWN_GRAM_RADIUS_ROOT_D, _MOST_OF_OWN = 27.0, 1000.0
+
 # Local factors stand in the operands, which round once more.
 _RADIUS_OF_FACTORS = 0.5
 
 # Queries of single precision products whose largest exponent is below minus this (or minus the second, divided by
-# sqrt(d)) are taken in double: an exponent's own rounding counts there, and that of coordinates times the distance.
-_FAR = 20.0
-_FAR_ROOT_D = 160.0
+# sqrt(d)) are taken in double: an exponent's own rounding counts there, which is that of the running sum, and that of
+# coordinates times the distance. They are not from the third on, where the error that is promised grows with the
+# exponent, unless the squared radius is more than the exponent times the fourth.
+_FAR, _FAR_ROOT_D = 20.0, 160.0
+_FARTHER, _RADIUS_OF_FARTHER = 80.0, 32.0
 
 # Some hundredths of a second of work of a thread, between which it checks for an interrupt.
 _TILES_OF_STRETCH = 32
@@ -366,20 +372,22 @@ def partial_sums(
             return nothing_of(output, len(Y), X.shape[1], values)
         largest = float(options.log_weights.max())
         log2_weights = (options.log_weights - largest) * _LOG2_E
+    alike = Y is None and not options.own_out  # and without weights
     work = len(X) * len(X if Y is None else Y) * (_EXPONENTIAL + X.shape[1])
     attempt = meanwhile.Attempt(work <= _MOST_MEANWHILE and not options.deterministic)
     with attempt:
-        near = skipping_choice.posed(X, Y, h, output, options, product=_product(X.shape[1], options), values=values)
+        near = skipping_choice.posed(
+            X, Y, h, output, options, product=_product(X.shape[1], options, own=alike), values=values
+        )
         if near is not None:
             return skipping_passes.run(near)
     pairs = _pairs(X, Y, h, log2_weights, options)
-    alike = Y is None and not options.own_out  # and without weights
     if output == "moments" and alike and isinstance(pairs, _Gram) and len(X) >= _OWN_ROWS * threads.count():
         sums: PartialSums = mutual.run_own(pairs)
     else:
         sums = _Sums(pairs, output, values, log2_weights, X.shape).run()
         if pairs.dtype == np.float32:
-            far = np.flatnonzero(sums.reference < -min(_FAR, _FAR_ROOT_D / math.sqrt(X.shape[1])))
+            far = np.flatnonzero(_asks_for_double(-sums.reference, X.shape[1], options))
             if len(far):
                 some = options._replace(own=options.own[far]) if options.own_out else options
                 pairs = _pairs(X, (X if Y is None else Y)[far], h, log2_weights, some, np.float64)
@@ -448,23 +456,37 @@ def _located(options: Options, X: np.ndarray, Y: np.ndarray | None, h: float) ->
     return options._replace(centre=centre, squared_radius=squared_radius, bounded=False)
 
 
-def _product(d: int, options: Options) -> Any:
+def _product(d: int, options: Options, *, own: bool) -> Any:
     """Pick how exponents of all pairs are formed, by precision and scaled squared radius: the only place that decides.
 
-    Return the dtype of the product that gives them, or None: by differences.
+    ``own`` says that queries are the data, with their own terms and without weights. Return the dtype of the product
+    that gives them, or None: by differences.
     """
     precision, squared_radius = options.precision, _squared_radius(options)
     if precision in ("float32", "tf32"):
         # Logarithms of factors may be large: single precision is not enough for exponents that have them.
-        if options.local_factors is None and squared_radius <= min(
-            _SINGLE_GRAM_RADIUS, _SINGLE_GRAM_RADIUS_ROOT_D / math.sqrt(d)
-        ):
+        if options.local_factors is None and squared_radius <= _most_of_single(d, own=own):
             return np.float32
         if squared_radius <= pairs_tolerance.PRODUCTS_IN_DOUBLE[precision]:
             return np.float64
     elif precision == "float64" and squared_radius <= pairs_tolerance.PRODUCTS_IN_DOUBLE[precision]:
         return np.float64
     return None
+
+
+def _most_of_single(d: int, *, own: bool) -> float:
+    """Largest scaled squared radius of products in single precision, of data at themselves or not."""
+    if own:
+        return min(_MOST_OF_OWN, max(_SINGLE_GRAM_RADIUS, _OWN_GRAM_RADIUS_ROOT_D * math.sqrt(d)))
+    return min(_SINGLE_GRAM_RADIUS, _SINGLE_GRAM_RADIUS_ROOT_D / math.sqrt(d))
+
+
+def _asks_for_double(exponents: np.ndarray, d: int, options: Options) -> np.ndarray:
+    """Which queries, by their smallest exponents, take products in double after those in single precision."""
+    far: np.ndarray = exponents > min(_FAR, _FAR_ROOT_D / math.sqrt(d))
+    if options.log_weights is not None:  # exponents of nearer pairs
+        return far
+    return far & (exponents < max(_FARTHER, options.squared_radius / _RADIUS_OF_FARTHER))
 
 
 def _squared_radius(options: Options) -> float:
@@ -480,7 +502,8 @@ def _pairs(
 ) -> _Pairs:
     """How pairs are computed; ``dtype`` that of a product, by default what their radius asks for."""
     more: dict[str, Any] = {"own": options.own, "of_gradient": options.of_gradient}
-    dtype, others = dtype or _product(X.shape[1], options), (options.local_factors, options.kept)
+    own = Y is None and not options.own_out  # and without weights
+    dtype, others = dtype or _product(X.shape[1], options, own=own), (options.local_factors, options.kept)
     if dtype is None:
         return _Differences(X, Y, h, log2_weights, *others, lost=options.lost, **more)
     group = _group(X.shape[1], _squared_radius(options), dtype)
