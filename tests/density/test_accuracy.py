@@ -103,6 +103,27 @@ def test_clusters_of_many_columns_in_single_precision(
     verify(cukde.kde(X, X, 1.0, rtol=0, log=True), *log_density(X, X, 1.0))
 
 
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    d=st.sampled_from([100, 130, 400]),
+    along=st.sampled_from([1.0, 0.2, 0.01]),
+    squared=st.sampled_from([200.0, 3e3, 1e5]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_queries_far_from_wide_data_in_many_columns(d: int, along: float, squared: float, seed: int) -> None:
+    """Their exponents are so large that single precision serves; a few others lie near."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(200, d))
+    X[:, max(1, round(along * d)) :] *= 1e-3
+    X -= X.mean(axis=0)
+    X *= np.sqrt(squared / (X * X).sum(axis=1).max())
+    step = rng.normal(size=(150, d))
+    step *= np.sqrt(2 * max(80, squared / 7)) * rng.uniform(1, 1.3, (150, 1)) / np.linalg.norm(step, axis=1)[:, None]
+    step[rng.integers(0, 150, 4)] *= rng.uniform(0, 1, (4, 1)) ** 3
+    X, Y = (X + 3).astype("f4"), (X[rng.integers(0, 200, 150)] + step + 3).astype("f4")
+    verify(cukde.kde(X, Y, 1.0, rtol=0, log=True), *log_density(X, Y, 1.0))
+
+
 @MANY
 @given(
     dtype=st.sampled_from(["float32", "float64"]),

@@ -17,7 +17,7 @@ from cukde.core.cpu import meanwhile, survey, threads
 from cukde.density.kept import Kept, kept
 from cukde.density.options import Options
 from cukde.density.pairs import tolerance as pairs_tolerance
-from cukde.density.pairs.cpu import few, gram as pairs_gram, mutual, operands, query_blocks, tiles
+from cukde.density.pairs.cpu import few, few_queries_loops, gram as pairs_gram, mutual, operands, query_blocks, tiles
 from cukde.density.pairs.cpu.skipping import choice as skipping_choice, passes as skipping_passes
 from cukde.density.pairs.cpu.weighted import nothing_of, weighted
 from cukde.density.sums import Epilogue, Output, PartialSums, laplace_constant, moment_columns, put, ready, to_density
@@ -49,9 +49,13 @@ _RADIUS_OF_FACTORS = 0.5
 # Queries of single precision products whose largest exponent is below minus this (or minus the second, divided by
 # sqrt(d)) are taken in double: an exponent's own rounding counts there, which is that of the running sum, and that of
 # coordinates times the distance. They are not from the third on, where the error that is promised grows with the
-# exponent, unless the squared radius is more than the exponent times the fourth.
+# exponent, and from the radius times the radius of any four dimensions over the fourth: products in single precision of
+# any radius then serve them. (What groups of dimensions round adds up as independent errors do.)
 _FAR, _FAR_ROOT_D = 20.0, 160.0
-_FARTHER, _RADIUS_OF_FARTHER = 80.0, 32.0
+_FARTHER, _RADII_OF_FARTHER = 80.0, 2.0
+
+# Some queries tell whether all are so far from the data: from so many on, and in so many columns, it pays to look.
+_SAMPLE, _LEAST_QUERIES, _LEAST_COLUMNS = 8, 128, 96
 
 # Some hundredths of a second of work of a thread, between which it checks for an interrupt.
 _TILES_OF_STRETCH = 32
@@ -375,19 +379,24 @@ def partial_sums(
     alike = Y is None and not options.own_out  # and without weights
     work = len(X) * len(X if Y is None else Y) * (_EXPONENTIAL + X.shape[1])
     attempt = meanwhile.Attempt(work <= _MOST_MEANWHILE and not options.deterministic)
+    distant = _farther_than(X, Y, h, options)
+    chosen = np.float32 if distant > _FARTHER else None
     with attempt:
-        near = skipping_choice.posed(
-            X, Y, h, output, options, product=_product(X.shape[1], options, own=alike), values=values
-        )
+        product = chosen or _product(X.shape[1], options, own=alike)
+        near = skipping_choice.posed(X, Y, h, output, options, product=product, values=values)
         if near is not None:
             return skipping_passes.run(near)
-    pairs = _pairs(X, Y, h, log2_weights, options)
+    pairs = _pairs(X, Y, h, log2_weights, options, chosen)
+    if chosen is not None and not distant > _least_of_farther(pairs, options):
+        pairs, chosen = _pairs(X, Y, h, log2_weights, options), None
     if output == "moments" and alike and isinstance(pairs, _Gram) and len(X) >= _OWN_ROWS * threads.count():
         sums: PartialSums = mutual.run_own(pairs)
     else:
         sums = _Sums(pairs, output, values, log2_weights, X.shape).run()
         if pairs.dtype == np.float32:
-            far = np.flatnonzero(_asks_for_double(-sums.reference, X.shape[1], options))
+            served = -math.inf if chosen is not None else min(_FAR, _FAR_ROOT_D / math.sqrt(X.shape[1]))
+            farther = math.inf if options.log_weights is not None else _least_of_farther(pairs, options)
+            far = np.flatnonzero((sums.reference < -served) & (sums.reference > -farther))
             if len(far):
                 some = options._replace(own=options.own[far]) if options.own_out else options
                 pairs = _pairs(X, (X if Y is None else Y)[far], h, log2_weights, some, np.float64)
@@ -456,7 +465,7 @@ def _located(options: Options, X: np.ndarray, Y: np.ndarray | None, h: float) ->
     return options._replace(centre=centre, squared_radius=squared_radius, bounded=False)
 
 
-def _product(d: int, options: Options, *, own: bool) -> Any:
+def _product(d: int, options: Options, *, own: bool = False) -> Any:
     """Pick how exponents of all pairs are formed, by precision and scaled squared radius: the only place that decides.
 
     ``own`` says that queries are the data, with their own terms and without weights. Return the dtype of the product
@@ -481,12 +490,29 @@ def _most_of_single(d: int, *, own: bool) -> float:
     return min(_SINGLE_GRAM_RADIUS, _SINGLE_GRAM_RADIUS_ROOT_D / math.sqrt(d))
 
 
-def _asks_for_double(exponents: np.ndarray, d: int, options: Options) -> np.ndarray:
-    """Which queries, by their smallest exponents, take products in double after those in single precision."""
-    far: np.ndarray = exponents > min(_FAR, _FAR_ROOT_D / math.sqrt(d))
-    if options.log_weights is not None:  # exponents of nearer pairs
-        return far
-    return far & (exponents < max(_FARTHER, options.squared_radius / _RADIUS_OF_FARTHER))
+def _least_of_farther(pairs: _Pairs, options: Options) -> float:
+    """Smallest exponent of a query from which products in single precision serve it, whatever the radius."""
+    squared_radius_of_four = 2 / _LOG2_E * pairs.norm if isinstance(pairs, _Gram) else math.inf
+    return max(_FARTHER, math.sqrt(squared_radius_of_four * options.squared_radius) / _RADII_OF_FARTHER)
+
+
+def _farther_than(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> float:
+    """Smallest exponent of a few queries that products in double would serve; 0 where these are not worth a look."""
+    d = X.shape[1]
+    if (
+        Y is None
+        or len(Y) < _LEAST_QUERIES
+        or d < _LEAST_COLUMNS
+        or options.precision not in ("float32", "tf32")
+        or options.log_weights is not None
+        or options.local_factors is not None
+        or not _most_of_single(d, own=False) < options.squared_radius < math.inf
+    ):
+        return 0.0
+    some = Y[:: len(Y) // _SAMPLE][:_SAMPLE].astype(np.float64)
+    squares = np.empty((len(some), len(X)))
+    few_queries_loops.squares(X, some, squares)
+    return float(squares.min()) / (2 * h * h)
 
 
 def _squared_radius(options: Options) -> float:
@@ -503,13 +529,14 @@ def _pairs(
     """How pairs are computed; ``dtype`` that of a product, by default what their radius asks for."""
     more: dict[str, Any] = {"own": options.own, "of_gradient": options.of_gradient}
     own = Y is None and not options.own_out  # and without weights
-    dtype, others = dtype or _product(X.shape[1], options, own=own), (options.local_factors, options.kept)
+    given, others = dtype, (options.local_factors, options.kept)
+    dtype = given or _product(X.shape[1], options, own=own)
     if dtype is None:
         return _Differences(X, Y, h, log2_weights, *others, lost=options.lost, **more)
     group = _group(X.shape[1], _squared_radius(options), dtype)
     with meanwhile.within(meanwhile.WAITING if options.deterministic else meanwhile.mode.get()):
         pairs = _Gram(X, Y, h, options.centre, log2_weights, dtype, group, *others, **more)
-    if dtype == np.float32 and pairs.norm > 0.5 * _LOG2_E * _SINGLE_GRAM_RADIUS_OF_FOUR:
+    if given is None and dtype == np.float32 and pairs.norm > 0.5 * _LOG2_E * _SINGLE_GRAM_RADIUS_OF_FOUR:
         return _pairs(X, Y, h, log2_weights, options, np.float64)
     return pairs
 
