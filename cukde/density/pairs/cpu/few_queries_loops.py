@@ -13,9 +13,10 @@ _FAST: dict[str, Any] = _JIT | {"fastmath": {"reassoc", "contract", "nsz"}}
 
 
 def _squares(X: np.ndarray, queries: np.ndarray, out: np.ndarray) -> None:
-    for query, squares_of in zip(queries, out, strict=True):
-        steps = X - query
-        np.einsum("ik,ik->i", steps, steps, out=squares_of)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused later
+        for query, squares_of in zip(queries, out, strict=True):
+            steps = X - query
+            np.einsum("ik,ik->i", steps, steps, out=squares_of)
 
 
 @meanwhile.answered_by(_squares, from_call=9)
