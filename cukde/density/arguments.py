@@ -145,10 +145,11 @@ def prepare(
         x = xp.ascontiguousarray(x, dtype=storage)
         y = x if itself else xp.ascontiguousarray(y, dtype=storage)
         v = None if v is None else xp.ascontiguousarray(v, dtype=storage)
-        if may_be_unchecked and v is None and factors is None and domain is None and not numbers and whitening.plain:
-            of_few = backends.few_queries(backend)
-            call = None if of_few is None or y is None else of_few.Call.of(x, y, w)
-            if call is not None and query_shape == y.shape:
+        of_few = backends.few_queries(backend) if may_be_unchecked and method != "sd" else None  # which moves all data
+        plain = y is not None and query_shape == y.shape and whitening.plain
+        if of_few is not None and plain and v is None and factors is None and domain is None and not numbers:
+            call = of_few.Call.of(x, y, w)
+            if call is not None:
 
                 def look() -> Problem:
                     return prepare(X, Y, whitening.h, weights, precision, deterministic, check_finite, rtol=rtol)[0]

@@ -8,7 +8,7 @@ differences, or where these are many from a product of points about the centre.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -48,7 +48,7 @@ _NEAR_RADIUS = 300.0
 
 # Where numbers underflow, an exponential takes five times as long: of more terms than these, beside one of 1, exponents
 # below the second number are taken for it, and what is as small as the third for 0.
-_FEW_TERMS, NEGLIGIBLE, NOTHING = 2**11, -700.0, 1e-303
+_FEW_TERMS, _NEGLIGIBLE, _NOTHING = 2**11, -700.0, 1e-303
 
 
 def serves(n: int, m: int, columns: int) -> bool:
@@ -119,6 +119,20 @@ def many(
             return nothing_of(output, m, d, values)
     pairs = None if softened or options.precision == "ieee" else _products(X, Y, h, options)
     return _summed(pairs or _Differences.of(X, Y, h, options.lost), X, output, options, values)
+
+
+class Pairs(Protocol):
+    """Exponents of pairs, and what comes of their terms."""
+
+    @property
+    def near(self) -> bool:
+        """Whether no exponent is below -600."""
+
+    def exponents(self) -> np.ndarray:
+        """Natural exponents, (m, n) float64, which the caller may change."""
+
+    def moments(self, reference: np.ndarray, terms: np.ndarray) -> PartialSums:
+        """Sums of terms (m, n), and of terms times differences of data and queries."""
 
 
 class _Differences:
@@ -226,21 +240,19 @@ def _summed(
         values = values.astype(np.float32, copy=False)
     n, d = X.shape
     if values is None and n * d * pairs.m <= _PAIRS_OF_BLOCK:
-        return _block(pairs, d, output, options, values)
+        return summed_block(pairs, d, output, options, values)
     columns = max(d + 2, 0 if values is None else min(values.shape[1], _COLUMNS))
     step = min(_PAIRS_OF_BLOCK // pairs.of_query, _PRODUCTS_OF_BLOCK // (n * columns)) or 1
     if pairs.m <= step:
-        return _block(pairs, d, output, options, values)
+        return summed_block(pairs, d, output, options, values)
     blocks = []
     for rows in (slice(i, i + step) for i in range(0, pairs.m, step)):
         own = options.own if options.own is None else options.own[rows]
-        blocks.append(_block(pairs.at(rows), d, output, options._replace(own=own), values))
+        blocks.append(summed_block(pairs.at(rows), d, output, options._replace(own=own), values))
     return joined(blocks, np)
 
 
-def _block(
-    pairs: _Differences | _Products, d: int, output: Output, options: Options, values: np.ndarray | None
-) -> PartialSums:
+def summed_block(pairs: Pairs, d: int, output: Output, options: Options, values: np.ndarray | None) -> PartialSums:
     """Sums of queries whose pairs stay in cache."""
     exponents, log_weights = pairs.exponents(), options.log_weights
     if options.local_factors is not None:
@@ -258,10 +270,10 @@ def _block(
         exponents -= reference[:, None]
         clipped = exponents.size > _FEW_TERMS and values is None  # which may be large
     if clipped:
-        np.maximum(exponents, NEGLIGIBLE, out=exponents)
+        np.maximum(exponents, _NEGLIGIBLE, out=exponents)
     terms = np.exp(exponents, out=exponents)
     if clipped:
-        terms -= NOTHING
+        terms -= _NOTHING
         np.maximum(terms, 0.0, out=terms)
     if output == "moments":
         return pairs.moments(reference, terms)

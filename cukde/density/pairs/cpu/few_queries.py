@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde.density import results
+from cukde.density.options import Options
 from cukde.density.pairs.cpu import few
-from cukde.density.sums import Output, PartialSums, laplace_constant, merge, moment_columns, to_density
+from cukde.density.sums import Output, PartialSums, merge, to_density
 
 # Queries up to which this takes no longer than operands of a product and what they are good for, by columns; of two and
 # three columns than a transform. Measured on two threads with 2,000 to 1,000,000 data.
-_MOST_QUERIES = {3: 8, 47: 16, 399: 64}
-_MOST_OF_MORE = 128
+_MOST_QUERIES = {3: 8, 47: 16, 399: 64, math.inf: 128}
 
 # Numbers of the data that are read at a time, and pairs, which stay in cache; and at most so many rows.
 _NUMBERS_OF_BLOCK, _ROWS_OF_BLOCK = 2**16, 2**13
@@ -45,7 +45,7 @@ class Call(NamedTuple):
     def of(cls, X: np.ndarray, Y: np.ndarray, weights: np.ndarray | None) -> Call | None:
         """Return the call of arrays of these forms; None of those that other passes are faster for."""
         (n, d), m = X.shape, len(Y)
-        most = next((queries for columns, queries in _MOST_QUERIES.items() if d <= columns), _MOST_OF_MORE)
+        most = next(queries for columns, queries in _MOST_QUERIES.items() if d <= columns)
         # A process that has not loaded Numba goes without for few pairs.
         if d < 2 or n == 0 or not 0 < m <= most or (few.serves(n, m, d) and "numba" not in sys.modules):
             return None
@@ -75,12 +75,6 @@ class Call(NamedTuple):
             return None
         logs = results.log_density(sums, self._log_constant(log_norm), dtype, np)
         return logs, self._gradient(sums, h, dtype)
-
-    def moved(self, h: float, score_h: float, dtype: np.dtype) -> None:
-        """Return None: all data are then queries."""
-
-    def density_of_moved(self, h: float, score_h: float, log_norm: float, dtype: np.dtype, *, log: bool) -> None:
-        """Return None, likewise."""
 
     def _log_constant(self, log_norm: float) -> float:
         return log_norm - math.log(len(self.X) if self.weights is None else float(self.weights.sum()))
@@ -112,26 +106,32 @@ class Call(NamedTuple):
         self, loops: ModuleType, queries: np.ndarray, rows: slice, h: float, output: Output
     ) -> PartialSums | None:
         """Sums over some data, whose pairs stay in cache."""
-        X, m = self.X[rows], len(queries)
-        exponents = np.empty((m, len(X)))
+        X = self.X[rows]
+        exponents = np.empty((len(queries), len(X)))
         loops.squares(X, queries, exponents)
         if not exponents.max() < _MOST_SQUARED * h * h:  # or NaN
             return None
         exponents *= -0.5 / (h * h)
-        constant, d = laplace_constant(output, X.shape[1]), X.shape[1]
-        factors = None if constant is None else exponents + constant
+        log_weights = None
         if self.weights is not None:
             with np.errstate(divide="ignore"):
-                exponents += np.maximum(np.log(self.weights[rows]), _NO_WEIGHT)
-        reference = exponents.max(axis=1)
-        exponents -= reference[:, None]
-        np.maximum(exponents, few.NEGLIGIBLE, out=exponents)
-        terms = np.exp(exponents, out=exponents)
-        total = terms.sum(axis=1)
-        if factors is not None:
-            return PartialSums(reference, total, np.einsum("ij,ij->i", terms, factors)[:, None])
-        moments = np.zeros((m, moment_columns(output, d))) if output == "moments" else None
-        if moments is not None:
-            terms[terms <= few.NOTHING] = 0
-            loops.add_moments(X, queries, terms, moments)
-        return PartialSums(reference, total, moments)
+                log_weights = np.maximum(np.log(self.weights[rows]), _NO_WEIGHT)
+        pairs = _Pairs(X, queries, exponents, loops)
+        return few.summed_block(pairs, X.shape[1], output, Options("float64", log_weights), None)
+
+
+class _Pairs:
+    """Pairs of some data, whose exponents are known."""
+
+    near = False
+
+    def __init__(self, X: np.ndarray, queries: np.ndarray, exponents: np.ndarray, loops: ModuleType) -> None:
+        self._X, self._queries, self._exponents, self._loops = X, queries, exponents, loops
+
+    def exponents(self) -> np.ndarray:
+        return self._exponents
+
+    def moments(self, reference: np.ndarray, terms: np.ndarray) -> PartialSums:
+        moments = np.zeros(self._queries.shape)
+        self._loops.add_moments(self._X, self._queries, terms, moments)
+        return PartialSums(reference, terms.sum(axis=1), moments)

@@ -54,7 +54,7 @@ _RADIUS_OF_FACTORS = 0.5
 _FAR, _FAR_ROOT_D = 20.0, 160.0
 _FARTHER, _RADII_OF_FARTHER = 80.0, 2.0
 
-# Some queries tell whether all are so far from the data: from so many on, and in so many columns, it pays to look.
+# A sample of queries tells whether all are so far from the data; it pays from so many queries and columns on.
 _SAMPLE, _LEAST_QUERIES, _LEAST_COLUMNS = 8, 128, 96
 
 # Some hundredths of a second of work of a thread, between which it checks for an interrupt.
@@ -497,7 +497,7 @@ def _least_of_farther(pairs: _Pairs, options: Options) -> float:
 
 
 def _farther_than(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> float:
-    """Smallest exponent of a few queries that products in double would serve; 0 where these are not worth a look."""
+    """Smallest exponent of a sample of queries that products in double would serve; 0 where it does not pay."""
     d = X.shape[1]
     if (
         Y is None
