@@ -37,7 +37,7 @@ from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.gpu import passes as one_dimension_passes
 from cukde.density.one_dimension.plan import TOLERANCE
 from cukde.density.options import Options
-from cukde.density.pairs import tolerance as pairs_tolerance
+from cukde.density.plan import shape as plan_shape
 from cukde.density.pairs.gpu import (
     centred as pairs_centred,
     difference,
@@ -595,7 +595,7 @@ def near_pairs(launches: Launches) -> None:
                 s.X[0] += 1000 * s.h
             on = Device(s, output, 1)
             frame = near_frame.frame(near_frame.sample(on.X))
-            tolerance = pairs_tolerance.TOLERANCE[precision]
+            tolerance = plan_shape.TOLERANCE[precision]
             posed = near_plan.pose(on.X, on.Y, s.h, output, Options(precision), frame, tolerance, ratio=ratio)
             sums = near_passes.run(posed)
             if ratio and precision == "float32":
@@ -612,7 +612,7 @@ def near_columns(launches: Launches) -> None:
         s = sample(d, False, precision, itself)
         on = Device(s, "values", k)
         frame = near_frame.frame(near_frame.sample(on.X))
-        tolerance = pairs_tolerance.TOLERANCE[precision]
+        tolerance = plan_shape.TOLERANCE[precision]
         columns = near_values.columns_of(on.values)
         posed = near_values.pose(on.X, on.Y, on.values, s.h, Options(precision), frame, tolerance, columns)
         sums = _on_host(near_values.run(posed))

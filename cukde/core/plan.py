@@ -7,7 +7,7 @@ the plan says, and :func:`cukde.perf.plan` prints it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -76,7 +76,10 @@ def collected() -> Iterator[list[Plan]]:
 
 @contextlib.contextmanager
 def only(*names: str) -> Iterator[None]:
-    """Leave all candidates out but these and those that take any data, so that tests can compare passes."""
+    """Leave all candidates out but these and those that take any data: tests compare passes by this.
+
+    Those that are named need not be faster than others.
+    """
     token = _only.set(frozenset(names))
     try:
         yield
@@ -84,10 +87,10 @@ def only(*names: str) -> Iterator[None]:
         _only.reset(token)
 
 
-def forced(names: Sequence[str]) -> str | None:
-    """The first of some candidates that :func:`only` asks for; None where it asks for none."""
-    asked = _only.get()
-    return None if asked is None else next((name for name in names if name in asked), None)
+def wanted(name: str) -> bool | None:
+    """Whether :func:`only` names a candidate, which then need not pay; None where it names none at all."""
+    names = _only.get()
+    return None if names is None else name in names
 
 
 class Ran(NamedTuple):

@@ -11,10 +11,11 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.entry import missing
-from cukde.density import backends, check, over_devices, rules_by_name
+from cukde.density import backends, check, rules_by_name
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.options import Options
+from cukde.density.plan import gpu as plan_gpu
 from cukde.density.problem import SURE, Problem, Unchecked, checked_radius, least_factor, shares
 from cukde.density.whitening import Whitening, whitening_of
 
@@ -189,7 +190,7 @@ def _several(backend: ModuleType, devices: Any, X: Any, Y: Any) -> tuple[int, ..
     with backend.device_of(X):
         numbers: tuple[int, ...] = backend.several(asked)
     n = _rows(X)
-    return numbers if over_devices.pay(n, n if Y is None else max(n, _rows(Y)), numbers) else ()
+    return numbers if plan_gpu.devices_pay(n, n if Y is None else max(n, _rows(Y)), len(numbers)) else ()
 
 
 def _rows(a: Any) -> int:

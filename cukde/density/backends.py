@@ -12,6 +12,7 @@ from cukde.core.cpu import arrays as cpu
 from cukde.density.one_dimension.cpu import few as few_of_line
 from cukde.density.options import Options
 from cukde.density.pairs.cpu import few, few_queries as on_few_queries, radial_few
+from cukde.density.plan import gpu as plan_gpu
 from cukde.density.plane import plan as plane_plan
 
 pairs = partial(dispatch.passes, "cukde.density.pairs")  # Gaussian sums over all pairs
@@ -47,8 +48,9 @@ def passes(backend: ModuleType, d: int, options: Options) -> ModuleType:
 
 def all_pairs(backend: ModuleType, options: Options, n: int, m: int, d: int) -> bool:
     """Whether passes over pairs take a problem of this size on a GPU, but for what they leave out themselves."""
-    chosen = passes(backend, d, options)
-    return chosen is pairs(backend) or (d in plane_plan.COLUMNS and chosen.takes_pairs(n, m, options))
+    if passes(backend, d, options) is pairs(backend):
+        return True
+    return d in plane_plan.COLUMNS and plan_gpu.plane_is_too_small(n, m, options.precision, options.squared_radius)
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from cukde.density.kept import Kept
+from cukde.density.plan import shape as plan_shape
 
 LOG_ZERO = -1e29
 """Logarithms of weights below this stand for a weight of zero."""
@@ -29,6 +30,11 @@ class Options(NamedTuple):
     lost: tuple[Any, Any] | None = None
     own: Any = None  # (m,) int64, row of the data that adds nothing to a query's sums, -1: none; on a GPU all in order
     of_gradient: bool = False  # terms of moments are divided by squared local factors, as those of gradients are
+
+    @property
+    def tolerance(self) -> float:
+        """What may be left out of a query's sum, relative to what is kept; 0: nothing."""
+        return plan_shape.tolerance(self.precision, self.rtol)
 
     @property
     def own_out(self) -> bool:

@@ -9,20 +9,13 @@ from typing import Any, TypeVar
 
 from cukde.density import backends
 from cukde.density.options import Options
+from cukde.density.plan import gpu as plan_gpu
 from cukde.density.sums import Epilogue, Output, PartialSums, ready, to_density
 
 T = TypeVar("T")
 
-_LEAST_PAIRS = 2e10
-"""Pairs below which one device takes the whole pass, of all of them in some tens of milliseconds."""
-
 _TOGETHER = 128
 """Neighbouring queries that stay together: the rows of an item of passes that leave out pairs."""
-
-
-def pay(n: int, m: int, devices: tuple[int, ...]) -> bool:
-    """Whether a pass over ``n`` points at ``m`` queries takes so long that each of the devices should have a share."""
-    return m >= len(devices) > 0 and n * m >= _LEAST_PAIRS
 
 
 class OverDevices:
@@ -159,7 +152,7 @@ class OverDevices:
         return out
 
     def _pays(self, X: Any, Y: Any) -> bool:
-        return pay(len(X), len(Y), self._devices)
+        return plan_gpu.devices_pay(len(X), len(Y), len(self._devices))
 
     def _dealt_out(self, X: Any, Y: Any, found: Any | None) -> list[Any]:
         """Rows of the queries of each device."""

@@ -21,6 +21,7 @@ from cukde.density.kept import Kept, kept
 from cukde.density.kernels import Kernel
 from cukde.density.options import Options
 from cukde.density.over_devices import OverDevices
+from cukde.density.plan import cpu as plan_cpu, gpu as plan_gpu
 from cukde.density.sums import Epilogue, Output, PartialSums, debiased, of_logarithms, to_density
 from cukde.density.whitening import Whitening, whitening_of
 
@@ -32,9 +33,6 @@ WIDE = 1e6
 
 # A scaled squared radius, in any bandwidth, that is far below those that are refused.
 SURE = 1e30
-
-# Pairs of which all take about as little time as a transform.
-_FEW_PAIRS = {"cpu": 2**22, "gpu": 2**30}
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -181,7 +179,8 @@ class Problem(NamedTuple):
             return None
         passes, options = self._pass()
         if not hasattr(passes, "sums_without_own"):  # a transform
-            if len(self.X) ** 2 > _FEW_PAIRS[self.backend.name]:
+            plan = plan_cpu if self.backend is cpu else plan_gpu
+            if not plan.own_pairs_are_few(len(self.X)):
                 return None
             passes = backends.pairs(self.backend)
         options = options._replace(own=self.xp.arange(len(self.X)))

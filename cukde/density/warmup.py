@@ -18,6 +18,7 @@ from cukde.core.types import Bandwidth
 from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import api, backends, check
 from cukde.density.options import Options
+from cukde.density.plan import cpu as plan_cpu, gpu as plan_gpu
 from cukde.density.sums import Output
 from cukde.density.whitening import Whitening
 
@@ -136,7 +137,7 @@ def warmup(
     with warnings.catch_warnings(), waiting, core_compile.rehearsed(but="core/survey") as rehearsal:
         warnings.simplefilter("ignore", NegativeDensityWarning)
         passes = backends.passes(module, d, Options(chosen))
-        for squared_radius in passes.squared_radii(chosen, d):
+        for squared_radius in _squared_radii(chosen, d, on_gpu=module is not cpu):
             calls.spread_over(squared_radius, whitening)
             for name in names:
                 for check_finite in (True, False):
@@ -148,6 +149,15 @@ def warmup(
 
         return jit.compiled()
     return [kernel.name for kernel in rehearsal.asked]
+
+
+def _squared_radii(precision: str, d: int, *, on_gpu: bool) -> tuple[float, ...]:
+    """Scaled squared radii that stand for all others."""
+    if not on_gpu:
+        return plan_cpu.radii()
+    from cukde.density.pairs.gpu.shape import current
+
+    return plan_gpu.radii(precision, d, current())
 
 
 class _Calls:

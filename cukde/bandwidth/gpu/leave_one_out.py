@@ -19,9 +19,9 @@ import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
-from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.pairs.gpu import operands
 from cukde.density.pairs.gpu.skipping import frame as skipping_frame, points as skipping_points
+from cukde.density.plan import shape as plan_shape
 
 _WARPS = 4
 _ROW_LANES, _COLUMN_LANES = 8, 4
@@ -175,7 +175,7 @@ def _bits(total: Any, pairs: _Pairs, form: _Form) -> Any:
     padded[:, :n] = total
     least = padded.reshape(count, tiles, form.columns).min(axis=2)
     all_weights = n if pairs.weights is None else pairs.weights.sum(dtype=np.float64)
-    allowed = cp.maximum(pairs_tolerance.TOLERANCE[pairs.X.dtype.name] * least, np.finfo(np.float64).tiny)
+    allowed = cp.maximum(plan_shape.TOLERANCE[pairs.X.dtype.name] * least, np.finfo(np.float64).tiny)
     bits = cp.minimum(form.shift + cp.log2(all_weights) - cp.log2(allowed), form.shift - form.lost)
     return cp.ascontiguousarray(bits.T, dtype=pairs.X.dtype)
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cukde.core.cost import arguments
 from cukde.core.cost.registry import Observed
+from cukde.core.plan import traced
 from cukde.density import check as density_check
 from cukde.density.mass_sizes import SAMPLES
-from cukde.density.plane.recent import recent_cells
 from cukde.density.sums import Output
 
 Sizes = dict[str, Any]
@@ -91,12 +90,11 @@ def taken(*outputs: Output) -> Observed:
     """
 
     def observed(call: Callable[[], Any], *, gpu: bool) -> Sizes:
-        passes = importlib.import_module(f"cukde.density.pairs.{'gpu' if gpu else 'cpu'}.skipping.passes")
-        passes.recent_shares()
-        recent_cells()
-        call()
-        cells = recent_cells()
-        shares = {output: share for output, share in passes.recent_shares().items() if output not in cells}
+        with traced() as ran:
+            call()
+        cells = {one.found["output"]: one.found["cells"] for one in ran if one.name == "plane"}
+        skipped = {one.found["output"]: one.found["share"] for one in ran if one.name == "skipping"}
+        shares = {output: share() for output, share in skipped.items() if output not in cells}
         found: Sizes = {"share": _each(shares, outputs)}
         return found | {"cells": _each(cells, outputs)} if cells else found
 

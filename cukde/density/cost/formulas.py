@@ -17,6 +17,7 @@ from cukde.core import check as core_check
 from cukde.core.cost import elementwise, host
 from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
+from cukde.core.plan import consulted
 from cukde.density import check as density_check
 from cukde.density.cost.flash import (
     flash_bytes,
@@ -30,6 +31,7 @@ from cukde.density.mass_sizes import NODES, REACH, SAMPLES
 from cukde.density.one_dimension import cost as one_dimension_cost
 from cukde.density.pairs.cost import cpu as cost_cpu, cuda_cores, engines, skipping, skipping_cpu, tensor, wide
 from cukde.density.pairs.cost.engines import Pass
+from cukde.density.plan import cpu as plan_cpu, gpu as plan_gpu
 from cukde.density.plane import cost as plane_cost, plan as plane_plan
 from cukde.density.sums import Output
 
@@ -296,20 +298,22 @@ def _distribution(task: Pass, on: Peaks, passed: list[Part]) -> Counted:
     return _estimate(task, on, [*passed, elementwise.doubles("finish", on, 12 * task.m, launches=8)])
 
 
-def _engine(task: Pass, on: Peaks) -> engines.Engine:
-    return engines.engine(task, on.capability)
+def _engine(task: Pass, on: Peaks) -> str:
+    return engines.engine(task, on)
 
 
 def _passed(task: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_order: bool = False) -> list[Part]:
     """Parts of a pass over all pairs, or over a share of them."""
-    most = math.inf if on.backend == "cpu" else skipping.MOST_DIMENSIONS
+    most = math.inf if on.backend == "cpu" else plan_gpu.SKIPPING_COLUMNS
     if task.share is not None and not 2 <= task.d <= most:
         raise ValueError(
             f"share must be None for {task.d} dimensions on {on.name}: passes that leave out pairs are of 2 dimensions "
-            f"or more, on a GPU of at most {skipping.MOST_DIMENSIONS}"
+            f"or more, on a GPU of at most {plan_gpu.SKIPPING_COLUMNS}"
         )
     if task.m == 0:
         return []
+    shape = task.shape(on)
+    consulted(plan_cpu.plan(shape) if on.backend == "cpu" else plan_gpu.plan(shape))
     if task.local:
         return _local(task, on)
     if task.cells is not None:

@@ -25,8 +25,7 @@ from cukde.density.dask.certificate import Needed
 from cukde.density.dask.declared import Declared, Given, Shared
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
-from cukde.density.options import Options
-from cukde.density.pairs import tolerance as pairs_tolerance
+from cukde.density.plan import shape as plan_shape
 from cukde.density.sums import Output
 from cukde.density.whitening import Whitening
 
@@ -102,7 +101,7 @@ class Arguments(NamedTuple):
         """What may be left out of a query's sum, relative to what is kept; 0: nothing."""
         precision = self.forms.precision
         single = precision == "tf32" and not self.gpu  # which the CPU does not have
-        return pairs_tolerance.tolerance_of(Options("float32" if single else precision, rtol=self.rtol))
+        return plan_shape.tolerance("float32" if single else precision, self.rtol)
 
     @property
     def tolerance_of_pass(self) -> float | None:

@@ -15,12 +15,10 @@ from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.cpu import few as one_dimension_few
 from cukde.density.pairs.cost import cpu as cost_cpu
 from cukde.density.pairs.cost.engines import Pass
+from cukde.density.plan import gpu as plan_gpu
 
-# Most pairs that are summed one by one, as in gpu/passes.py and cpu/passes.py. In double precision a pair counts four
-# times on a GPU.
-FEW_PAIRS, FEW_PAIRS_CPU = 2**29, 2**20
-_DOUBLE = 4
-FEW_PAIRS_CDF = 0  # for the distribution function on a GPU, in any precision
+# Most pairs that are summed one by one on a CPU, as in cpu/passes.py.
+FEW_PAIRS_CPU = 2**20
 _CDF = 16  # on a CPU a pair of the distribution function counts as so many pairs of a density
 
 # A pair of the distribution function on a CPU (difference, exponentials and a quotient of polynomials) takes as long as
@@ -75,9 +73,7 @@ def takes_pairs(task: Pass, backend: str) -> bool:
         if one_dimension_few.serves(task.n, task.m):
             return one_dimension_few.takes_pairs(task.n, task.m, task.output)
         return task.pairs * (_CDF if task.output == "cdf" else 1) <= FEW_PAIRS_CPU
-    if task.output == "cdf":
-        return task.pairs <= FEW_PAIRS_CDF
-    return task.pairs * (_DOUBLE if task.precision == "float64" else 1) <= FEW_PAIRS
+    return plan_gpu.line_takes_pairs(task.n, task.m, task.precision, cdf=task.output == "cdf")
 
 
 def passed(task: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_order: bool = False) -> list[Part]:

@@ -8,14 +8,9 @@ from __future__ import annotations
 from cukde.core.cost.cost import Part
 from cukde.core.cost.peaks import Peaks
 from cukde.density.pairs.cost.engines import Pass
+from cukde.density.plan import rates as plan_rates
 from cukde.density.plane import plan as plane_plan
 from cukde.density.plane.plan import Plan
-
-TRANSFORM_MS = 1.1
-"""On a GPU, however few points and cells there are: order, waits for the data, some thirty launches."""
-
-MS_OF_PRODUCT = 1.3e-10
-"""Of a multiply-add of the translations on a GPU."""
 
 _FLOPS = 3.35e13  # of an H200, a second, in double precision: what that is as work, for other processors
 
@@ -47,9 +42,10 @@ def passed(task: Pass, on: Peaks, cells: int) -> list[Part]:
             Part("pass", task.result_bytes, {"scalar": _SCALARS * _NS_OF_ADD * of_points}),
             Part("translations", work={"scalar": _SCALARS * _NS_OF_PRODUCT * products(plan, cells)}),
         ]
-    slower = 1e-3 * MS_OF_PRODUCT * _FLOPS
+    rates = plan_rates.table("gpu")["plane"]
+    slower = 1e-3 * rates["multiply-add_ms"] * _FLOPS
     return [
-        Part("order", task.point_bytes, cycles=1e-3 * TRANSFORM_MS * on.clock),
+        Part("order", task.point_bytes, cycles=1e-3 * rates["transform_ms"] * on.clock),
         Part("pass", task.result_bytes, {"float64": 2 * of_points}),
         Part("translations", work={"float64": slower * products(plan, cells)}),
     ]

@@ -108,9 +108,6 @@ def debias(
     return out, Y.astype(np.float64, copy=False), None
 
 
-squared_radii = pairs_passes.squared_radii
-
-
 class _Transform(NamedTuple):
     """A pass whose boxes of data are summed, ready for queries."""
 

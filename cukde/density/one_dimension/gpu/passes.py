@@ -28,23 +28,11 @@ from cukde.density.one_dimension.gpu import boxes as one_dimension_boxes
 from cukde.density.one_dimension.gpu.boxes import Boxes, Points
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import finish, operands, small
+from cukde.density.plan import gpu as plan_gpu
 from cukde.density.sums import Epilogue, Output, PartialSums
 
 if TYPE_CHECKING:
     from cukde.core.gpu.numba_cuda import Specialisation
-
-# Up to so many pairs their sum is as fast as the transform with its launches, sort and wait: on an H200 that takes
-# 0.45 ms for a density however few points there are, 2^14 points at as many queries 0.27 ms pair by pair, 2^15 0.55 ms.
-# A pair in double precision takes four times as long.
-_FEW_PAIRS = 2**29
-_DOUBLE = 4
-# Of the distribution function none: array operations take its pairs, 0.9 ms for 256 points at 256 queries, where the
-# transform takes 0.5 ms.
-_FEW_PAIRS_CDF = 0
-
-# Densities and debiased data of so few points, at so many pairs, take one launch: its blocks take few queries, and do
-# not split the data.
-_FEW_POINTS, _FEW_PAIRS_OF_LAUNCH = 2**14, 2**26
 
 # Threads of a block. With 64 in the transform SD-KDE of 4 million points takes 0.83 ms on an H200, with 128 0.94.
 _THREADS = 64
@@ -166,11 +154,6 @@ def look(X: Any, Y: Any | None, h: float, precision: str, rtol: float | None) ->
     return store, max(most, abs(low), abs(high)) if high == high else math.nan
 
 
-def squared_radii(precision: str, d: int) -> tuple[float, ...]:
-    """Scaled squared radii that stand for all others: boxes, and more of them than there can be."""
-    return 1.0, (4 * one_dimension_plan.MOST_BOXES) ** 2
-
-
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
     from cukde.core.gpu.numba_cuda import Specialisation
@@ -224,9 +207,7 @@ class _Arguments(NamedTuple):
     @property
     def are_few(self) -> bool:
         """Whether one launch takes all pairs."""
-        n = self.X.shape[0]
-        few = n <= _FEW_POINTS and n * self.m * (1 if self.single else _DOUBLE) <= _FEW_PAIRS_OF_LAUNCH
-        return few and self.takes_pairs
+        return plan_gpu.line_is_small(len(self.X), self.m, single=self.single) and self.takes_pairs
 
     @property
     def scale(self) -> float:
@@ -236,8 +217,7 @@ class _Arguments(NamedTuple):
     @property
     def takes_pairs(self) -> bool:
         """Whether all pairs are summed. Beside this, they are where the range of the data is found to be too much."""
-        pairs = self.X.shape[0] * self.m * (_DOUBLE if self.options.precision == "float64" else 1)
-        return pairs <= _FEW_PAIRS or self.must_take_pairs
+        return plan_gpu.line_takes_pairs(len(self.X), self.m, self.options.precision) or self.must_take_pairs
 
     @property
     def must_take_pairs(self) -> bool:
@@ -335,7 +315,7 @@ def _run(
 def _distribution(arguments: _Arguments) -> PartialSums:
     """Sum the normal distribution function by the transform, or over all pairs by array operations."""
     out = cp.empty((2, arguments.m))
-    if arguments.X.shape[0] * arguments.m > _FEW_PAIRS_CDF and not arguments.must_take_pairs:
+    if not arguments.must_take_pairs and not plan_gpu.line_takes_pairs(len(arguments.X), arguments.m, "", cdf=True):
         plan = one_dimension_plan.plan(arguments.h, "cdf", one_dimension_plan.TOLERANCE[arguments.options.precision])
         points, boxes = one_dimension_boxes.boxes(arguments.sorted(None), plan)
         if boxes is not None:

@@ -1,7 +1,4 @@
-"""The engine that takes a pass of the density family on a GPU, and the tiles of its kernels, without CuPy.
-
-The rule is that of ``cukde/density/pairs/gpu/engine.py``, for data whose scaled squared radius its engines serve.
-"""
+"""A pass of the density family as its cost formulas take it, and the tiles of its kernels on a GPU, without CuPy."""
 
 from __future__ import annotations
 
@@ -10,16 +7,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from cukde.density.pairs.cost import differences
+from cukde.core.cost.peaks import Peaks
+from cukde.density.plan import gpu as plan_gpu
+from cukde.density.plan.shape import Device, Shape
 from cukde.density.sums import Output
-
-Engine = Literal["difference", "f16", "f16_symmetric", "wide", "f64", "wide_f64"]
-
-_MOST_DIMENSIONS = 64  # for engines whose operands lie in registers
-_MOST_SYMMETRIC_VALUES = 32
-_TENSOR_CORES = (8, 0)  # lowest compute capability whose tensor cores the engines use
 
 _TILES = Path(__file__).parents[1] / "gpu" / "tables"
 
@@ -60,6 +53,25 @@ class Pass:
         """Whether a pair gives the sums of its reverse."""
         return self.itself and not self.weighted and not self.deterministic
 
+    def shape(self, on: Peaks) -> Shape:
+        """What the plan of the pass is made from."""
+        return Shape(
+            self.output,
+            self.n,
+            self.m,
+            self.d,
+            self.precision,
+            self.k,
+            self.itemsize,
+            itself=self.itself,
+            weighted=self.weighted,
+            local=self.local,
+            deterministic=self.deterministic,
+            ratio=self.ratio,
+            rtol=self.rtol,
+            device=None if on.backend == "cpu" else Device.of(on.capability),
+        )
+
     @property
     def mean_shift(self) -> bool:
         """Whether the pass finds where each data row moves to, without weights."""
@@ -76,23 +88,9 @@ class Pass:
         return 8.0 * self.m * (2 + self.columns + (self.output == "laplace"))
 
 
-def engine(task: Pass, capability: tuple[int, int]) -> Engine:
-    """Choose the engine."""
-    double = task.precision == "float64"
-    if double and task.d > _MOST_DIMENSIONS:
-        return "wide_f64"
-    if task.precision == "ieee" or capability < _TENSOR_CORES or task.d < 2:
-        return "difference"
-    if double:
-        return "f64"
-    if task.d > _MOST_DIMENSIONS:
-        return "difference" if differences.serve(task.n, task.m, task.d, task.columns) else "wide"
-    if task.symmetric and task.output == "moments":
-        return "f16_symmetric"
-    few = task.precision == "float32" and task.k <= _MOST_SYMMETRIC_VALUES
-    if task.symmetric and task.output == "values" and few:
-        return "f16_symmetric"
-    return "f16"
+def engine(task: Pass, on: Peaks) -> str:
+    """Name of the pass over all pairs that takes data near their mean, by the plan."""
+    return plan_gpu.served(task.shape(on), 0.0).name
 
 
 def products(task: Pass) -> int:

@@ -16,10 +16,10 @@ import numpy as np
 from cukde.core.cpu import meanwhile, survey, threads
 from cukde.density.kept import Kept, kept
 from cukde.density.options import Options
-from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.pairs.cpu import few, few_queries_loops, gram as pairs_gram, mutual, operands, query_blocks, tiles
 from cukde.density.pairs.cpu.skipping import choice as skipping_choice, passes as skipping_passes
 from cukde.density.pairs.cpu.weighted import nothing_of, weighted
+from cukde.density.plan import cpu as plan_cpu
 from cukde.density.sums import Epilogue, Output, PartialSums, laplace_constant, moment_columns, put, ready, to_density
 
 _LOG2_E = math.log2(math.e)
@@ -448,11 +448,6 @@ def debias(
     return *ready(X, Y, sums, h, score_h), None
 
 
-def squared_radii(precision: str, d: int) -> tuple[float, ...]:
-    """Scaled squared radii that stand for all others: of single and double precision products, and of differences."""
-    return 0.0, 2 * _SINGLE_GRAM_RADIUS, 2 * pairs_tolerance.PRODUCTS_IN_DOUBLE["float32"]
-
-
 def _located(options: Options, X: np.ndarray, Y: np.ndarray | None, h: float) -> Options:
     """Return the options with a centre, by default the mean of ``X``, and the scaled squared radius about it."""
     centre, squared_radius = options.centre, None if options.bounded else options.squared_radius
@@ -476,9 +471,9 @@ def _product(d: int, options: Options, *, own: bool = False) -> Any:
         # Logarithms of factors may be large: single precision is not enough for exponents that have them.
         if options.local_factors is None and squared_radius <= _most_of_single(d, own=own):
             return np.float32
-        if squared_radius <= pairs_tolerance.PRODUCTS_IN_DOUBLE[precision]:
+        if squared_radius <= plan_cpu.PRODUCTS_IN_DOUBLE[precision]:
             return np.float64
-    elif precision == "float64" and squared_radius <= pairs_tolerance.PRODUCTS_IN_DOUBLE[precision]:
+    elif precision == "float64" and squared_radius <= plan_cpu.PRODUCTS_IN_DOUBLE[precision]:
         return np.float64
     return None
 

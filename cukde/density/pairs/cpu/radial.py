@@ -10,7 +10,6 @@ import numpy as np
 from cukde.core.cpu import meanwhile, threads
 from cukde.density.kernels import Kernel, edge
 from cukde.density.options import Options
-from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.pairs.cpu import query_blocks, radial_few, radial_tiles, tiles as _tiles
 from cukde.density.pairs.cpu.skipping import compact, exponential, exponential_choice
 from cukde.density.pairs.cpu.weighted import weighted
@@ -65,7 +64,7 @@ def _exponential(X: np.ndarray, Y: np.ndarray, h: float, options: Options) -> Pa
     """Sums of the exponential kernel without the pairs that cannot matter; None where all pairs are faster."""
     dtype = np.promote_types(X.dtype, Y.dtype)
     X, Y = (a.astype(dtype, copy=False) for a in (X, Y))
-    rtol = pairs_tolerance.tolerance_of(options)
+    rtol = options.tolerance
     posed = exponential_choice.posed(X, Y, h, options.log_weights, rtol=rtol, atol=options.atol)
     return None if posed is None else exponential.run(posed)
 

@@ -21,10 +21,13 @@ from cukde.core.gpu.launch import DOUBLE, FLOAT, begin
 from cukde.core.gpu.scratch import Layout, Spec
 from cukde.density import results
 from cukde.density.kept import Kept
-from cukde.density.pairs.gpu import engine as pairs_engine, f16, f16_symmetric, operands as pairs_operands
+from cukde.density.pairs.gpu import f16, f16_symmetric, operands as pairs_operands
 from cukde.density.pairs.gpu.finish import OUTPUT_OF, DensityForm
 from cukde.density.pairs.gpu.operands import LOG2_E
-from cukde.density.pairs.gpu.skipping import choice as skipping_choice
+from cukde.density.pairs.gpu.shape import current
+from cukde.density.plan import gpu as plan_gpu
+from cukde.density.plan.gpu import Form
+from cukde.density.plan.shape import Shape
 from cukde.density.sums import Output, PartialSums
 
 # The number from the device is rounded to float32, and that of other passes is summed in another order.
@@ -74,7 +77,7 @@ class Call(NamedTuple):
             return None
         (n, d), (m, columns) = X.shape, Y.shape
         chosen = ("float32" if X.dtype == FLOAT else "float64") if precision is None else precision
-        if columns != d or not _serves(n, m, d, chosen, core_device.capability()) or not all_pairs(n, m, d):
+        if columns != d or not plan_gpu.ahead_serves(_shape(n, m, d, chosen)) or not all_pairs(n, m, d):
             return None
         if core_compile.is_rehearsal() or (X.dtype == FLOAT and Y.dtype != FLOAT):
             return None
@@ -108,7 +111,8 @@ class Call(NamedTuple):
         """Densities of the moved data at the queries, (m,), or their logarithms."""
         n, (m, d) = self.X.shape[0], self.Y.shape
         ordinary = h == score_h and not self.deterministic and self.known is _NOTHING
-        if not ordinary or not _serves_moments(n, d, self.precision) or not self.all_pairs(n, n, d):
+        served = ordinary and plan_gpu.ahead_serves(_shape(n, n, d, self.precision, "moments"))
+        if not served or not self.all_pairs(n, n, d):
             return None
         guess = _Guess.of(n, m, d, h, self.precision, "sum", _OUTPUT_OF_MOVED)
         if guess is None:
@@ -118,7 +122,7 @@ class Call(NamedTuple):
         # Moved data lie no farther out than the data do.
         return out if guess.was_right(float(coming.numbers()[0])) else None
 
-    def _density_of_moved(self, h: float, form: f16.Form, density: f16.Density) -> transfers.Coming:
+    def _density_of_moved(self, h: float, form: Form, density: f16.Density) -> transfers.Coming:
         """Launch score, shift and density; return the largest |z|^2 of data and queries."""
         X, Y = self.X, self.Y
         n, (m, d) = X.shape[0], Y.shape
@@ -136,7 +140,7 @@ class Call(NamedTuple):
             X, Y, centre, h, split=form.split, squared_radius=squared_radius, symmetric=True, sums=sums, memory=operands
         )
         coming = transfers.Coming(squared_radius)
-        limit = f16.forms(self.precision, d, "moments")[-1].length_limit
+        limit = plan_gpu.forms(self.precision, d, "moments")[-1].length_limit
         S, T = f16_symmetric.launch(operand, exact_sums=False, squared_radius=squared_radius, limit=limit, sums=sums)
         moved, wide_queries, data, of_queries = pairs_operands.prepare_moved(
             operand,
@@ -200,7 +204,7 @@ class _Guess(NamedTuple):
     """What form the exponents of a pass take."""
 
     key: tuple[Any, ...]
-    forms: tuple[f16.Form, ...]
+    forms: tuple[Form, ...]
     chosen: int
     squared_radius: float  # scaled, of what is known
 
@@ -209,7 +213,7 @@ class _Guess(NamedTuple):
         cls, n: int, m: int, d: int, h: float, precision: str, output: Output, name: str, squared_radius: float = 0.0
     ) -> _Guess | None:
         """Guess by the last pass of the same sizes, first the fewest products; None where none would have done."""
-        key, forms = (n, m, d, h, precision, name), f16.forms(precision, d, output)
+        key, forms = (n, m, d, h, precision, name), plan_gpu.forms(precision, d, output)
         least, last = _form_of(forms, squared_radius), _last.get(key, 0)
         if last < 0:
             _last[key] = last + 1
@@ -218,7 +222,7 @@ class _Guess(NamedTuple):
         return cls(key, forms, max(least, last), squared_radius)
 
     @property
-    def form(self) -> f16.Form:
+    def form(self) -> Form:
         """The form, with its own limit."""
         return self.forms[self.chosen]
 
@@ -241,7 +245,7 @@ _MOST_LAST = 1024
 _CALLS_LEFT_OUT = 8
 
 
-def _form_of(forms: tuple[f16.Form, ...], squared_radius: float) -> int:
+def _form_of(forms: tuple[Form, ...], squared_radius: float) -> int:
     """Number of the form for a scaled squared radius; the number of forms where none will do."""
     for number, form in enumerate(forms):
         if squared_radius <= form.limit:
@@ -249,20 +253,9 @@ def _form_of(forms: tuple[f16.Form, ...], squared_radius: float) -> int:
     return len(forms)
 
 
-@functools.lru_cache(maxsize=1024)
-def _serves(n: int, m: int, d: int, precision: str, capability: tuple[int, int]) -> bool:
-    """Whether the ordered float16 engine takes points near the centre, and nothing else is worth a look."""
-    if not (n and m and precision in ("float32", "tf32") and 2 <= d <= pairs_operands.MOST_DIMENSIONS):
-        return False
-    shape: tuple[Output, str, int, int, int] = "sum", precision, n, d, 0
-    chosen = pairs_engine.engine(*shape, squared_radius=0.0, capability=capability, symmetric=False)
-    return chosen == "f16" and skipping_choice.fast_are_few(n, m, chosen, precision, d)
-
-
-@functools.lru_cache(maxsize=1024)
-def _serves_moments(n: int, d: int, precision: str) -> bool:
-    """The same of the mean shift of self-interaction (Y = X)."""
-    return n <= pairs_engine.MOST_SYMMETRIC_ROWS and skipping_choice.fast_are_few(n, n, "f16_symmetric", precision, d)
+def _shape(n: int, m: int, d: int, precision: str, output: Output = "sum") -> Shape:
+    itself = output == "moments"  # those of debiasing
+    return Shape(output, n, m, d, precision, itself=itself, ratio=itself, device=current())
 
 
 @functools.lru_cache(maxsize=1024)

@@ -10,7 +10,7 @@ import numpy as np
 
 from cukde.core.gpu import survey
 from cukde.density.options import Options
-from cukde.density.pairs.gpu.engine import Engine
+from cukde.density.plan.gpu import Dense
 
 _MOST = 1 / 16  # of the rows: then differences of these take less time than products of the others save
 _WITHIN = 0.999  # of the limit: squared distances are rounded
@@ -40,15 +40,14 @@ class Rows(NamedTuple):
 class Possible(NamedTuple):
     """A pass that products could take but for some rows; whether these are few is not known yet."""
 
-    engine: Engine
-    squared_radius: float  # up to which it takes points
+    products: Dense
     find: Callable[[], Apart | None]  # waits for the device
 
     def likely(self, sample: np.ndarray, h: float) -> bool:
         """Whether few of a sample of the data are beyond, about its own mean."""
         offsets = sample - sample.mean(axis=0)
         squares = np.einsum("ij,ij->i", offsets, offsets, dtype=np.float64)
-        return bool((squares > self.squared_radius * h * h).mean() <= 2 * _MOST)
+        return bool((squares > self.products.limit * h * h).mean() <= 2 * _MOST)
 
 
 class Apart(NamedTuple):

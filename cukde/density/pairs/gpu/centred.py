@@ -20,7 +20,6 @@ from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import C_TYPE, FLOAT, Specialisation, begin
 from cukde.core.gpu.scratch import Layout, Spec
 from cukde.density.options import Options
-from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.pairs.gpu import centred_f64, centred_finish, centred_order, finish as pairs_finish
 from cukde.density.pairs.gpu.centred_finish import SpanSums
 from cukde.density.pairs.gpu.operands import scale_of
@@ -47,28 +46,14 @@ _POINTS = "density/centred_points"  # source of two kernels
 _MOST_STAGE = 4  # blocks of data in shared memory at a time, while as many come
 
 
-def serves(output: Output, precision: str, d: int) -> bool:
-    """Whether there are kernels for a pass on the current device."""
-    if output not in ("sum", "moments", "laplace") or not 2 <= d <= centred_order.MOST_DIMENSIONS:
-        return False
-    if precision == "float64":
-        return centred_f64.serves(output, d)
-    if precision not in _BUDGET:
-        return False
-    steps, power_terms = -(-d // 16), 2 if output == "moments" else 1
-    return device.capability() >= (8, 0) and _stage(output, steps, power_terms, device.shared_bytes_of_block()) > 0
-
-
 @functools.cache
 def _stage(output: Output, steps: int, power_terms: int, shared_bytes: int) -> int:
-    """Blocks of data that a thread block keeps at a time, by the shared memory of the device; 0: it has too little."""
+    """Blocks of data that a thread block keeps at a time, by the shared memory of the device."""
     kernels = [_sums_kernel(output, steps, power_terms, _MOST_SPAN, 1 + more) for more in range(_MOST_STAGE)]
     warps, at_a_time = _warps(output, steps, power_terms)  # and thread blocks, where there is room for as many
     # What the kernels declare beside, with a little for the driver.
     static = warps * (11 * 4 * _TILE_ROWS + 4 * centred_order.TILE_LINES + 64 * steps) + 1280
     needed = [kernel.shared_bytes + static for kernel in kernels]
-    if needed[0] > shared_bytes:
-        return 0
     return max(1, sum(at_a_time * of_block <= shared_bytes for of_block in needed))
 
 
@@ -158,7 +143,7 @@ class _Shape(NamedTuple):
     @property
     def stage(self) -> int:
         """Blocks of data in shared memory at a time."""
-        return max(1, _stage(self.output, self.steps, self.power_terms, self.shared_bytes))
+        return _stage(self.output, self.steps, self.power_terms, self.shared_bytes)
 
     @property
     def spans(self) -> int:
@@ -243,7 +228,7 @@ def _run(
         *(m, n, first, shape.blocks, d, steps, moments, options.own_out, scale),
     )
     # Half of what may be left out for whole blocks, half for pairs.
-    tolerance = 0.5 * max(pairs_tolerance.tolerance_of(options), _ALL_PAIRS)
+    tolerance = 0.5 * max(options.tolerance, _ALL_PAIRS)
     of_pair = math.log2(tolerance / n) - (0 if output == "sum" else _FACTOR_BITS)
     _sums_kernel(output, steps, power_terms, shape.span, shape.stage).launch(
         (shape.groups, shape.spans),

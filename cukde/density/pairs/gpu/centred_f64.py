@@ -17,7 +17,6 @@ from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation, at_least, begin
 from cukde.core.gpu.scratch import Layout, Spec
 from cukde.density.options import Options
-from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.pairs.gpu import centred_finish, centred_order, finish as pairs_finish
 from cukde.density.pairs.gpu.centred_finish import SpanSums
 from cukde.density.pairs.gpu.operands import scale_of
@@ -41,15 +40,6 @@ _ALL_PAIRS = 2.0**-54
 
 # Of the factors of terms, distances or squared ones, where a pair is left out.
 _FACTOR_BITS: dict[Output, float] = {"sum": 0.0, "moments": 4.0, "laplace": 7.0}
-
-_STATIC_BYTES = 64  # of shared memory, that a warp of kernels of sums has at most
-
-
-def serves(output: Output, d: int) -> bool:
-    """Whether there are kernels for a pass on the current device."""
-    depth = at_least(d, DEPTHS)
-    needed = _sums_kernel(output, depth).shared_bytes + _STATIC_BYTES * _WARPS[depth][0]
-    return device.capability() >= (8, 0) and needed <= device.shared_bytes_of_block()
 
 
 class _Shape(NamedTuple):
@@ -159,7 +149,7 @@ def run(X: Any, Y: Any | None, h: float, output: Output, options: Options, *, en
         *(m, n, first, shape.blocks, d, shape.steps, False, options.own_out, scale),
     )
     # Half of what may be left out for whole blocks, half for pairs.
-    tolerance = 0.5 * max(pairs_tolerance.tolerance_of(options), _ALL_PAIRS)
+    tolerance = 0.5 * max(options.tolerance, _ALL_PAIRS)
     of_pair = math.log2(tolerance / n) - _FACTOR_BITS[output]
     _sums_kernel(output, depth).launch(
         (shape.groups, shape.spans),

@@ -23,23 +23,10 @@ from cukde.density.pairs.gpu import (
     tiles as pairs_tiles,
     values as pairs_values,
 )
-from cukde.density.pairs.gpu.operands import LOG2_E, Operand
+from cukde.density.pairs.gpu.operands import Operand
 from cukde.density.pairs.gpu.specialisation import OPERATION, TiledTask, shapes
+from cukde.density.plan.gpu import Form
 from cukde.density.sums import Output, PartialSums, moment_columns
-
-# Largest squared distance to the centre, in bandwidths, up to which exponents may come from products of two terms a
-# point. The tensor cores truncate what they add up to about 2^-25 of the largest; what that leaves of the density stays
-# below 3e-5 up to these limits, on an H200, at the furthest points themselves too. One term keeps 11 bits: the percent
-# that "tf32" is meant for.
-SQUARED_RADIUS = 700.0
-SQUARED_RADIUS_TIMES_DIMENSIONS = 3500.0
-_SQUARED_RADIUS_TIMES_ROOT = {16: 1100.0, 64: 850.0}  # up to so many dimensions
-
-# Up to 16 dimensions a fourth product, lo . lo, lets the others add up exactly. Three are enough up to these
-# scaled squared radii, less for what is rounded or added up once more; and as far as lo . lo itself is small: up to a
-# radius for each dimension.
-_SQUARED_RADIUS_OF_THREE_PRODUCTS: dict[Output, float] = {"sum": 215, "laplace": 215, "moments": 180, "values": 120}
-_SQUARED_RADIUS_WITHOUT_LOWEST = 50.0
 
 # Sums without a reference that are smaller may have lost parts below float32's range, and are taken again.
 LEAST = 2.0**-80
@@ -56,59 +43,6 @@ _SHIFT: dict[Output, float] = {"sum": 31, "moments": 13, "values": 0}
 OF_DENSITIES: tuple[Output, ...] = ("sum", "laplace")
 
 SHARED_BYTES = 48 * 1024  # that a block may have
-
-
-class Form(NamedTuple):
-    """How exponents are made, and the scaled squared radius up to which that will do."""
-
-    products: int  # float16 products of an exponent: 1, or 3 or 4 of two terms a point
-    limit: float  # squared distance to the centre, in bandwidths
-
-    @property
-    def split(self) -> bool:
-        """Whether points have two terms."""
-        return self.products > 1
-
-    @property
-    def exact_hi(self) -> bool:
-        """Whether products of higher terms are to add up exactly, which leaves more to the lower ones."""
-        return self.products == 4
-
-    @property
-    def length_limit(self) -> float:
-        """The limit as kernels see it: a squared length of operands."""
-        return self.limit * LOG2_E
-
-
-@functools.lru_cache(maxsize=1024)
-def form(precision: str, d: int, squared_radius: float, output: Output = "sum") -> Form | None:
-    """Choose the form for a scaled squared radius.
-
-    It is None where none will do, whatever the output. Its limit is that of the engine.
-    """
-    if not 2 <= d <= pairs_operands.MOST_DIMENSIONS:
-        return None
-    all_forms = forms(precision, d, output)
-    limit = all_forms[-1].limit
-    return next((one._replace(limit=limit) for one in all_forms if squared_radius <= one.limit), None)
-
-
-@functools.cache
-def forms(precision: str, d: int, output: Output) -> tuple[Form, ...]:
-    """The forms of an output, each with the scaled squared radius up to which it will do, from the least one on."""
-    if precision == "tf32":
-        return (Form(1, SQUARED_RADIUS),)
-    root = next(root for most, root in _SQUARED_RADIUS_TIMES_ROOT.items() if d <= most)
-    limit = min(SQUARED_RADIUS, max(SQUARED_RADIUS_TIMES_DIMENSIONS / d, root / math.sqrt(d)))
-    of_three = min(_SQUARED_RADIUS_OF_THREE_PRODUCTS[output], _SQUARED_RADIUS_WITHOUT_LOWEST * d)
-    if d > 16 or of_three >= limit:
-        return (Form(3, limit),)
-    return Form(3, of_three), Form(4, limit)
-
-
-def most_of_fast_three(d: int) -> float:
-    """Scaled squared radius up to which the three products of the symmetric pass make totals that are wanted."""
-    return min(SQUARED_RADIUS_TIMES_DIMENSIONS / d, _SQUARED_RADIUS_WITHOUT_LOWEST * d)
 
 
 @dataclass(frozen=True)

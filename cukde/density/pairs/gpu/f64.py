@@ -17,11 +17,6 @@ from cukde.density.pairs.gpu.operands import scale_of
 from cukde.density.pairs.gpu.specialisation import OPERATION, TiledTask
 from cukde.density.sums import Output, PartialSums, moment_columns
 
-# Largest squared distance to the centre, in bandwidths, up to which powers of 2 stay in the range of float64 with no
-# reference: see f64.cuh. The density is off by 2e-13 there (2 to 64 dimensions,
-# emulated), of the 1e-12 that is allowed.
-LIMIT: dict[Output, float] = {"sum": 620.0, "moments": 620.0, "laplace": 620.0, "values": 350.0}
-
 DEPTHS = (8, 16, 32, 48, 64)  # columns of the operands
 
 _ROWS = 128  # operands of the data come in whole multiples
@@ -31,11 +26,6 @@ _THREADS_OF_PREPARATION = 128
 _SPLIT_ROWS = 64  # splits come in whole multiples, of tiles
 
 SHARED_BYTES = 48 * 1024  # that a block may have
-
-
-def serves(output: Output, d: int, squared_radius: float | None) -> bool:
-    """Whether the engine takes points of ``d`` dimensions and a scaled squared radius (None: unknown)."""
-    return 2 <= d <= DEPTHS[-1] and squared_radius is not None and squared_radius <= LIMIT[output]
 
 
 @dataclass(frozen=True)

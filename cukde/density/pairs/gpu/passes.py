@@ -10,28 +10,31 @@ import cupy as cp
 
 from cukde.core.gpu import compile as core_compile, device, scratch, survey
 from cukde.core.gpu.launch import DOUBLE, begin
+from cukde.core.plan import note
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import (
     centred,
     difference,
     ends,
-    engine as pairs_engine,
     f16,
     f16_symmetric,
     f64,
     finish as pairs_finish,
     operands as pairs_operands,
-    tf32,
     values as pairs_values,
     wide,
     wide_f64,
 )
 from cukde.density.pairs.gpu.apart import Apart, Possible
+from cukde.density.pairs.gpu.shape import shape_of
 from cukde.density.pairs.gpu.skipping import (
     choice as skipping_choice,
     passes as skipping_passes,
     values as skipping_values,
 )
+from cukde.density.plan import gpu as plan_gpu
+from cukde.density.plan.gpu import Dense, Form
+from cukde.density.plan.shape import Shape
 from cukde.density.sums import Epilogue, Output, PartialSums, merge, moment_columns, put
 
 _ALL_PAIRS = skipping_choice.Chosen()
@@ -164,18 +167,9 @@ def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> t
     if options.centre is None:
         options = options._replace(centre=(survey.total(A) + survey.total(B)) / (n + m))
     options = located(A, B, h, options)
-    engine = pairs_engine.engine(
-        "moments",
-        options.precision,
-        2 * pairs_operands.padded(max(n, m)),  # rows of both, and as many pairs of chunks as the one has chunks
-        d,
-        d,
-        squared_radius=options.squared_radius,
-        capability=device.capability(),
-        symmetric=True,
-        exact=not ratio,
-    )
-    if engine == "f16_symmetric":
+    rows = 2 * pairs_operands.padded(max(n, m))  # of both, and as many pairs of chunks as the one has chunks
+    once = shape_of("moments", rows, rows, d, options._replace(deterministic=False), itself=True, ratio=ratio)
+    if plan_gpu.served(once, options.squared_radius).name == "f16_symmetric":
         return _mutual_score(A, B, h, options, exact_sums=not ratio)
     options = options._replace(deterministic=False)
     at_A = pose(B, A, h, options).sums("moments", None, ratio=ratio)
@@ -256,19 +250,14 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     if (
         near.posed is None
         and arguments.m
-        and arguments.engine("sum", 0) == "f16"
-        and estimate.engine("moments", X.shape[1]) == "f16_symmetric"
+        and arguments.engine("sum").name == "f16"
+        and estimate.engine("moments", ratio=True).name == "f16_symmetric"
     ):
         moved, queries, operands = _moved_operands(arguments, estimate)
         return moved, queries, _Start(operands, near.look, radius)
     begin(ends.kernel_of_points(DOUBLE, X.dtype))
     sums = estimate.unmerged("moments", None, ratio=True, near=near)
     return *ends.ready(X, Y, sums, h, score_h), _Start(None, near.look, radius)
-
-
-def squared_radii(precision: str, d: int) -> tuple[float, ...]:
-    """Scaled squared radii that stand for all others: they cover every engine and form that a pass may take."""
-    return pairs_engine.squared_radii(precision, d, device.capability())
 
 
 class _Start(NamedTuple):
@@ -296,75 +285,39 @@ class Arguments(NamedTuple):
     Y: Any | None
     h: float
     options: Options  # with a centre
+    base: Shape  # of sums
 
     @property
     def m(self) -> int:
         """Number of queries."""
         return int((self.X if self.Y is None else self.Y).shape[0])
 
-    def engine(self, output: Output, k: int, *, exact: bool = False) -> pairs_engine.Engine:
-        """Which engine takes the pass; ``k`` columns of moments or values, ``exact`` totals of moments.
+    def shape(self, output: Output, *, k: int = 0, ratio: bool = False) -> Shape:
+        """What a plan of the pass is made from; with ``k`` columns of values."""
+        return self.base._replace(output=output, k=k, ratio=ratio)
 
-        Of an unknown scaled squared radius it is one that serves any.
-        """
-        squared_radius, (n, d), precision = self.options.squared_radius, self.X.shape, self.options.precision
-        chosen = pairs_engine.engine(*self._shape(output, k), squared_radius=squared_radius, **self._terms(exact))
-        if self.options.own_out and chosen in ("f16", "f16_symmetric", "tf32"):
-            chosen = "difference"  # or blocks with centres of their own, as below
-        if chosen not in ("difference", "f64") or squared_radius == math.inf:
-            return chosen
-        if not centred.serves(output, precision, d):
-            return chosen
-        faster = squared_radius is None or skipping_choice.centred_is_faster(
-            n, self.m, d, chosen, precision, moments=output == "moments", itself=self.Y is None
-        )
-        return "centred" if faster else chosen
+    def engine(self, output: Output, *, k: int = 0, ratio: bool = False) -> Dense:
+        """Which pass over all pairs takes it. Of an unknown scaled squared radius it is one that serves any."""
+        return plan_gpu.served(self.shape(output, k=k, ratio=ratio), self.options.squared_radius)
 
-    def apart(self, output: Output, k: int, *, exact: bool) -> Possible | None:
-        """Say which engine of products could take the pass but for some rows; None where it is not worth a look."""
-        (n, d), precision = self.X.shape, self.options.precision
-        if (
-            not skipping_choice.differences_take_long(n, self.m, d, precision)
-            or (precision == "float64" and centred.serves(output, precision, d))
-            or self.options.squared_radius is None
-            or device.capturing()
-            or core_compile.is_rehearsal()
-        ):
+    def apart(self, output: Output, *, ratio: bool) -> Possible | None:
+        """Say which pass of products could take all rows but a few; None where it is not worth its time."""
+        products = plan_gpu.apart_serves(self.shape(output, ratio=ratio), self.options.squared_radius)
+        if products is None:
             return None
-        shape, terms = self._shape(output, k), self._terms(exact)
-        squared_radius = pairs_engine.most_squared_radius(*shape, **terms)
-        if not squared_radius:
-            return None
-        engine = pairs_engine.engine(*shape, squared_radius=squared_radius, **terms)
-        find = functools.partial(Apart.of, self.X, self.Y, self.h, self.options, squared_radius)
-        return Possible(engine, squared_radius, find)
+        find = functools.partial(Apart.of, self.X, self.Y, self.h, self.options, products.limit)
+        return Possible(products, find)
 
-    def _shape(self, output: Output, k: int) -> tuple[Output, str, int, int, int]:
-        return output, self.options.precision, *self.X.shape, k
-
-    def _terms(self, exact: bool) -> dict[str, Any]:
-        options = self.options
-        symmetric = self.Y is None and options.log_weights is None and not options.deterministic
-        return {"capability": device.capability(), "symmetric": symmetric, "m": self.m, "exact": exact}
-
-    def form(self, output: Output) -> f16.Form:
+    def form(self, output: Output) -> Form:
         """How the float16 engines make exponents."""
         return _form(self.options, self.X.shape[1], output)
 
     def may_leave_out(self, output: Output, *, ratio: bool) -> bool:
-        """Whether the pass is worth a look that may choose to leave out pairs."""
-        n, d = self.X.shape
-        if self._takes_all(output):
+        """Whether samples are worth their time that may choose to leave out pairs."""
+        shape, squared_radius = self.shape(output, ratio=ratio), self.options.squared_radius
+        if plan_gpu.takes_all(shape, squared_radius):
             return False
-        engine = self.engine(output, moment_columns(output, d, None), exact=not ratio)
-        return skipping_choice.may_leave_out(n, self.m, d, engine, output, self.options)
-
-    def _takes_all(self, output: Output) -> bool:
-        """Whether no pass of its own leaves out pairs, whatever the engine and the data are."""
-        (n, d), precision = self.X.shape, self.options.precision
-        few = skipping_choice.too_few(n, self.m, d) or self.options.squared_radius == math.inf
-        by_itself = precision == "float64" and centred.serves(output, precision, d)  # the centred pass leaves them out
-        return few or by_itself or precision == "ieee" or output == "laplace_moments"
+        return plan_gpu.may_leave_out(shape, self.engine(output, ratio=ratio).name, squared_radius)
 
     def near(
         self,
@@ -374,30 +327,30 @@ class Arguments(NamedTuple):
         following: Any | None = None,
         look: skipping_choice.Look | None = None,
     ) -> skipping_choice.Chosen:
-        """Pose the pass that leaves out pairs, where it is faster.
+        """Prepare the pass that leaves out pairs, where it is faster.
 
-        ``following`` are queries of a pass over data near these, which can start from the look of this one.
+        ``following`` are queries of a pass over data near these, which can start from the samples of this one.
         """
-        if self._takes_all(output):
+        shape, squared_radius = self.shape(output, ratio=ratio), self.options.squared_radius
+        if plan_gpu.takes_all(shape, squared_radius):
             return _ALL_PAIRS
-        n, d = self.X.shape
-        k = moment_columns(output, d, None)
-        engine = self.engine(output, k, exact=not ratio)
+        engine = self.engine(output, ratio=ratio).name
         if self.options.own_out and engine == "centred":
             return _ALL_PAIRS
-        apart = self.apart(output, k, exact=not ratio) if engine in ("difference", "centred") else None
-        arguments = self.X, self.Y, self.h, output, self.options, engine
-        if engine == "centred" and skipping_choice.may_leave_out(n, self.m, d, engine, output, self.options):
+        apart = self.apart(output, ratio=ratio) if engine in ("difference", "centred") else None
+        arguments = self.X, self.Y, self.h, self.options, shape, engine
+        if engine == "centred" and plan_gpu.may_leave_out(shape, engine, squared_radius):
             centred.begin_kernels(self.X, self.Y, output, self.options, ratio=ratio)
-        return skipping_choice.chosen(*arguments, ratio=ratio, apart=apart, following=following, look=look)
+        return skipping_choice.chosen(*arguments, apart=apart, following=following, look=look)
 
     def near_values(self, values: Any) -> skipping_choice.Chosen:
-        """Pose the pass over values that leaves out pairs, where it is faster."""
-        if self._takes_all("values"):
+        """Prepare the pass over values that leaves out pairs, where it is faster."""
+        shape = self.shape("values", k=values.shape[1])
+        if plan_gpu.takes_all(shape, self.options.squared_radius):
             return _ALL_PAIRS
-        engine = self.engine("values", values.shape[1])
+        engine = self.engine("values", k=values.shape[1]).name
         return skipping_choice.Chosen(
-            skipping_choice.chosen_for_values(self.X, self.Y, values, self.h, self.options, engine)
+            skipping_choice.chosen_for_values(self.X, self.Y, values, self.h, self.options, shape, engine)
         )
 
     def sums(
@@ -438,7 +391,8 @@ class Arguments(NamedTuple):
         k = moment_columns(output, d, values)
         if self.m == 0:
             return pairs_finish.empty(0, k)
-        engine = self.engine(output, k, exact=not ratio)
+        engine = self.engine(output, k=0 if values is None else k, ratio=ratio).name
+        note(engine, output=output)
         if engine == "f16":
             return self.in_f16(output, values, None, None, ratio=ratio)
         if engine == "f16_symmetric" and output == "values":
@@ -450,8 +404,6 @@ class Arguments(NamedTuple):
             score = _symmetric_score(self, memory, exact_sums=not ratio)
             return f16_symmetric.finish(*score, len(self.X), d, self.h)
         operands, centre = (self.X, self.Y, self.h, output, values, options.log_weights), options.centre
-        if engine == "tf32":
-            return tf32.run(*operands, centre)
         if engine == "difference":
             out = pairs_finish.empty(self.m, k)
             return difference.launch(options.precision, *operands, out=out, own_out=options.own_out)
@@ -470,7 +422,8 @@ class Arguments(NamedTuple):
         data, queries = apart.data, apart.queries
         Y = X if self.Y is None else self.Y
         near = X[data.near]
-        arguments = Arguments(near, None if self.Y is None else Y[queries.near], h, apart.of_near_data(options))
+        at_near_queries = None if self.Y is None else Y[queries.near]
+        arguments = pose(near, at_near_queries, h, apart.of_near_data(options))
         parts = [arguments.sums(output, None, ratio=ratio)]
         if len(data.far):
             at = near if arguments.Y is None else arguments.Y
@@ -487,11 +440,13 @@ class Arguments(NamedTuple):
     def finished(self, form: pairs_finish.DensityForm, points: Any, epilogue: Epilogue) -> Any | None:
         """Run the pass where it ends in the density itself, and return that; otherwise None, and nothing is run."""
         output = pairs_finish.OUTPUT_OF[form]
-        engine = self.engine(output, 0) if self.m else None
+        engine = self.engine(output).name if self.m else None
         if engine == "centred":
+            note(engine, output=output)
             return centred.density(self.X, self.Y, self.h, form, self.options, epilogue)
         if engine != "f16":
             return None
+        note(engine, output=output)
         out = cp.empty(self.m, epilogue.dtype)
         self.in_f16(output, None, points, f16.Density(out, epilogue.log_constant, epilogue.log, form))
         return out
@@ -519,7 +474,9 @@ class Arguments(NamedTuple):
 def pose(X: Any, Y: Any | None, h: float, options: Options) -> Arguments:
     """Pose a pass on the current device, :func:`located`."""
     X, Y = pairs_operands.of_one_dtype(X, Y)
-    return Arguments(X, Y, h, located(X, Y, h, options))
+    options = located(X, Y, h, options)
+    m = len(X if Y is None else Y)
+    return Arguments(X, Y, h, options, shape_of("sum", X.shape[0], m, X.shape[1], options, itself=Y is None))
 
 
 def located(X: Any, Y: Any | None, h: float, options: Options) -> Options:
@@ -558,8 +515,8 @@ def _differences(X: Any, Y: Any | None, h: float, output: Output, options: Optio
     return pairs_finish.merge(launched, out)
 
 
-def _form(options: Options, d: int, output: Output) -> f16.Form:
-    form = f16.form(options.precision, d, options.squared_radius, output)
+def _form(options: Options, d: int, output: Output) -> Form:
+    form = plan_gpu.form(options.precision, d, options.squared_radius, output)
     assert form is not None  # or the engine would be another
     return form
 

@@ -14,6 +14,7 @@ from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.density.kernels import KERNELS, Kernel, edge
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import ends, finish, operands
+from cukde.density.pairs.gpu.shape import shape_of
 from cukde.density.pairs.gpu.skipping import compact, exponential
 from cukde.density.pairs.gpu.skipping.blocks import CHUNK, THREADS
 from cukde.density.pairs.gpu.skipping.compact import Scalars
@@ -58,9 +59,12 @@ def kernel_density(
     scalars = Scalars(unit, scale, h * h, *edge(kernel, X.shape[1], X.dtype == FLOAT))
     sums: PartialSums | None = None
     some = not options.own_out  # passes over some blocks know no own pairs
+    precision = "float64" if X.dtype == DOUBLE else "float32"
+    of_pass = options._replace(precision=precision, rtol=options.tolerance, local_factors=None)
+    shape = shape_of("sum", len(X), len(X if Y is None else Y), X.shape[1], of_pass, itself=Y is None, kernel=kernel)
     if some and kernel == "exponential":
-        sums = exponential.sums(X, Y, h, unit, scale, options)
-    elif some and (look := compact.look(X, Y, h)).pays:
+        sums = exponential.sums(X, Y, h, unit, scale, options, shape)
+    elif some and (look := compact.look(X, Y, h, shape)).pays:
         sums = compact.sums(X, Y, kernel, options.log_weights, scalars, look.frame)
     if sums is None or core_compile.is_rehearsal():  # whose points say nothing
         sums = _sums(X, Y, kernel, options, scalars)

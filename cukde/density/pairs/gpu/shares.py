@@ -11,7 +11,6 @@ import cupy as cp
 
 from cukde.core.gpu import arrays
 from cukde.density.options import Options
-from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.pairs.gpu import f16_symmetric, operands as pairs_operands, passes as pairs_passes
 from cukde.density.pairs.gpu.passes import Arguments, Choose
 from cukde.density.pairs.gpu.share import Share
@@ -68,7 +67,7 @@ class Lead:
                     future.set_exception(RuntimeError("the first share failed, or chose nothing"))
 
     def _first(self, arguments: Arguments, output: Output, *, ratio: bool = False) -> Chosen:
-        X, Y, h, _ = arguments
+        X, Y, h, *_ = arguments
         may, look = arguments.may_leave_out(output, ratio=ratio), self.look
         if may and look is None:
             look = skipping_choice.looked(X, self._following if Y is None else Y, h)
@@ -96,8 +95,8 @@ class Lead:
 
 
 def _posed(arguments: Arguments, output: Output, frame: Frame, *, ratio: bool) -> skipping_plan.Posed:
-    X, Y, h, options = arguments
-    return skipping_plan.pose(X, Y, h, output, options, frame, pairs_tolerance.tolerance_of(options), ratio=ratio)
+    X, Y, h, options, _ = arguments
+    return skipping_plan.pose(X, Y, h, output, options, frame, options.tolerance, ratio=ratio)
 
 
 class _Sums(NamedTuple):
@@ -139,7 +138,7 @@ def sums_once(
     """
     whole = pairs_passes.pose(X, None, h, options)
     options = whole.options
-    by_products = whole.engine("moments", X.shape[1], exact=not ratio) == "f16_symmetric"
+    by_products = whole.engine("moments", ratio=ratio).name == "f16_symmetric"
     plan = skipping_plan.Plan.of(X.shape[1], "moments", options, itself=True, ratio=ratio)
     if not (by_products or (plan.once and whole.may_leave_out("moments", ratio=ratio))):
         return None

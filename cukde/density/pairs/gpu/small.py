@@ -21,12 +21,7 @@ from cukde.core.gpu import compile as core_compile, device as core_device, scrat
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation, at_least
 from cukde.density.pairs.gpu.finish import DensityForm, wanted
 from cukde.density.pairs.gpu.operands import LOG2_E
-
-MOST_DIMENSIONS = 32
-
-# Work up to here is faster in one launch: pairs times what one costs, in instructions of the CUDA cores.
-_MOST_WORK = 2**30
-_WORK_OF_PAIR, _WORK_OF_DIMENSION, _DOUBLE = 8, 2, 4
+from cukde.density.plan import gpu as plan_gpu
 
 _THREADS = 256
 _MOST_SPLITS, _ROWS_OF_SPLIT, _FEW_GROUPS = 64, 512, 4
@@ -42,14 +37,6 @@ class Arithmetic(NamedTuple):
 
     storage: np.dtype
     real: np.dtype
-
-
-def serves(n: int, m: int, d: int, precision: str, *, moments: bool) -> bool:
-    """Say whether one launch takes a problem of this size."""
-    work = _WORK_OF_PAIR + _WORK_OF_DIMENSION * d * (2 if moments else 1)
-    if _arithmetic(d, precision) == DOUBLE:
-        work *= _DOUBLE
-    return d <= MOST_DIMENSIONS and m > 0 and n * m * work <= _MOST_WORK
 
 
 def _arithmetic(d: int, precision: str) -> np.dtype:
@@ -281,10 +268,9 @@ class Call(NamedTuple):
         chosen = PRECISIONS[X.dtype] if precision is None else precision
         storages = X.dtype, X.dtype if Y is None else Y.dtype
         if (
-            not (n and m and d <= MOST_DIMENSIONS)
-            or columns != d
+            columns != d
             or storages not in _STORED.get(chosen, ())
-            or not serves(n, m, d, chosen, moments=False)
+            or not plan_gpu.small_serves(n, m, d, chosen, moments=False)
         ):
             return None
         if weights is not None and not (check and in_order(weights) and weights.shape == (n,)):
@@ -338,7 +324,7 @@ class Call(NamedTuple):
     def _served(self, m: int) -> bool:
         """Whether moments at so many points are summed here."""
         mixed = self.X.dtype == DOUBLE and _arithmetic(self.d, self.precision) != DOUBLE
-        return not mixed and serves(self.n, m, self.d, self.precision, moments=True)
+        return not mixed and plan_gpu.small_serves(self.n, m, self.d, self.precision, moments=True)
 
     def _log_constant(self, log_norm: float) -> float:
         return log_norm if self.weights is not None else log_norm - math.log(self.n)

@@ -18,16 +18,14 @@ from cukde.core.gpu.launch import DOUBLE, Specialisation
 from cukde.density.kept import Kept, kept
 from cukde.density.pairs.gpu import difference, f64, finish as pairs_finish
 from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
+from cukde.density.plan.gpu import MOST_F64, MOST_ROWS_WIDE_F64
 from cukde.density.sums import Output, PartialSums, moment_columns, put
 
-FEWEST_DIMENSIONS = f64.DEPTHS[-1] + 1
-
-# Squared distances to the centre, in bandwidths: up to LIMIT powers need no reference, as in f64.cuh. Up to ROW_LIMIT
-# exponents are added up from norms that double holds to 5e-13. Beyond, those of a query are good enough where its own
-# distance is at most LEVELS times its largest exponent, of which the promise then is a share; others are summed again
-# by differences. Exponents of points beyond FAR_LIMIT are beyond the references.
-LIMIT = f64.LIMIT
-ROW_LIMIT, LEVELS, FAR_LIMIT = 1500.0, 2.5, 1e5
+# Squared distances to the centre, in bandwidths: up to MOST_F64 powers need no reference, as in f64.cuh. Up to
+# MOST_ROWS_WIDE_F64 exponents are added up from norms that double holds to 5e-13. Beyond, those of a query are good
+# enough where its own distance is at most LEVELS times its largest exponent, of which the promise then is a share;
+# others are summed again by differences. Exponents of points beyond MOST_WIDE_F64 are beyond the references.
+LEVELS = 2.5
 
 # Integers that keep powers in the range of float64; values have a range of their own.
 _SHIFT = 940.0
@@ -37,7 +35,7 @@ _NOTHING = -(2.0**20)  # an exponent whose power is zero
 
 # The rounding of d products that are added up changes a power by up to 1.1e-16 r sqrt(d), r being the scaled squared
 # radius (the largest change of 20,000, in 64 to 4,096 dimensions), and in several parts by as many times less. This
-# keeps it to 8e-13 of the 1e-12 that is allowed, or to 4e-13 beyond LIMIT.
+# keeps it to 8e-13 of the 1e-12 that is allowed, or to 4e-13 beyond MOST_F64.
 _SQUARED_RADIUS_TIMES_ROOT = 7100.0
 _LOWEST = -524288.0  # reference of a query that has met nothing
 
@@ -54,16 +52,9 @@ _BLOCKS = 4  # of a multiprocessor at a time
 _ROWS = 4  # queries of a block of wide_f64_references.cu and of wide_f64_finish.cu
 
 
-def serves(output: Output, d: int, squared_radius: float | None) -> bool:
-    """Whether the engine takes points of ``d`` dimensions and a scaled squared radius (None: unknown)."""
-    if d < FEWEST_DIMENSIONS or squared_radius is None or not squared_radius <= FAR_LIMIT:
-        return False
-    return reach(output, squared_radius) < 2 or not device.capturing()  # the host then waits for the device
-
-
 def reach(output: Output, squared_radius: float) -> int:
     """How far points are: 0 where powers need no reference, 2 where some queries may be summed again, else 1."""
-    return (squared_radius > LIMIT[output]) + (squared_radius > ROW_LIMIT)
+    return (squared_radius > MOST_F64[output]) + (squared_radius > MOST_ROWS_WIDE_F64)
 
 
 def run(
@@ -114,7 +105,7 @@ def run(
         at_zero=1 + d / 2,
         own_out=own_out,
         references=(cp.full(rows, _LOWEST), cp.empty(rows)) if far else None,
-        step=_dimensions_at_a_time(depth, 2 * min(squared_radius, ROW_LIMIT) if far else squared_radius),
+        step=_dimensions_at_a_time(depth, 2 * min(squared_radius, MOST_ROWS_WIDE_F64) if far else squared_radius),
     )
     factors = data.data if output == "moments" else V
     products = None if factors is None else cp.zeros((m, factors.shape[1]))
@@ -192,7 +183,7 @@ class _Pass(NamedTuple):
         """Sum again what products are too coarse for; the host waits for how many queries there are."""
         assert self.references is not None
         squares, level = -2 / LOG2_E * self.queries.norms[: self.m], -self.references[0][: self.m] / LOG2_E
-        rows = cp.nonzero((squares > ROW_LIMIT) & (squares > LEVELS * level))[0]
+        rows = cp.nonzero((squares > MOST_ROWS_WIDE_F64) & (squares > LEVELS * level))[0]
         # Own rows go by the numbers of the queries: then all are summed again.
         chosen = [] if not len(rows) else [cp.arange(self.m) if self.own_out else rows]
         if core_compile.is_rehearsal():  # asks for what few of them take, and all of them

@@ -11,20 +11,18 @@ from typing import NamedTuple
 import numpy as np
 
 from cukde.core.cpu import meanwhile, threads
+from cukde.core.plan import note
 from cukde.density.kept import kept
 from cukde.density.one_dimension.plan import BANDWIDTHS
 from cukde.density.options import Options
 from cukde.density.pairs import counting
 from cukde.density.pairs.cpu import passes as pairs_passes
 from cukde.density.pairs.cpu.ends import ended
-from cukde.density.pairs.cpu.skipping import passes as skipping_passes
 from cukde.density.pairs.cpu.weighted import weighted
-from cukde.density.plane import plan as plane_plan, recent
+from cukde.density.plane import plan as plane_plan
 from cukde.density.plane.cpu import cells, expansions, plain
 from cukde.density.plane.plan import Plan
 from cukde.density.sums import Output, PartialSums, put
-
-squared_radii = pairs_passes.squared_radii
 
 # Up to so many pairs, or queries, the sum over all pairs is as fast as it is to bring points in order.
 _FEW_PAIRS, _FEW_QUERIES = 2**22, 128
@@ -117,7 +115,6 @@ def _sums(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Optio
     rest = order[left]
     if len(rest):
         put(out, rest, pairs_passes.partial_sums(X, np.ascontiguousarray(Y[rest]), h, output, options))
-        skipping_passes.recent_shares()  # those of the rest say nothing of all pairs
     return out
 
 
@@ -160,7 +157,7 @@ def _expand(
     layout = cells.LAYOUT[plan.columns]
     _, firsts = np.unique(query_cells >> sum(layout.within) + _RUN_BITS[plan.columns], return_index=True)
     lasts = np.append(firsts[1:], len(query_cells))
-    recent.note(plan.output, len(query_cells))
+    note("plane", output=plan.output, cells=len(query_cells))
     queries = query_cells, query_starts, Y
     source = data_cells, starts, data.points, data.weights, mass, float(mass.sum())
     lattice = *layout, data.lattice.low, data.lattice.axes, plan.width

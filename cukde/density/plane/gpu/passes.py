@@ -13,16 +13,18 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device, merge_sort
+from cukde.core.plan import note
 from cukde.density.kept import kept
 from cukde.density.one_dimension.plan import BANDWIDTHS
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import ends, finish as pairs_finish, operands as pairs_operands, passes as pairs_passes
-from cukde.density.plane import plan as plane_plan, recent
+from cukde.density.pairs.gpu.shape import shape_of
+from cukde.density.plan import gpu as plan_gpu
+from cukde.density.plane import plan as plane_plan
 from cukde.density.plane.gpu import cells as plane_cells, choice, expansions
 from cukde.density.plane.plan import Plan
 from cukde.density.sums import Epilogue, Output, PartialSums, merge, moment_columns, put
 
-squared_radii = pairs_passes.squared_radii
 laplace_density = pairs_passes.laplace_density
 
 _MOST_FAR = 1 / 32  # of the data, outside of the grid
@@ -33,11 +35,6 @@ class _Start(NamedTuple):
 
     points: Any  # for pairs
     narrow: bool  # whether the transform would be no faster for the density
-
-
-def takes_pairs(n: int, m: int, options: Options) -> bool:
-    """Whether pairs are so few that nothing else is looked at."""
-    return choice.too_few(n, m, options)
 
 
 def partial_sums(
@@ -111,7 +108,9 @@ def transformed(X: Any, Y: Any | None, h: float, output: Output, options: Option
         return None
     options = pairs_passes.located(X, Y, h, options)
     rtol = plane_plan.rtol_of(options.precision, options.rtol)
-    if rtol < plane_plan.LEAST_RTOL or choice.too_few(len(X), len(X if Y is None else Y), options):
+    n, m = len(X), len(X if Y is None else Y)
+    too_small = plan_gpu.plane_is_too_small(n, m, options.precision, options.squared_radius)
+    if rtol < plane_plan.LEAST_RTOL or too_small:
         return None
     plan = plane_plan.plan(h, rtol, output, X.shape[1])
     return _sums(X, Y, h, output, options, plan) if plan.order <= expansions.MOST_POWERS else None
@@ -121,7 +120,8 @@ def _sums(X: Any, Y: Any | None, h: float, output: Output, options: Options, pla
     """Sums at the queries; None where a grid does not hold nearly all data."""
     X, Y = pairs_operands.of_one_dtype(X, Y)
     queries = X if Y is None else Y
-    chosen = choice.chosen(X, len(queries), output, options, plan)
+    shape = shape_of(output, len(X), len(queries), plan.columns, options, itself=Y is None)
+    chosen = choice.chosen(X, options, plan, shape)
     if chosen is None:
         return None
     grid, log_weights = chosen.grid, options.log_weights
@@ -148,7 +148,7 @@ def _sums(X: Any, Y: Any | None, h: float, output: Output, options: Options, pla
     expansions.sum_windows(sums, data, bounds.whole, queries, plan, grid)
     if core_compile.is_rehearsal():
         return None
-    recent.note(output, of.number)
+    note("plane", output=output, cells=of.number)
     if len(far):
         of_far = options if log_weights is None else options._replace(log_weights=log_weights[far])
         out = merge([out, pairs_passes.partial_sums(X[far], queries, h, output, of_far)], cp)

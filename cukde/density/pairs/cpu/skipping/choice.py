@@ -10,7 +10,7 @@ import numpy as np
 
 from cukde.density.kept import kept
 from cukde.density.options import Options
-from cukde.density.pairs import counting, frame as pairs_frame, tolerance as pairs_tolerance
+from cukde.density.pairs import counting, frame as pairs_frame
 from cukde.density.pairs.cost import skipping_cpu as skipping_cost
 from cukde.density.pairs.cpu.skipping import passes, values as skipping_values
 from cukde.density.sums import Output
@@ -48,7 +48,7 @@ def posed(
     if n * m <= _FEW_PAIRS or output not in ("sum", "moments", "laplace", "values"):
         return None
     options = options._replace(precision="float32") if options.precision == "tf32" else options
-    tolerance = pairs_tolerance.tolerance_of(options)
+    tolerance = options.tolerance
     if tolerance <= 0 or not _representable(X, Y, h, options):
         return None
     if options.of_gradient:  # whose terms are larger than those of the sum by one over the factor

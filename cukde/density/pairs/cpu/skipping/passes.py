@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cukde.core.cpu import threads
+from cukde.core.plan import note
 from cukde.density.kept import kept
 from cukde.density.options import Options
 from cukde.density.pairs.cost import skipping_cpu as skipping_cost
@@ -166,7 +167,8 @@ def run(posed: Posed) -> PartialSums:
         return _add(posed, first, min(first + _QUERIES_OF_TASK, m), sums)
 
     counts = threads.run(task, range(0, m, _QUERIES_OF_TASK), blas=False)
-    _recent[posed.output] = float(np.sum(counts, axis=0)[1]) / (m * posed.data.n) if m else 0.0
+    summed = float(np.sum(counts, axis=0)[1]) / (m * posed.data.n) if m else 0.0
+    note("skipping", output=posed.output, share=lambda: min(1.0, summed))
     out = PartialSums(np.empty(m), np.empty(m), np.empty((m, k)) if k else None)
     out.reference[posed.order], out.total[posed.order] = sums.reference + posed.data.largest_log_weight, sums.total
     if out.moments is not None:
@@ -199,7 +201,8 @@ def _once(posed: Posed) -> PartialSums:
 
     parts = min(_MOST_PARTS, max(_FEW_PARTS, blocks // _BLOCKS_OF_PART))
     added = pair_blocks.run(pair, blocks, least=_LEAST_BLOCKS, most=parts)
-    _recent["moments"] = (2 * sum(added) + n * skipping_points.BLOCK) / n**2
+    summed = (2 * sum(added) + n * skipping_points.BLOCK) / n**2
+    note("skipping", output=posed.output, share=lambda: min(1.0, summed))
     out = PartialSums(np.zeros(n), np.empty(n), np.empty((n, d)))
     out.total[posed.order] = total.ravel()[:n]
     out.moments[posed.order] = moments.transpose(0, 2, 1).reshape(-1, d)[:n] / data.unit
@@ -221,16 +224,3 @@ def _add(posed: Posed, first: int, last: int, sums: PartialSums) -> np.ndarray:
     of = posed.queries, posed.lost, posed.own, first, last, posed.data, posed.values
     skipping_queries.sums(*of, posed.tolerance, posed.atol, code, posed.double, *sums, counts)
     return counts
-
-
-_recent: dict[Output, float] = {}
-
-
-def recent_shares() -> dict[Output, float]:
-    """Shares of all pairs that the last passes summed, by output, and forget them.
-
-    Passes over all pairs are not among them.
-    """
-    taken = {output: min(1.0, share) for output, share in _recent.items()}
-    _recent.clear()
-    return taken

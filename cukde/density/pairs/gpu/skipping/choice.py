@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import DOUBLE, Specialisation, begin
 from cukde.density.kept import kept
 from cukde.density.options import Options
-from cukde.density.pairs import counting, tolerance as pairs_tolerance
-from cukde.density.pairs.cost import skipping as skipping_cost
+from cukde.density.pairs import counting
 from cukde.density.pairs.gpu.apart import Apart, Possible
 from cukde.density.pairs.gpu.skipping import (
     frame as skipping_frame,
@@ -23,15 +22,11 @@ from cukde.density.pairs.gpu.skipping import (
     points as skipping_points,
     values as skipping_values,
 )
+from cukde.density.plan import gpu as plan_gpu
+from cukde.density.plan.shape import Shape
 from cukde.density.sums import Output
 
-_LEAST_MS = 5.0  # below it, looking is not worth it,
-_LEAST_OF_FAST_MS = 15.0  # and below this where the tensor cores take all pairs
-_GAIN = 0.9  # of the time of all pairs, at most
-_MOST_SHARE = 0.5  # of pairs of a sample that count: then nothing is looked at further
-_RATHER_APART = 1.5  # times the time of products of nearly all rows, and it is worth a look which are far
 _PROBES = 4  # items of queries
-_MOST_OF_F64 = 32  # dimensions, up to which its products of all pairs of data near the centre take less time
 
 
 class Look(NamedTuple):
@@ -72,63 +67,28 @@ class Chosen(NamedTuple):
         return self.posed is None and self.apart is None
 
 
-def may_leave_out(n: int, m: int, d: int, engine: str, output: Output, options: Options) -> bool:
-    """Whether a pass is worth a look that may choose to leave out pairs."""
-    dense = _all_ms(n, m, engine, options.precision, d, moments=output == "moments")
-    return _worth_a_look(dense, engine, output, options, d)
-
-
-def too_few(n: int, m: int, d: int) -> bool:
-    """Whether all pairs take so little time by any engine that nothing is worth a look."""
-    return 1e-9 * n * m * skipping_cost.slowest(d) <= min(_LEAST_MS, _LEAST_OF_FAST_MS)
-
-
-def fast_are_few(n: int, m: int, engine: str, precision: str, d: int) -> bool:
-    """Whether all pairs take so little time by an engine on the tensor cores that nothing is worth a look."""
-    return _all_ms(n, m, engine, precision, d) < _LEAST_OF_FAST_MS
-
-
-def centred_is_faster(n: int, m: int, d: int, engine: str, precision: str, *, moments: bool, itself: bool) -> bool:
-    """Whether the centred pass takes less time than another engine that takes all pairs.
-
-    Of data at themselves it leaves out more than pays for the moments.
-    """
-    if engine == "f64":
-        return itself and d > _MOST_OF_F64
-    centred = skipping_cost.CENTRED_MS + _all_ms(n, m, "centred", precision, d, moments=moments and not itself)
-    return centred < _all_ms(n, m, engine, precision, d, moments=moments)
-
-
-def differences_take_long(n: int, m: int, d: int, precision: str) -> bool:
-    """Whether all pairs by differences take so long that it is worth a look whether a few rows ask for them."""
-    return _all_ms(n, m, "difference", precision, d) >= _LEAST_MS
-
-
 def chosen(
     X: Any,
     Y: Any | None,
     h: float,
-    output: Output,
     options: Options,
-    engine: str,
+    shape: Shape,
+    of_all: str,
     *,
-    ratio: bool,
     apart: Possible | None = None,
     following: Any | None = None,
     look: Look | None = None,
 ) -> Chosen:
-    """Pose the pass that leaves out pairs where it is faster than ``engine``, which takes all, or than products of all
-    rows but those ``apart``.
+    """Prepare the pass that leaves out pairs where it is faster than ``of_all``, which takes all, or than products of
+    all rows but those ``apart``.
 
-    Waits for the device where the time of all pairs makes it worth a look; with ``look``, only where that does not
-    decide. ``look`` is of a pass over data near ``X``, with ``following`` near ``Y``: the queries of a pass to come.
+    Waits for the device where samples are worth their time; with ``look``, only where that does not decide. ``look`` is
+    of a pass over data near ``X``, with ``following`` near ``Y``: the queries of a pass to come.
     """
-    tolerance = pairs_tolerance.tolerance_of(options)
-    n, d = X.shape
-    m = n if Y is None else len(Y)
-    dense = _all_ms(n, m, engine, options.precision, d, moments=output == "moments")
-    fast = engine != "difference"
-    if not _worth_a_look(dense, engine, output, options, d):
+    tolerance, output, ratio = shape.tolerance, shape.output, shape.ratio
+    n, m, d = shape.n, shape.m, shape.d
+    fast = of_all != "difference"
+    if not plan_gpu.may_leave_out(shape, of_all, options.squared_radius):
         return Chosen(apart=None if apart is None else apart.find())
     if core_compile.is_rehearsal():
         _rehearse(X, Y, h, output, options, tolerance, ratio=ratio)
@@ -136,41 +96,29 @@ def chosen(
 
     plan = skipping_plan.Plan.of(d, output, options, itself=Y is None, ratio=ratio)
     products = plan.chunks or plan.products
-
-    def ms(share: float, tight: float) -> float:
-        of_all = skipping_cost.screening(d)
-        of_summed = skipping_cost.summing(options.precision, d, tight if products else 0.0, once=plan.once)
-        return skipping_cost.ORDER_MS + 1e-9 * n * m * (of_all + share * of_summed)
-
-    def worth(share: float, tight: float) -> bool:
-        return ms(share, tight) < _GAIN * dense
-
-    def rather_apart(share: float, tight: float) -> bool:
-        if apart is None:
-            return False
-        return ms(share, tight) > _RATHER_APART * _all_ms(n, m, apart.engine, options.precision, d)
+    times = plan_gpu.Skipping(shape, of_all, products, plan.once, None if apart is None else apart.products)
 
     least, most = (0.0, 1.0) if look is None else look.shares(h, tolerance / n)
-    if not worth(least, 1.0):
+    if not times.pays(least, 1.0):
         return Chosen(None, look, None if apart is None else apart.find())
     if look is None:
         look = looked(X, following if Y is None else Y, h)
     if apart is not None and not apart.likely(look.data, h):
-        apart = None
+        apart, times = None, times._replace(apart=None)
     queries = look.data if Y is None else look.queries
-    if rather_apart(least, 1.0) or (
-        (fast or rather_apart(1.0, 1.0))
-        and counting.share(look.data, queries, h, tolerance / n, itself=Y is None) > _MOST_SHARE
+    if times.rather_apart(least, 1.0) or (
+        (fast or times.rather_apart(1.0, 1.0))
+        and times.decided(counting.share(look.data, queries, h, tolerance / n, itself=Y is None))
     ):
         rows = None if apart is None else apart.find()
         if fast or rows is not None:
             return Chosen(None, look, rows)
-        apart = None
+        apart, times = None, times._replace(apart=None)
     frame = look.frame
     if frame is None:
         frame = kept(options.kept, "frame", X, None, functools.partial(skipping_frame.frame, look.data))
     look = look._replace(frame=frame)
-    is_sure = worth(most, look.tight) and not rather_apart(most, look.tight)
+    is_sure = times.pays(most, look.tight) and not times.rather_apart(most, look.tight)
 
     def begin_kernels(*, left: bool) -> None:
         if not is_sure:
@@ -186,23 +134,20 @@ def chosen(
         return Chosen(whole, look)
     share, tight = _share(whole, frame)
     found = look._replace(share=share, tight=tight)
-    rows = apart.find() if apart is not None and rather_apart(share, tight) else None
-    return Chosen(whole, found) if rows is None and worth(share, tight) else Chosen(None, found, rows)
+    rows = apart.find() if apart is not None and times.rather_apart(share, tight) else None
+    return Chosen(whole, found) if rows is None and times.pays(share, tight) else Chosen(None, found, rows)
 
 
 def chosen_for_values(
-    X: Any, Y: Any | None, V: Any, h: float, options: Options, engine: str
+    X: Any, Y: Any | None, V: Any, h: float, options: Options, shape: Shape, of_all: str
 ) -> skipping_values.Posed | None:
-    """Pose the pass over values that leaves out pairs where it is faster than ``engine``, which takes all.
+    """Prepare the pass over values that leaves out pairs where it is faster than ``of_all``, which takes all.
 
-    Waits for the device where the time of all pairs makes it worth a look.
+    Waits for the device where the time of all pairs makes samples worth their time.
     """
-    n, d = X.shape
-    m, k = n if Y is None else len(Y), V.shape[1]
-    dense = _all_ms(n, m, engine, options.precision, d, k)
-    if not 0 < k <= skipping_values.MOST_COLUMNS or not _worth_a_look(dense, engine, "sum", options, d):
+    n, d, k, tolerance = shape.n, shape.d, shape.k, shape.tolerance
+    if not 0 < k <= skipping_values.MOST_COLUMNS or not plan_gpu.may_leave_out(shape, of_all, options.squared_radius):
         return None
-    tolerance = pairs_tolerance.tolerance_of(options)
     if core_compile.is_rehearsal():
         frame = _rehearsed_frame(d)
         whole = skipping_values.pose(X, Y, V, h, options, frame, tolerance, (skipping_values.Column(0, n, 0, 1.0),))
@@ -211,48 +156,25 @@ def chosen_for_values(
             skipping_values.run(whole)
         return None
     plan = skipping_plan.Plan.of(d, "sum", options, itself=False, ratio=False)
-    products = plan.chunks or plan.products
 
-    columns: tuple[skipping_values.Column, ...] = (skipping_values.Column(0, 1, 0, 1.0),)  # the least that there is
+    def pays(columns: Sequence[tuple[int, int]], share: float, tight: float) -> bool:
+        products = plan.chunks or plan.products
+        return plan_gpu.skipping_values_pay(shape, of_all, columns, share, tight, products=products)
 
-    def values() -> int:
-        return sum(column.positive + column.negative for column in columns)
-
-    def worth(share: float, tight: float) -> bool:
-        of_columns = sum(skipping_cost.column_ms(m * (c.positive + c.negative), c.signs) for c in columns)
-        of_summed = skipping_cost.summing(options.precision, d, tight if products else 0.0, once=False)
-        of_pairs = 1e-9 * m * (values() * skipping_cost.screening(d) + n * len(columns) * share * of_summed)
-        return skipping_cost.ORDER_MS + of_columns + of_pairs < _GAIN * dense
-
-    if not worth(0.0, 1.0):
+    if not pays([(1, 1)], 0.0, 1.0):  # the least that there is
         return None
     columns = skipping_values.columns_of(V)
-    if not columns or not worth(0.0, 1.0):
+    counts = [(c.positive + c.negative, c.signs) for c in columns]
+    if not columns or not pays(counts, 0.0, 1.0):
         return None
     look = looked(X, Y, h)
     shared = counting.share(look.data, look.queries, h, tolerance / n, itself=Y is None)
-    counted = shared * values() / (n * len(columns))  # of the pairs with all data
-    if (engine != "difference" and shared > _MOST_SHARE) or not worth(counted, 1.0):
+    counted = shared * sum(count for count, _ in counts) / (n * len(columns))  # of the pairs with all data
+    if plan_gpu.values_take_all(of_all, shared) or not pays(counts, counted, 1.0):
         return None
     frame = skipping_frame.frame(look.data)
     whole = skipping_values.pose(X, Y, V, h, options, frame, tolerance, columns)
-    return whole if worth(*_share_of_values(whole)) else None
-
-
-def _all_ms(n: int, m: int, engine: str, precision: str, d: int, k: int = 0, *, moments: bool = False) -> float:
-    """Milliseconds of all pairs by an engine, with ``k`` columns of values or with ``moments``."""
-    return 1e-9 * n * m * skipping_cost.dense(engine, precision, d, k, moments=moments)
-
-
-def _worth_a_look(dense: float, engine: str, output: Output, options: Options, d: int) -> bool:
-    """Whether a pass may leave out pairs, and all of them take so many milliseconds that it is worth a look."""
-    return (
-        dense >= (_LEAST_MS if engine == "difference" else _LEAST_OF_FAST_MS)
-        and pairs_tolerance.tolerance_of(options) > 0
-        and options.squared_radius is not None
-        and skipping_plan.serves(output, options.precision, d)
-        and not device.capturing()
-    )
+    return whole if pays(counts, *_share_of_values(whole)) else None
 
 
 def looked(X: Any, queries: Any | None, h: float) -> Look:

@@ -12,22 +12,17 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.density.kernels import BOUNDED, Kernel
 from cukde.density.pairs import counting
-from cukde.density.pairs.cost import skipping as skipping_cost
 from cukde.density.pairs.gpu import finish
 from cukde.density.pairs.gpu.skipping import blocks as skipping_blocks, frame as skipping_frame
 from cukde.density.pairs.gpu.skipping.blocks import CHUNK, THREADS, suffix
 from cukde.density.pairs.gpu.skipping.frame import Frame
+from cukde.density.plan import gpu as plan_gpu
+from cukde.density.plan.shape import Shape
 from cukde.density.sums import PartialSums
-
-_LEAST_MS = 2.0  # of all pairs: below it nothing is put in order,
-_LEAST_MS_OF_SAMPLE = 5.0  # and below this no sample is counted
-# Up to so many dimensions blocks are taken whatever the bandwidth, and beyond where no larger share of the pairs of a
-# sample lies within it.
-_FEW_DIMENSIONS, _MOST_SHARE = 3, 0.1
 
 
 class Scalars(NamedTuple):
@@ -47,27 +42,23 @@ class Look(NamedTuple):
     frame: Frame | None = None
 
 
-def look(X: Any, Y: Any | None, h: float) -> Look:
+def look(X: Any, Y: Any | None, h: float, shape: Shape) -> Look:
     """Look whether few enough pairs lie within a bandwidth.
 
     Waits for the device where all pairs take milliseconds, in more than one dimension.
     """
-    (n, d), m = X.shape, len(X) if Y is None else len(Y)
-    precision = "float64" if X.dtype == DOUBLE else "float32"
-    milliseconds = 1e-9 * n * m * skipping_cost.dense("difference", precision, d, moments=True)
-    least = _LEAST_MS if d <= _FEW_DIMENSIONS else _LEAST_MS_OF_SAMPLE
-    if milliseconds <= least or d > skipping_cost.MOST_DIMENSIONS or device.capturing():
+    if not plan_gpu.bounded_may_skip(shape):
         return Look(False)
-    if d == 1:
+    if shape.d == 1:
         return Look(True)
     if core_compile.is_rehearsal():
-        return Look(True, skipping_frame.frame(np.random.default_rng(0).standard_normal((300, d))))
-    if d <= _FEW_DIMENSIONS:
+        return Look(True, skipping_frame.frame(np.random.default_rng(0).standard_normal((300, shape.d))))
+    if shape.d <= plan_gpu.FEW_COLUMNS:
         data = skipping_frame.sample(X)
     else:
         data, queries = skipping_frame.samples(X, X if Y is None else Y)
         with np.errstate(all="ignore"):  # of points many bandwidths away, and of unchecked ones
-            if counting.within(data, queries, h) > _MOST_SHARE:
+            if not plan_gpu.bounded_pays(counting.within(data, queries, h)):
                 return Look(False)
     if not np.isfinite(data).all():
         return Look(False)

@@ -13,27 +13,21 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.density.options import Options
-from cukde.density.pairs import counting, tolerance as pairs_tolerance
-from cukde.density.pairs.cost import skipping as skipping_cost
+from cukde.density.pairs import counting
 from cukde.density.pairs.gpu import finish
 from cukde.density.pairs.gpu.skipping import blocks as skipping_blocks, frame as skipping_frame
 from cukde.density.pairs.gpu.skipping.blocks import CHUNK, THREADS, Blocks, suffix
 from cukde.density.pairs.gpu.skipping.frame import Frame
 from cukde.density.pairs.gpu.skipping.points import BLOCK
+from cukde.density.plan import gpu as plan_gpu
+from cukde.density.plan.shape import Shape
 from cukde.density.sums import PartialSums
 
 _QUERIES = 8  # that have a limit together
 
-# Up to so many dimensions a sample foretells what boxes leave out. Beyond, queries are tried where putting points in
-# order takes so small a part of the time of all pairs that it may be in vain, and few of the sample's pairs can matter.
-# All pairs take half of what the rates of the Gaussian's differences say there.
-_FEW_DIMENSIONS, _IN_VAIN, _MOST_SHARE = 3, 0.05, 0.1
-_LEAST_MS = 5.0  # of all pairs: below it nothing is looked at
-_MS_OF_POINT = 2e-6  # to put it in order
-_HOPE, _GAIN = 0.6, 0.8  # of the time of all pairs, at most: as foretold, and by queries that are tried
 _PROBES, _OF_BLOCKS = 8, 16  # blocks of queries that are tried: at most so many, and one in so many
 
 _NOTHING = -1e300  # as a logarithm
@@ -48,7 +42,7 @@ class Tolerances(NamedTuple):
     @classmethod
     def of(cls, options: Options) -> Tolerances:
         """Those of a pass."""
-        return cls(pairs_tolerance.tolerance_of(options), options.atol)
+        return cls(options.tolerance, options.atol)
 
     @property
     def bits(self) -> tuple[float, float]:
@@ -71,7 +65,9 @@ class Posed(NamedTuple):
     tolerances: Tolerances
 
 
-def sums(X: Any, Y: Any | None, h: float, unit: float, scale: float, options: Options) -> PartialSums | None:
+def sums(
+    X: Any, Y: Any | None, h: float, unit: float, scale: float, options: Options, shape: Shape
+) -> PartialSums | None:
     """Sum the exponential kernel at each query without the pairs that cannot matter; None where all are faster.
 
     On the current device and stream. Waits for the device where all pairs take milliseconds.
@@ -84,41 +80,26 @@ def sums(X: Any, Y: Any | None, h: float, unit: float, scale: float, options: Op
         As ``radial.cu`` has them.
     """
     tolerances = Tolerances.of(options)
-    data = _sample(X, X if Y is None else Y, h, options, tolerances)
+    data = _sample(X, X if Y is None else Y, h, options, tolerances, shape)
     if data is None:
         return None
     frame = None if X.shape[1] == 1 else skipping_frame.frame(data.astype(np.float64))
     posed = pose(X, Y, unit, scale, options.log_weights, frame, tolerances)
-    return run(posed) if _share_of_few(posed) <= _GAIN or core_compile.is_rehearsal() else None
+    return run(posed) if plan_gpu.exponential_pays(_share_of_few(posed)) or core_compile.is_rehearsal() else None
 
 
-def _sample(X: Any, Y: Any, h: float, options: Options, tolerances: Tolerances) -> np.ndarray | None:
+def _sample(X: Any, Y: Any, h: float, options: Options, tolerances: Tolerances, shape: Shape) -> np.ndarray | None:
     """A sample of the data, on the host; None where all pairs are faster by what it says, or take little time."""
-    (n, d), m = X.shape, len(Y)
-    precision = "float64" if X.dtype == DOUBLE else "float32"
-    milliseconds = 1e-9 * n * m * skipping_cost.dense("difference", precision, d, moments=True)  # roots take as long
-    if (
-        milliseconds <= _LEAST_MS
-        or max(tolerances) <= 0
-        or d > skipping_cost.MOST_DIMENSIONS
-        or options.squared_radius is None
-        or device.capturing()
-    ):
+    if options.squared_radius is None or not plan_gpu.exponential_may_skip(shape):
         return None
-    order = (skipping_cost.ORDER_MS + _MS_OF_POINT * (n + m)) / milliseconds
-    if order > (_HOPE if d <= _FEW_DIMENSIONS else _IN_VAIN):
-        return None
+    n, m, d = shape.n, shape.m, shape.d
     if core_compile.is_rehearsal():
         return np.random.default_rng(0).standard_normal((300, d))
     data, queries = skipping_frame.samples(X, Y)
     of_mean = tolerances.atol / (n if options.log_weights is None else 1)
     with np.errstate(all="ignore"):  # of points many bandwidths away
         share = counting.exponential_share(data, queries, h, tolerances.rtol, of_mean)
-    if d <= _FEW_DIMENSIONS:
-        hopeless = order + _with_boxes(share, n, m, d) > _HOPE
-    else:
-        hopeless = share > _MOST_SHARE
-    return None if hopeless else data
+    return None if plan_gpu.exponential_is_hopeless(shape, share, _with_boxes(share, n, m, d)) else data
 
 
 def _with_boxes(share: float, n: int, m: int, d: int) -> float:

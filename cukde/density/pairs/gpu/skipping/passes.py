@@ -12,6 +12,7 @@ import numpy as np
 
 from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation, begin
+from cukde.core.plan import note
 from cukde.density.pairs.gpu import difference, finish as pairs_finish
 from cukde.density.pairs.gpu.share import WHOLE, Share
 from cukde.density.pairs.gpu.skipping import (
@@ -65,7 +66,7 @@ def completed(posed: Posed, reference: Any, S: Any, T: Any | None, taken: Taken)
     data, queries, h, output, options, *_, plan, _ = posed
     X, Y = data.given, None if posed.itself else queries.given
     order, real = queries.order, plan.real
-    remember(output, taken)
+    note("skipping", output=output, share=taken.share)
     columns = posed.d if output == "moments" else int(output == "laplace")
     del posed, data, queries  # the operands are not needed any more
 
@@ -247,24 +248,6 @@ class Taken(NamedTuple):
     def share(self) -> float:
         """Share of the units; waits for the device."""
         return min(1.0, float(cp.asnumpy(self.counts)[0]) / self.units)
-
-
-_recent: dict[Output, Taken] = {}
-
-
-def remember(output: Output, taken: Taken) -> None:
-    """Keep what a pass took for :func:`recent_shares`."""
-    _recent[output] = taken
-
-
-def recent_shares() -> dict[Output, float]:
-    """Shares of all pairs that the last passes took, by output, and forget them; waits for the device.
-
-    Passes over all pairs are not among them.
-    """
-    taken = dict(_recent)
-    _recent.clear()
-    return {output: of_pass.share() for output, of_pass in taken.items()}
 
 
 @core_compile.listed

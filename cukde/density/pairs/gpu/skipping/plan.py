@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import DOUBLE, FLOAT
 from cukde.density.kept import kept
 from cukde.density.options import Options
-from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.pairs.gpu.skipping import points as skipping_points
 from cukde.density.pairs.gpu.skipping.frame import Frame
 from cukde.density.pairs.gpu.skipping.points import FEW_DIMENSIONS, Ordered
@@ -102,16 +101,6 @@ class Plan(NamedTuple):
             return cls(FLOAT, products and not options.deterministic, False, once)
         narrow = skipping_points.pitch(d) <= skipping_points.CHUNKS_WIDTH
         return cls(FLOAT, narrow and products and (once or output != "moments"), products, narrow and once)
-
-
-def serves(output: Output, precision: str, d: int) -> bool:
-    """Whether there are kernels for a pass on the current device; in float64 for sums alone, which values take."""
-    capability, double = device.capability(), precision == "float64"
-    outputs = ("sum",) if double else ("sum", "moments", "laplace")
-    if capability < (8, 0) or output not in outputs or precision not in pairs_tolerance.TOLERANCE:
-        return False
-    wide = double or capability != (9, 0)  # 128 dimensions take nearly all registers
-    return 2 <= d <= (skipping_points.MOST_DIMENSIONS // 2 if wide else skipping_points.MOST_DIMENSIONS)
 
 
 def pose(

@@ -14,6 +14,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu.launch import DOUBLE
+from cukde.core.plan import note
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import difference
 from cukde.density.pairs.gpu.skipping import passes, plan as skipping_plan, points as skipping_points
@@ -108,7 +109,7 @@ def run(posed: Posed) -> PartialSums:
     decides.
     """
     queries, sums = _summed(posed)
-    passes.remember("values", sums.taken)
+    note("skipping", output="values", share=sums.taken.share)
     reference = sums.reference.max(axis=0)
     T = cp.zeros((posed.V.shape[1], len(reference)))
     for column, own, of_column in zip(posed.columns, sums.reference, sums.sums, strict=True):

@@ -1,0 +1,1 @@
+"""Which pass takes the pairs of a call, by sizes and options alone."""
