@@ -11,8 +11,8 @@ from cukde.core import dispatch
 from cukde.core.cpu import arrays as cpu
 from cukde.density.one_dimension.cpu import few as few_of_line
 from cukde.density.options import Options
-from cukde.density.pairs.cpu import few, few_queries as on_few_queries, radial_few
-from cukde.density.plan import gpu as plan_gpu
+from cukde.density.pairs.cpu import few_queries as on_few_queries, radial_few
+from cukde.density.plan import cpu as plan_cpu, gpu as plan_gpu
 from cukde.density.plane import plan as plane_plan
 
 pairs = partial(dispatch.passes, "cukde.density.pairs")  # Gaussian sums over all pairs
@@ -22,19 +22,19 @@ plane = partial(dispatch.passes, "cukde.density.plane")  # Gaussian sums of two 
 
 def has_few(backend: ModuleType, X: Any, Y: Any | None, columns: int = 0) -> bool:
     """Whether pairs are so few that the CPU takes them by passes of their own; ``columns`` are those of values."""
-    return backend is cpu and few.serves(len(X), len(X if Y is None else Y), max(X.shape[1], columns))
+    return backend is cpu and plan_cpu.few_serve(len(X), len(X if Y is None else Y), max(X.shape[1], columns))
 
 
 def may_hand_over(X: Any, Y: Any, columns: int = 0) -> bool:
     """Whether the CPU has passes for so few pairs that leave them to those of many where points lie far apart."""
     if has_few(cpu, X, Y, columns):
-        return few.may_hand_over(len(X), len(Y), X.shape[1])
-    return X.shape[1] == 1 and few_of_line.serves(len(X), len(Y))
+        return plan_cpu.few_may_pass_on(len(X), len(Y), X.shape[1])
+    return X.shape[1] == 1 and plan_cpu.line_is_few(len(X), len(Y))
 
 
 def line(backend: ModuleType, X: Any, Y: Any | None) -> ModuleType:
     """Sums of one column; the CPU takes few points by passes of their own."""
-    is_few = backend is cpu and few_of_line.serves(len(X), len(X if Y is None else Y))
+    is_few = backend is cpu and plan_cpu.line_is_few(len(X), len(X if Y is None else Y))
     return few_of_line if is_few else one_dimension(backend)
 
 

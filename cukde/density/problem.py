@@ -21,6 +21,7 @@ from cukde.density.kept import Kept, kept
 from cukde.density.kernels import Kernel
 from cukde.density.options import Options
 from cukde.density.over_devices import OverDevices
+from cukde.density.pairs.cpu import few
 from cukde.density.plan import cpu as plan_cpu, gpu as plan_gpu
 from cukde.density.sums import Epilogue, Output, PartialSums, debiased, of_logarithms, to_density
 from cukde.density.whitening import Whitening, whitening_of
@@ -84,7 +85,7 @@ class Problem(NamedTuple):
         ``columns`` are those of values.
         """
         if backends.has_few(self.backend, self.X, self.Y, columns):
-            return backends.few
+            return few
         if self.X.shape[1] == 1:
             return backends.line(self.backend, self.X, self.Y)
         if self.devices:
@@ -127,7 +128,7 @@ class Problem(NamedTuple):
         options = self._whitened_options
         if options.local_factors is None:
             passes = self.passes(columns)
-            return passes if options.lost is None or passes is backends.few else backends.pairs(self.backend), options
+            return passes if options.lost is None or passes is few else backends.pairs(self.backend), options
         log_weights = -self.X.shape[1] * self.xp.log(options.local_factors)
         if options.log_weights is not None:
             log_weights = log_weights + options.log_weights

@@ -12,14 +12,9 @@ from cukde.core.cost import elementwise, host, radix_sort
 from cukde.core.cost.cost import Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.density.one_dimension import plan as one_dimension_plan
-from cukde.density.one_dimension.cpu import few as one_dimension_few
 from cukde.density.pairs.cost import cpu as cost_cpu
 from cukde.density.pairs.cost.engines import Pass
-from cukde.density.plan import gpu as plan_gpu
-
-# Most pairs that are summed one by one on a CPU, as in cpu/passes.py.
-FEW_PAIRS_CPU = 2**20
-_CDF = 16  # on a CPU a pair of the distribution function counts as so many pairs of a density
+from cukde.density.plan import cpu as plan_cpu, gpu as plan_gpu
 
 # A pair of the distribution function on a CPU (difference, exponentials and a quotient of polynomials) takes as long as
 # so many operations one at a time. Measured on a core of 4.1e9 a second: 20 ns.
@@ -70,9 +65,9 @@ def takes_pairs(task: Pass, backend: str) -> bool:
     if not one_dimension_plan.serves(task.precision, task.rtol):
         return True
     if backend == "cpu":
-        if one_dimension_few.serves(task.n, task.m):
-            return one_dimension_few.takes_pairs(task.n, task.m, task.output)
-        return task.pairs * (_CDF if task.output == "cdf" else 1) <= FEW_PAIRS_CPU
+        if plan_cpu.line_is_few(task.n, task.m):
+            return plan_cpu.few_of_line_take_pairs(task.n, task.m, cdf=task.output == "cdf")
+        return plan_cpu.line_takes_pairs(task.n, task.m, cdf=task.output == "cdf")
     return plan_gpu.line_takes_pairs(task.n, task.m, task.precision, cdf=task.output == "cdf")
 
 

@@ -1,16 +1,330 @@
-"""Which pass takes the pairs of a call on the CPU."""
+"""Which pass takes the pairs of a call on the CPU: every predicate and threshold, and the times that they compare.
+
+Times are of the table ``rates_cpu.json``, measured on two cores with AVX-512. No more than their ratios counts.
+
+A call of the Gaussian asks its candidates in this order:
+
+1. "few queries": one pass over the data as they are given, before their values have been inspected;
+2. "few": NumPy alone, for few pairs, which a process without Numba need not load it for;
+3. "plane" or "line": the fast Gauss transform of one to three columns;
+4. "skipping": leaves out pairs that cannot matter, where samples of the points say that it pays;
+5. "product float32" or "product float64", by BLAS, as far as their accuracy reaches; else "difference".
+
+While a pass is compiled for the first time, "few" answers calls that it takes in less time than that.
+"""
 
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
-from cukde.core.plan import Candidate, Plan
+from cukde.core.plan import Candidate, Plan, wanted
+from cukde.density.plan import rates as plan_rates
 from cukde.density.plan.shape import Shape
+from cukde.density.sums import Output
+
+_RATES = plan_rates.table("cpu")
+_OF_ALL, _SKIPPING, _EXPONENTIAL = _RATES["all pairs"], _RATES["skipping"], _RATES["exponential"]
+
+# --- Limits of accuracy: scaled squared radii, squared distances to the centre in bandwidths ---
 
 PRODUCTS_IN_DOUBLE = {"float32": 1e8, "tf32": 1e8, "float64": 2800.0}
 """Largest scaled squared radius at which exponents from products in double are accurate enough."""
 
+# --- Few pairs ---
+
+# Pairs, and their multiply-adds, up to which NumPy takes no more than half as long again as compiled loops do in two
+# threads: of 3 columns 45 us beside 110 of 32,768 pairs, 90 beside 160 of 65,536 (AVX-512; 110 and 230 where NumPy's
+# exponential has AVX2 alone). And pairs of a block, and multiply-adds up to which BLAS takes its product in the
+# caller's thread: OpenBLAS's own limit.
+_MOST_FEW_PAIRS, _MOST_FEW_PRODUCTS = 2**16, 2**20
+PAIRS_OF_BLOCK, PRODUCTS_OF_BLOCK = 2**15, 2**18
+
+# Coordinates of pairs up to which differences take less time than the operands of a product do; and up to which they
+# take no more than 1.7 times as long as compiled loops, where there may be no product.
+_FEW_DIFFERENCES, _MOST_DIFFERENCES = 2**11, 2**17
+
+# Data and queries of one column that are few; pairs of the distribution function that take no longer than a transform.
+_MOST_LINE_POINTS, _MOST_CDF_PAIRS = 2**12, 2**12
+
+# --- While a pass is compiled: work that NumPy does in less time ---
+
+# Multiply-adds of all pairs, of which an exponential takes as long as so many; with local factors compiled loops are
+# few, of all pairs alone: most calls wait for them. The second is of calls that wait for a pass that leaves out pairs.
+_MOST_MEANWHILE, _MOST_BEFORE_SKIPPING, _EXPONENTIAL_PRODUCTS, _LOCAL_BITS = 2**32, 2**37, 16, 5
+_MOST_RADIAL_MEANWHILE, _RADIAL_PRODUCTS = 2**30, 8
+_MOST_LINE_MEANWHILE = 2**20  # data and queries together, times columns of values
+
+# --- Passes that leave out pairs ---
+
+_FEW_SKIPPING_PAIRS = 2**22  # up to so many, all are taken before points could be brought in order
+_SKIPPING_GAIN = 0.95  # of the time of all pairs, at most
+_HOPE, _HOPE_OF_MANY = 1.05, 1.2  # the same of an estimate from samples; of many columns it knows no boxes
+_TRIAL = 0.1  # of it, that an order may take where the estimate is worse, but blocks may be tighter than it expects
+SCREENED_FROM = 6
+"""Columns from which on boxes are so wide that squared distances in single precision pay, before those in double."""
+
+_FEW_RADIAL_PAIRS, _FEW_RADIAL_QUERIES = 2**20, 128
+# Up to so many columns blocks are faster than tiles of all pairs of a kernel of bounded support even if they leave out
+# none, and beyond where no larger share of the pairs of a sample lies within a bandwidth.
+FEW_COLUMNS, _MOST_BOUNDED_SHARE = 3, 0.2
+# Of the exponential kernel: gain and hope, as above. Up to FEW_COLUMNS boxes are so narrow that the share of single
+# pairs foretells them. Beyond, queries are tried, where points are put in order in so short a time that it may be in
+# vain: short, or not long and pairs are few.
+_EXPONENTIAL_GAIN, _EXPONENTIAL_HOPE, _MORE_COLUMNS = 0.8, 0.9, 6
+_SHORT, _LONG, _FEW_EXPONENTIAL = 0.04, 0.08, 0.05
+
+# --- Transforms ---
+
+_FEW_PLANE_PAIRS, _FEW_PLANE_QUERIES = 2**22, 128  # that are summed as fast as points are brought in order
+LINE_PAIRS = 2**20
+"""Pairs of one column that are summed as fast: 0.7 ns each and 0.2 ms a call, beside 0.9 ms and some 10 ns a point."""
+CDF_PAIRS = 16
+"""A pair of the distribution function, exponentials and Mills' ratio, takes as long as so many: 20 ns."""
+
 _PAIRS_OF_OWN = 2**22  # of leave-one-out in one to three columns, that pairs take in about the time of a transform
+
+
+def few_serve(n: int, m: int, columns: int) -> bool:
+    """Whether pairs of so many data and queries are few, with points, or values, of so many columns."""
+    if wanted("few") is not None:
+        return bool(wanted("few")) and n * m > 0
+    pairs, width = n * m, columns + 2
+    if pairs <= PAIRS_OF_BLOCK and pairs * width <= PRODUCTS_OF_BLOCK:  # of one block
+        return pairs > 0
+    fit = n <= PAIRS_OF_BLOCK and n * width <= PRODUCTS_OF_BLOCK  # those of a query
+    return fit and pairs <= _MOST_FEW_PAIRS and pairs * width <= _MOST_FEW_PRODUCTS
+
+
+def few_may_multiply(n: int, m: int, d: int) -> bool:
+    """Whether operands of a product of few pairs take no more time than their differences do."""
+    return n * m * d > _FEW_DIFFERENCES
+
+
+def few_may_pass_on(n: int, m: int, d: int) -> bool:
+    """Whether compiled loops take such pairs where there may be no product."""
+    return n * m * d > _MOST_DIFFERENCES
+
+
+def line_is_few(n: int, m: int) -> bool:
+    """Whether data and queries of one column are few."""
+    if wanted("few") is not None:
+        return bool(wanted("few")) and m > 0
+    return m > 0 and n + m <= _MOST_LINE_POINTS
+
+
+def line_takes_pairs(n: int, m: int, *, cdf: bool = False) -> bool:
+    """Whether the sum of all pairs of one column is as fast as the transform, of the distribution function or not."""
+    if wanted("line") is not None:
+        return not wanted("line")
+    return n * m * (CDF_PAIRS if cdf else 1) <= LINE_PAIRS
+
+
+def few_of_line_take_pairs(n: int, m: int, *, cdf: bool) -> bool:
+    """The same of data and queries that are few."""
+    return n * m <= _MOST_CDF_PAIRS if cdf else few_serve(n, m, 1)
+
+
+def answers_meanwhile(n: int, m: int, columns: int, *, local: bool) -> bool:
+    """Whether NumPy takes pairs in less time than compiling does."""
+    return n * m * (_EXPONENTIAL_PRODUCTS + columns) <= _MOST_MEANWHILE >> (_LOCAL_BITS if local else 0)
+
+
+def skips_meanwhile(n: int, m: int, d: int) -> bool:
+    """Whether all pairs take less time than compiling the pass that leaves out some."""
+    return n * m * (_EXPONENTIAL_PRODUCTS + d) <= _MOST_BEFORE_SKIPPING
+
+
+def answers_radial_meanwhile(n: int, m: int, d: int) -> bool:
+    """Whether NumPy takes pairs of another kernel in less time than compiling does."""
+    return n * m * (_RADIAL_PRODUCTS + d) <= _MOST_RADIAL_MEANWHILE
+
+
+def answers_line_meanwhile(n: int, m: int, columns: int) -> bool:
+    """Whether NumPy makes the transform of one column in less time than compiling does."""
+    return (n + m) * columns <= _MOST_LINE_MEANWHILE
+
+
+# --- Passes that leave out pairs ---
+
+
+class Skipping(NamedTuple):
+    """How long a pass that leaves out pairs takes beside one that takes all of them."""
+
+    output: Output
+    n: int
+    m: int
+    d: int
+    k: int  # columns of values
+    of_all: str  # the pass that takes all
+    single: bool  # whether pairs are summed in single precision
+    once: bool  # each pair of the data serves both of its points
+
+    @property
+    def serves(self) -> bool:
+        """Whether points could be brought in order before all pairs are taken."""
+        if wanted("skipping") is False or self.output not in ("sum", "moments", "laplace", "values"):
+            return False
+        return self.n * self.m > _FEW_SKIPPING_PAIRS or bool(wanted("skipping"))
+
+    @property
+    def of_all_ns(self) -> float:
+        """Nanoseconds of all pairs."""
+        return self.n * self.m * dense_rate(self.of_all, self.output, self.d, self.k, once=self.once)
+
+    def ns(self, screened: float, summed: float, *, ordered: bool) -> float:
+        """Nanoseconds where shares of the pairs are screened and summed; ``ordered``: without the order."""
+        ordering = 0.0 if ordered else order_ns(self.d, self.n, self.m)
+        summing = summed_rate(self.output, self.d, self.k, single=self.single)
+        taken = self.n * self.m * (summed * summing + screened * screened_rate(self.d))
+        return ordering + boxes_ns(self.d, self.n, self.m) + taken * (_SKIPPING["once"] if self.once else 1.0)
+
+    def may_pay(self, share: float) -> bool:
+        """Whether it is worth bringing points in order, if such a share of single pairs counts.
+
+        Clusters, curves and duplicates have blocks so tight that few pairs more than those that count are taken.
+        """
+        if wanted("skipping"):
+            return True
+        hope = _HOPE if self.d < SCREENED_FROM else _HOPE_OF_MANY
+        dense = self.of_all_ns
+        if self.ns(*_expected(share, self.d), ordered=False) < hope * dense:
+            return True
+        at_best = self.ns(0.0, share, ordered=True) < _SKIPPING_GAIN * dense
+        return at_best and order_ns(self.d, self.n, self.m) < _TRIAL * dense
+
+    def pays(self, screened: float, summed: float) -> bool:
+        """Whether it is faster than all pairs, by what a few queries take."""
+        return bool(wanted("skipping")) or self.ns(screened, summed, ordered=True) < _SKIPPING_GAIN * self.of_all_ns
+
+
+def _expected(share: float, d: int) -> tuple[float, float]:
+    """About the shares of pairs that are screened and summed, if such a share of single pairs counts."""
+    if d < SCREENED_FROM:
+        return 0.0, min(1.0, 0.01 + (1.2 if d <= 3 else 2.5) * share)
+    return 1.0, min(1.0, 0.01 + 3 * share)
+
+
+def dense_rate(name: str, output: Output, d: int, k: int = 0, *, once: bool = False) -> float:
+    """Nanoseconds a pair of a pass that takes all of them; ``once``: a pair serves both of its points."""
+    moments = output == "moments"
+    values = _of_values(_OF_ALL["values float32" if name == "product float32" else "values float64"], k)
+    rate = _at(_OF_ALL[name], d)
+    if name == "difference":
+        return rate * (2.0 if moments else 1.0) + values
+    return rate * (1 + 0.9 * d / (d + 14) if moments else 1.0) * (_OF_ALL["once"] if once else 1.0) + values
+
+
+def summed_rate(output: Output, d: int, k: int = 0, *, single: bool) -> float:
+    """Nanoseconds of a pair of a query and a block that is not left out."""
+    kind = "float32" if single else "float64"
+    rate = _at(_SKIPPING[kind], d)
+    rate = rate * (1 + 0.5 * d / (d + 3)) if output == "moments" else rate
+    return rate + _of_values(_SKIPPING[f"values {kind}"], k)
+
+
+def screened_rate(d: int) -> float:
+    """Nanoseconds of a pair whose squared distance is found in single precision, to tell whether it counts."""
+    return _at(_SKIPPING["screened"], d)
+
+
+def once_rate() -> float:
+    """What a pair takes of both rates, where it serves both of its points; it counts twice."""
+    return float(_SKIPPING["once"])
+
+
+def order_ns(d: int, n: int, m: int) -> float:
+    """Nanoseconds to put points in order."""
+    return float((_SKIPPING["row"] + _SKIPPING["coordinate"] * d) * (n + m))
+
+
+def boxes_ns(d: int, n: int, m: int) -> float:
+    """Nanoseconds to find the blocks that are near queries."""
+    return float(m * (_SKIPPING["query"] + _SKIPPING["side"] * d * n / 64))
+
+
+def _of_values(rates: tuple[float, float], k: int) -> float:
+    """Nanoseconds a pair with values: for any of them, and for each column."""
+    return rates[0] + rates[1] * k if k else 0.0
+
+
+def _at(rates: dict[int, float], d: int) -> float:
+    """The rate of the first number of columns that is not below ``d``; beyond the last, in proportion."""
+    most = max(rates)
+    return plan_rates.at(rates, d) * (d / most if d > most else 1)
+
+
+# --- Other kernels ---
+
+
+def radial_may_skip(n: int, m: int) -> bool:
+    """Whether there are so many pairs and queries of another kernel that points are brought in order for them."""
+    if wanted("radial skipping") is not None:
+        return bool(wanted("radial skipping"))
+    return n * m > _FEW_RADIAL_PAIRS and m > _FEW_RADIAL_QUERIES
+
+
+def bounded_pays(share: float) -> bool:
+    """Whether so few pairs of a sample lie within the bandwidth that blocks are left out, of more than 3 columns."""
+    return share <= _MOST_BOUNDED_SHARE or bool(wanted("radial skipping"))
+
+
+class Exponential(NamedTuple):
+    """How long sums of the exponential kernel take that leave out pairs, in parts of the time of all."""
+
+    n: int
+    m: int
+    d: int
+    itemsize: int
+
+    @property
+    def _kind(self) -> str:
+        return "float32" if self.itemsize == 4 else "float64"
+
+    @property
+    def order(self) -> float:
+        """Of putting points in order."""
+        row, coordinate = _EXPONENTIAL[f"point {self._kind}"]
+        return float((row + coordinate * self.d) * (self.n + self.m) / (self.n * self.m))
+
+    @property
+    def pair(self) -> float:
+        """Of a pair that is not left out."""
+        return plan_rates.at(_EXPONENTIAL[self._kind], self.d)
+
+    def may_pay(self, share: float) -> bool:
+        """Whether points are brought in order, by the share of single pairs of a sample that can matter."""
+        if wanted("radial skipping"):
+            return True
+        order, pair, boxes, d = self.order, self.pair, _EXPONENTIAL["boxes"], self.d
+        if d <= FEW_COLUMNS:
+            return bool(order + pair * (min(1.0, 1.2 * share + 0.02) + boxes) < _EXPONENTIAL_HOPE)
+        in_vain = _LONG if d <= _MORE_COLUMNS and share < _FEW_EXPONENTIAL else _SHORT
+        return bool(order <= in_vain and order + pair * (2 * share + 0.1 + boxes) <= _EXPONENTIAL_HOPE)
+
+    def pays(self, screened: float, summed: float) -> bool:
+        """Whether all pairs take longer, by the shares that a few queries screen and sum."""
+        if wanted("radial skipping"):
+            return True
+        screening = (self.d + 1) / (self.d + 10)  # of the time of a pair: its squared distance
+        time = self.pair * (screening * screened + (1 - screening) * summed + _EXPONENTIAL["boxes"])
+        return bool(time < _EXPONENTIAL_GAIN)
+
+
+# --- Two and three columns ---
+
+
+def plane_may_pay(n: int, m: int) -> bool:
+    """Whether there are so many pairs and queries of two or three columns that a transform may be faster."""
+    if wanted("plane") is not None:
+        return bool(wanted("plane"))
+    return n * m > _FEW_PLANE_PAIRS and m > _FEW_PLANE_QUERIES
+
+
+def plane_pays(n: int, m: int, d: int, output: Output, itemsize: int, share: float) -> bool:
+    """Whether a transform is faster than the pairs that can matter, of which a sample tells the share."""
+    pairs_of_point = _RATES["plane"][d][output][itemsize]
+    return bool(wanted("plane")) or bool(share * n * m > pairs_of_point * (n + m))
 
 
 def own_pairs_are_few(n: int) -> bool:
@@ -18,12 +332,79 @@ def own_pairs_are_few(n: int) -> bool:
     return n**2 <= _PAIRS_OF_OWN
 
 
-@functools.lru_cache(maxsize=1024)
-def plan(shape: Shape) -> Plan:
-    """All candidates for a pass, in the order in which they are asked."""
-    return Plan(str(shape), (Candidate("product"),))
-
-
 def radii() -> tuple[float, ...]:
     """Scaled squared radii that stand for all others: of products in single and in double, and of differences."""
     return 0.0, 300.0, 2 * PRODUCTS_IN_DOUBLE["float32"]
+
+
+# --- The whole plan, for people and for the performance model ---
+
+
+@functools.lru_cache(maxsize=1024)
+def plan(shape: Shape) -> Plan:
+    """All candidates for a pass, in the order in which they are asked."""
+    if shape.kernel != "gaussian":
+        found = _radial(shape)
+    else:
+        found = [*_few(shape), *_transform(shape), *_skipping(shape), *_all_pairs(shape)]
+    return Plan(str(shape), tuple(found))
+
+
+def _few(shape: Shape) -> list[Candidate]:
+    if shape.local:
+        return []
+    n, m, d = shape.n, shape.m, max(shape.d, shape.k)
+    is_few = line_is_few(n, m) if d == 1 else few_serve(n, m, d)
+    if not is_few:
+        return [Candidate("few", refused="compiled loops are faster")]
+    condition = "products or differences serve" if few_may_pass_on(n, m, shape.d) else ""
+    return [Candidate("few", None, condition)]
+
+
+def _transform(shape: Shape) -> list[Candidate]:
+    n, m, d = shape.n, shape.m, shape.d
+    if d > 3 or shape.local or shape.precision == "ieee" or shape.rtol == 0:
+        return []
+    if d == 1:
+        if line_takes_pairs(n, m, cdf=shape.output == "cdf"):
+            return [Candidate("line", refused=f"all pairs are as fast up to {LINE_PAIRS:,}")]
+        return [Candidate("line", condition="a bandwidth for whose boxes numbers suffice")]
+    if shape.output not in ("sum", "moments") or shape.own_out:
+        return []
+    if not plane_may_pay(n, m):
+        return [Candidate("plane", refused=f"no more than {_FEW_PLANE_PAIRS:,} pairs or {_FEW_PLANE_QUERIES} queries")]
+    return [Candidate("plane", condition="so wide a bandwidth that a large share of pairs can matter")]
+
+
+def _skipping(shape: Shape) -> list[Candidate]:
+    if shape.d == 1 or shape.output in ("laplace_moments", "cdf"):
+        return []
+    if shape.tolerance <= 0:
+        return [Candidate("skipping", refused="nothing may be left out")]
+    if shape.n * shape.m <= _FEW_SKIPPING_PAIRS:
+        return [Candidate("skipping", refused=f"no more than {_FEW_SKIPPING_PAIRS:,} pairs")]
+    return [Candidate("skipping", 1e-6 * order_ns(shape.d, shape.n, shape.m), "samples say that few pairs can matter")]
+
+
+def _all_pairs(shape: Shape) -> list[Candidate]:
+    def candidate(name: str, condition: str = "") -> Candidate:
+        once = shape.once and shape.output == "moments" and name != "difference"
+        ns = shape.n * shape.m * dense_rate(name, shape.output, shape.d, shape.k, once=once)
+        return Candidate(name, 1e-6 * ns, condition)
+
+    if shape.precision == "ieee":
+        return [candidate("difference")]
+    found = []
+    if shape.precision != "float64" and not shape.local:
+        found.append(candidate("product float32", "points near the centre, or queries far from all data"))
+    most = PRODUCTS_IN_DOUBLE[shape.precision]
+    return [*found, candidate("product float64", f"scaled squared radius up to {most:g}"), candidate("difference")]
+
+
+def _radial(shape: Shape) -> list[Candidate]:
+    n, m, d = shape.n, shape.m, shape.d
+    if few_serve(n, m, d):
+        return [Candidate("radial few")]
+    if not radial_may_skip(n, m) or shape.own_out:
+        return [Candidate("radial skipping", refused="few pairs or queries, or leave-one-out"), Candidate("radial")]
+    return [Candidate("radial skipping", condition="samples say that few pairs can matter"), Candidate("radial")]

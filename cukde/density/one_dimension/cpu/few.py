@@ -20,11 +20,11 @@ from cukde.density.one_dimension.plan import Plan
 from cukde.density.options import LOG_ZERO, Options
 from cukde.density.pairs.cpu import few
 from cukde.density.pairs.cpu.ends import ended
+from cukde.density.plan import cpu as plan_cpu
 from cukde.density.sums import Output, PartialSums, put
 
-# Data and queries together up to which this takes no longer than compiled loops in two threads do.
-_MOST_POINTS = 2**12
-# Boxes in a table, and multiply-adds of all translations, up to which the same holds.
+# Boxes in a table, and multiply-adds of all translations, up to which this takes no longer than compiled loops in two
+# threads do.
 _MOST_BOXES = 2**12
 _MOST_PRODUCTS = 2**22
 # Pairs of the distribution function that the transform leaves, up to which the same holds.
@@ -32,12 +32,6 @@ _MOST_CDF_PAIRS_LEFT = 2**15
 
 # Multiply-adds of a product up to which BLAS takes it in the caller's thread.
 _PRODUCTS_OF_BLOCK = 2**18
-
-# Pairs of the distribution function up to which all of them take no longer than the transform does.
-_MOST_CDF_PAIRS = 2**12
-
-# Data and queries together, times columns of values, up to which it takes less than compiling compiled loops does.
-_MOST_POINTS_MEANWHILE = 2**20
 
 # Pairs whose terms are multiplied by many columns of values, and those multiply-adds, up to which the same holds.
 _MOST_PAIRS_OF_VALUES = 2**17
@@ -54,16 +48,6 @@ class _Limits(NamedTuple):
 
 _FEW = _Limits(_MOST_BOXES, _MOST_PRODUCTS, _MOST_CDF_PAIRS_LEFT)
 _MANY = _Limits(2**17, 2**31, 2**24)  # in a second
-
-
-def serves(n: int, m: int) -> bool:
-    """Whether so many data and queries are few."""
-    return m > 0 and n + m <= _MOST_POINTS
-
-
-def takes_pairs(n: int, m: int, output: Output) -> bool:
-    """Whether so few pairs are all taken."""
-    return n * m <= _MOST_CDF_PAIRS if output == "cdf" else few.serves(n, m, 1)
 
 
 def partial_sums(
@@ -102,7 +86,8 @@ def many(
     m = len(X if Y is None else Y)
     columns = 1 if values is None else 1 + values.shape[1]
     sums = None
-    if not options.deterministic and options.local_factors is None and (len(X) + m) * columns <= _MOST_POINTS_MEANWHILE:
+    is_short = plan_cpu.answers_line_meanwhile(len(X), m, columns)
+    if not options.deterministic and options.local_factors is None and is_short:
         sums = _sums(X, X if Y is None else Y, h, output, options, values, _MANY)
     return few.many(X, Y, h, output, options, values=values) if sums is None else sums
 
@@ -121,7 +106,7 @@ def _sums(
 ) -> PartialSums | None:
     """Sum the transform; None where it does not pay, or too many queries are not within its bound."""
     precision = options.precision
-    if output == "cdf" and takes_pairs(len(X), len(Y), output):
+    if output == "cdf" and plan_cpu.few_of_line_take_pairs(len(X), len(Y), cdf=True):
         return cdf_pairs.sums(X, Y, h, options.log_weights, arrays)
     if output == "laplace_moments":
         return None
@@ -171,7 +156,7 @@ def _every_pair(
     if values is None and limits is _MANY:
         return few.many(X, Y, h, output, options)
     if values is None:
-        fit = few.serves(len(X), len(Y), 1)
+        fit = plan_cpu.few_of_line_take_pairs(len(X), len(Y), cdf=False)
     else:
         fit = pairs <= _MOST_PAIRS_OF_VALUES and pairs * values.shape[1] <= _MOST_PRODUCTS_OF_VALUES
     return few.partial_sums(X, Y, h, output, options, values=values) if fit else None

@@ -19,18 +19,13 @@ from cukde.density.one_dimension.cpu import boxes as one_dimension_boxes, cdf, e
 from cukde.density.one_dimension.plan import Plan
 from cukde.density.options import LOG_ZERO, Options
 from cukde.density.pairs.cpu import passes as pairs_passes
+from cukde.density.plan import cpu as plan_cpu
 from cukde.density.sums import Epilogue, Output, PartialSums, debiased, moment_columns
 
 _OUTPUT = {"sum": outward.SUM, "moments": outward.MOMENTS, "laplace": outward.LAPLACE, "values": outward.VALUES}
 
-# Up to so many pairs the sum over all of them is as fast: 0.7 ns a pair and 0.2 ms a call, beside 0.9 ms and some 10 ns
-# a point (two cores with AVX2).
-_FEW_PAIRS = 2**20
-
 # A pair summed on its own costs as much as so many multiply-adds of a translation (CPU with AVX2: 1.3 and 0.25 ns).
 _PAIR_COST = 5
-# One of the distribution function, exponentials and Mills' ratio, takes as long as so many: 20 ns.
-_CDF_COST = 16
 
 # Pairs of the distribution function that a thread sums before it looks whether it is to stop: a quarter of a second.
 _PAIRS_OF_TASK = 2**24
@@ -135,7 +130,7 @@ class _Transform(NamedTuple):
         if self.output == "cdf":
             before, after = np.empty(len(boxes.ids) + 1), np.empty(len(boxes.ids) + 1)
             cdf.accumulate(self.mass[:, 0], before, after)
-            cost *= _CDF_COST
+            cost *= plan_cpu.CDF_PAIRS
         table = np.ascontiguousarray(plan.of_total.transpose(0, 2, 1))
         B = np.zeros((len(places.ids), self.M.shape[1], table.shape[2]))
         accepted = np.zeros(len(places.ids), np.bool_)
@@ -187,10 +182,10 @@ def _transform(
     """Sum the boxes of the data; None where all pairs are summed: the only place that decides."""
     precision, log_weights = options.precision, options.log_weights
     x, y = X.reshape(-1), (X if Y is None else Y).reshape(-1)
-    cost = _CDF_COST if output == "cdf" else 1
     if output == "laplace_moments":
         return None
-    if not one_dimension_plan.serves(precision, options.rtol) or len(x) * len(y) * cost <= _FEW_PAIRS:
+    takes_pairs = plan_cpu.line_takes_pairs(len(x), len(y), cdf=output == "cdf")
+    if takes_pairs or not one_dimension_plan.serves(precision, options.rtol):
         return None
     smallest, largest = one_dimension_plan.BANDWIDTHS
     if not smallest < h < largest:

@@ -17,28 +17,11 @@ from cukde.core.cpu import arrays
 from cukde.density.options import Options
 from cukde.density.pairs.cpu.ends import ended
 from cukde.density.pairs.cpu.weighted import leave_out, nothing_of, weighted
+from cukde.density.plan import cpu as plan_cpu
 from cukde.density.sums import Output, PartialSums, joined, laplace_constant
 
-# Up to so many pairs this takes no more than half as long again as compiled loops in two threads do: of 3 columns 45 us
-# beside 110 of 32,768 pairs, 90 beside 160 of 65,536 (AVX-512; 110 and 230 where NumPy's exponential has AVX2 alone).
-_MOST_PAIRS = 2**16
-# The same of their multiply-adds.
-_MOST_PRODUCTS = 2**20
-
-# Pairs of a block, and multiply-adds of a product up to which BLAS takes it in the caller's thread: OpenBLAS's own
-# limit.
-_PAIRS_OF_BLOCK = 2**15
-_PRODUCTS_OF_BLOCK = 2**18
 _COLUMNS = 32  # of values in a product, of which there may be more
 
-# Multiply-adds of all pairs that take up to two seconds, less than compiling; an exponential takes as long as so many.
-_MOST_MEANWHILE, _EXPONENTIAL = 2**32, 16
-
-# Differences take less time than the operands of a product do up to so many coordinates of pairs.
-_FEW_DIFFERENCES = 2**11
-# Coordinates up to which differences take no more than 1.7 times as long as compiled loops, where there may be no
-# product.
-_MOST_DIFFERENCES = 2**17
 # Scaled squared radius times sqrt(d) up to which exponents may come from a product, whose terms cancel. Worst density
 # error measured at the limit: 3e-13.
 _PRODUCT_RADIUS = 2500.0
@@ -49,20 +32,6 @@ _NEAR_RADIUS = 300.0
 # Where numbers underflow, an exponential takes five times as long: of more terms than these, beside one of 1, exponents
 # below the second number are taken for it, and what is as small as the third for 0.
 _FEW_TERMS, _NEGLIGIBLE, _NOTHING = 2**11, -700.0, 1e-303
-
-
-def serves(n: int, m: int, columns: int) -> bool:
-    """Whether pairs of so many data and queries are few, with points, or values, of so many columns."""
-    pairs, width = n * m, columns + 2
-    if pairs <= _PAIRS_OF_BLOCK and pairs * width <= _PRODUCTS_OF_BLOCK:  # of one block
-        return pairs > 0
-    fit = n <= _PAIRS_OF_BLOCK and n * width <= _PRODUCTS_OF_BLOCK  # those of a query
-    return fit and pairs <= _MOST_PAIRS and pairs * width <= _MOST_PRODUCTS
-
-
-def may_hand_over(n: int, m: int, d: int) -> bool:
-    """Whether compiled loops take such pairs where there may be no product."""
-    return n * m * d > _MOST_DIFFERENCES
 
 
 def partial_sums(
@@ -109,8 +78,7 @@ def many(
     columns = max(d, 0 if values is None else values.shape[1])
     softened = options.local_factors is not None
     served = not options.deterministic and (output == "sum" if softened else output != "cdf")
-    # With local factors compiled loops are few, of all pairs alone: most calls wait for them.
-    if not served or n * m * (_EXPONENTIAL + columns) > _MOST_MEANWHILE >> (5 if softened else 0):
+    if not served or not plan_cpu.answers_meanwhile(n, m, columns, local=softened):
         return None
     if options.log_weights is not None:
         Y = X if Y is None else Y
@@ -221,12 +189,11 @@ def _pairs(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> _
     """Exponents of all pairs; None where compiled loops are faster."""
     n, d = X.shape
     m = n if Y is None else len(Y)
-    coordinates = n * m * d
-    if coordinates > _FEW_DIFFERENCES and options.precision != "ieee":
+    if plan_cpu.few_may_multiply(n, m, d) and options.precision != "ieee":
         products = _products(X, Y, h, options)
         if products is not None:
             return products
-    return None if may_hand_over(n, m, d) else _Differences.of(X, Y, h, options.lost)
+    return None if plan_cpu.few_may_pass_on(n, m, d) else _Differences.of(X, Y, h, options.lost)
 
 
 def _products(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> _Products | None:
@@ -239,10 +206,10 @@ def _summed(
     if values is not None and options.precision in ("float32", "tf32"):
         values = values.astype(np.float32, copy=False)
     n, d = X.shape
-    if values is None and n * d * pairs.m <= _PAIRS_OF_BLOCK:
+    if values is None and n * d * pairs.m <= plan_cpu.PAIRS_OF_BLOCK:
         return summed_block(pairs, d, output, options, values)
     columns = max(d + 2, 0 if values is None else min(values.shape[1], _COLUMNS))
-    step = min(_PAIRS_OF_BLOCK // pairs.of_query, _PRODUCTS_OF_BLOCK // (n * columns)) or 1
+    step = min(plan_cpu.PAIRS_OF_BLOCK // pairs.of_query, plan_cpu.PRODUCTS_OF_BLOCK // (n * columns)) or 1
     if pairs.m <= step:
         return summed_block(pairs, d, output, options, values)
     blocks = []
@@ -290,7 +257,7 @@ def summed_block(pairs: Pairs, d: int, output: Output, options: Options, values:
 
 def _weighed(terms: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return the product of both, by columns that BLAS takes in the caller's thread."""
-    width = max(1, _PRODUCTS_OF_BLOCK // terms.size)
+    width = max(1, plan_cpu.PRODUCTS_OF_BLOCK // terms.size)
     if values.shape[1] <= width:
         return terms @ values
     out = np.empty((len(terms), values.shape[1]))

@@ -17,6 +17,7 @@ import numpy as np
 from cukde.density import results
 from cukde.density.options import Options
 from cukde.density.pairs.cpu import few
+from cukde.density.plan import cpu as plan_cpu
 from cukde.density.sums import Output, PartialSums, merge, to_density
 
 # Queries up to which this takes no longer than operands of a product and what they are good for, by columns; of two and
@@ -47,7 +48,7 @@ class Call(NamedTuple):
         (n, d), m = X.shape, len(Y)
         most = next(queries for columns, queries in _MOST_QUERIES.items() if d <= columns)
         # A process that has not loaded Numba goes without for few pairs.
-        if d < 2 or n == 0 or not 0 < m <= most or (few.serves(n, m, d) and "numba" not in sys.modules):
+        if d < 2 or n == 0 or not 0 < m <= most or (plan_cpu.few_serve(n, m, d) and "numba" not in sys.modules):
             return None
         if weights is not None and not (weights.min() >= 0 and 0 < weights.sum(dtype=np.float64) < math.inf):
             return None

@@ -60,10 +60,6 @@ _SAMPLE, _LEAST_QUERIES, _LEAST_COLUMNS = 8, 128, 96
 # Some hundredths of a second of work of a thread, between which it checks for an interrupt.
 _TILES_OF_STRETCH = 32
 
-# Multiply-adds of all pairs that take less than compiling the pass that leaves out some; an exponential takes as long
-# as so many.
-_MOST_MEANWHILE, _EXPONENTIAL = 2**37, 16
-
 _NO_EXPONENT = -1e305  # of a pair that is left out: below that of any two points
 
 # Rows for each thread from which self-interaction (Y = X) takes each exponential once: a quarter less time, where
@@ -377,8 +373,8 @@ def partial_sums(
         largest = float(options.log_weights.max())
         log2_weights = (options.log_weights - largest) * _LOG2_E
     alike = Y is None and not options.own_out  # and without weights
-    work = len(X) * len(X if Y is None else Y) * (_EXPONENTIAL + X.shape[1])
-    attempt = meanwhile.Attempt(work <= _MOST_MEANWHILE and not options.deterministic)
+    is_short = plan_cpu.skips_meanwhile(len(X), len(X if Y is None else Y), X.shape[1])
+    attempt = meanwhile.Attempt(is_short and not options.deterministic)
     distant = _farther_than(X, Y, h, options)
     chosen = np.float32 if distant > _FARTHER else None
     with attempt:

@@ -10,12 +10,10 @@ import numpy as np
 from cukde.density.kernels import COSINE_SERIES, Kernel
 from cukde.density.options import Options
 from cukde.density.pairs.cpu.weighted import leave_out, weighted
+from cukde.density.plan import cpu as plan_cpu
 from cukde.density.sums import PartialSums, joined, to_density
 
 _PAIRS_OF_BLOCK = 2**15  # whose arrays stay in cache
-
-# Coordinates of all pairs, of which a kernel counts as so many, up to which they take less than compiling does.
-_MOST_MEANWHILE, _KERNEL = 2**30, 8
 
 
 def kernel_density(
@@ -83,7 +81,7 @@ def _values(q: np.ndarray, kernel: Kernel) -> np.ndarray:
 
 def many(X: np.ndarray, Y: np.ndarray | None, *given: Any, options: Options, **others: Any) -> np.ndarray | None:
     """Return the same of many pairs, for which compiled loops are faster; None where compiling takes no longer."""
-    numbers = len(X) * len(X if Y is None else Y) * (_KERNEL + X.shape[1])
-    if options.deterministic or numbers > _MOST_MEANWHILE:
+    is_short = plan_cpu.answers_radial_meanwhile(len(X), len(X if Y is None else Y), X.shape[1])
+    if options.deterministic or not is_short:
         return None
     return kernel_density(X, Y, *given, options=options, **others)

@@ -19,20 +19,11 @@ from cukde.density.pairs import counting
 from cukde.density.pairs.cpu import passes as pairs_passes
 from cukde.density.pairs.cpu.ends import ended
 from cukde.density.pairs.cpu.weighted import weighted
+from cukde.density.plan import cpu as plan_cpu
 from cukde.density.plane import plan as plane_plan
 from cukde.density.plane.cpu import cells, expansions, plain
 from cukde.density.plane.plan import Plan
 from cukde.density.sums import Output, PartialSums, put
-
-# Up to so many pairs, or queries, the sum over all pairs is as fast as it is to bring points in order.
-_FEW_PAIRS, _FEW_QUERIES = 2**22, 128
-
-# The transform takes as long for a point as the sum over so many pairs that can matter, by the number of columns and
-# the size of a coordinate: fitted to 25 calls of normal data by two cores with AVX-512, each both ways.
-_PAIRS_OF_POINT: dict[int, dict[Output, dict[int, float]]] = {
-    2: {"sum": {4: 250.0, 8: 450.0}, "moments": {4: 350.0, 8: 700.0}},
-    3: {"sum": {4: 1500.0, 8: 5000.0}, "moments": {4: 2800.0, 8: 7000.0}},
-}
 
 # Cells of a run of a block by the first coordinate, by the number of columns, as powers of 2.
 _RUN_BITS = {2: 4, 3: 6}
@@ -74,13 +65,12 @@ def _transformed(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options
 def _worth(X: np.ndarray, Y: np.ndarray, h: float, tolerance: float, output: Output) -> bool:
     """Whether the transform is faster than the sum over the pairs that can matter, by their share of a sample."""
     n, m = len(X), len(Y)
-    if n * m <= _FEW_PAIRS or m <= _FEW_QUERIES or not BANDWIDTHS[0] < h < BANDWIDTHS[1]:
+    if not plan_cpu.plane_may_pay(n, m) or not BANDWIDTHS[0] < h < BANDWIDTHS[1]:
         return False
     share = counting.share(X, Y, h, tolerance / n)
     if output == "moments" and Y is X:  # pairs of data with themselves are taken once
         share /= 2
-    pairs_of_point = _PAIRS_OF_POINT[X.shape[1]][output][np.promote_types(X.dtype, Y.dtype).itemsize]
-    return share * n * m > pairs_of_point * (n + m)
+    return plan_cpu.plane_pays(n, m, X.shape[1], output, np.promote_types(X.dtype, Y.dtype).itemsize, share)
 
 
 class _Data(NamedTuple):

@@ -22,22 +22,18 @@ from cukde.density.pairs.cpu.radial_tiles import (
 from cukde.density.pairs.cpu.skipping import points as skipping_points
 from cukde.density.pairs.cpu.skipping.points import BLOCK
 from cukde.density.pairs.cpu.skipping.terms import INLINED, blocks_of_group, near_boxes, slack, squares_to, to_boxes
+from cukde.density.plan import cpu as plan_cpu
 
 _QUERIES = 64  # that search for near blocks together
-_FEW_PAIRS, _FEW_QUERIES = 2**20, 128  # up to so many, all pairs are taken before points could be brought in order
-# Up to so many dimensions blocks are faster than tiles of all pairs even if they leave out none, and beyond where no
-# larger share of the pairs of a sample lies within a bandwidth.
-_FEW_DIMENSIONS, _MOST_SHARE = 3, 0.2
 
 
 def pays(X: np.ndarray, Y: np.ndarray, h: float) -> bool:
     """Whether few enough pairs lie within a bandwidth, by a sample; not where points are not numbers."""
-    n, m = len(X), len(Y)
-    if n * m <= _FEW_PAIRS or m <= _FEW_QUERIES:
+    if not plan_cpu.radial_may_skip(len(X), len(Y)):
         return False
     if not all(np.isfinite(a).all() for a in (X, Y)):
         return False
-    return X.shape[1] <= _FEW_DIMENSIONS or counting.within(X, Y, h) <= _MOST_SHARE
+    return X.shape[1] <= plan_cpu.FEW_COLUMNS or plan_cpu.bounded_pays(counting.within(X, Y, h))
 
 
 def sums(

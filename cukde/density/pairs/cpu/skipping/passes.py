@@ -11,7 +11,6 @@ from cukde.core.cpu import threads
 from cukde.core.plan import note
 from cukde.density.kept import kept
 from cukde.density.options import Options
-from cukde.density.pairs.cost import skipping_cpu as skipping_cost
 from cukde.density.pairs.cpu import pair_blocks
 from cukde.density.pairs.cpu.skipping import (
     once,
@@ -22,6 +21,7 @@ from cukde.density.pairs.cpu.skipping import (
 from cukde.density.pairs.cpu.skipping.points import Data
 from cukde.density.pairs.cpu.skipping.values import Values
 from cukde.density.pairs.frame import Frame
+from cukde.density.plan import cpu as plan_cpu
 from cukde.density.sums import Output, PartialSums, moment_columns
 
 _QUERIES_OF_TASK = 2 * skipping_queries.QUERIES
@@ -116,7 +116,7 @@ def pose(
 
     def in_order() -> tuple[np.ndarray, Data]:
         order = skipping_points.ordered(X, frame)
-        screened = X.shape[1] >= skipping_cost.SCREENED_FROM
+        screened = X.shape[1] >= plan_cpu.SCREENED_FROM
         weights, factors = options.log_weights, options.local_factors
         data = skipping_points.data(
             X,
