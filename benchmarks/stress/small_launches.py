@@ -37,7 +37,6 @@ from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.gpu import passes as one_dimension_passes
 from cukde.density.one_dimension.plan import TOLERANCE
 from cukde.density.options import Options
-from cukde.density.plan import shape as plan_shape
 from cukde.density.pairs.gpu import (
     centred as pairs_centred,
     difference,
@@ -66,6 +65,7 @@ from cukde.density.pairs.gpu.skipping import (
     values as near_values,
 )
 from cukde.density.pairs.gpu.specialisation import OPERATION
+from cukde.density.plan import shape as plan_shape
 from cukde.density.plane import plan as plane_plan
 from cukde.density.plane.gpu import cells as plane_cells, choice as plane_choice
 from cukde.density.sums import Epilogue, Output, PartialSums, merge

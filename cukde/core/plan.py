@@ -51,7 +51,7 @@ class Plan(NamedTuple):
 
 
 _consulted: ContextVar[list[Plan] | None] = ContextVar("consulted", default=None)
-_only: ContextVar[frozenset[str] | None] = ContextVar("only", default=None)
+_only: ContextVar[tuple[frozenset[str], bool] | None] = ContextVar("only", default=None)  # and whether others are out
 _ran: ContextVar[list[Ran] | None] = ContextVar("ran", default=None)
 
 
@@ -80,7 +80,20 @@ def only(*names: str) -> Iterator[None]:
 
     Those that are named need not be faster than others.
     """
-    token = _only.set(frozenset(names))
+    with _steered(names, others=True):
+        yield
+
+
+@contextlib.contextmanager
+def without(*names: str) -> Iterator[None]:
+    """Leave some candidates out."""
+    with _steered(names, others=False):
+        yield
+
+
+@contextlib.contextmanager
+def _steered(names: tuple[str, ...], *, others: bool) -> Iterator[None]:
+    token = _only.set((frozenset(names), others))
     try:
         yield
     finally:
@@ -88,9 +101,12 @@ def only(*names: str) -> Iterator[None]:
 
 
 def wanted(name: str) -> bool | None:
-    """Whether :func:`only` names a candidate, which then need not pay; None where it names none at all."""
-    names = _only.get()
-    return None if names is None else name in names
+    """Whether a candidate is asked for, which then need not pay, or is left out; None: it is as the plan says."""
+    steered = _only.get()
+    if steered is None:
+        return None
+    names, others = steered
+    return name in names if others else (False if name in names else None)
 
 
 class Ran(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from cukde.core import check as core_check, dispatch
+from cukde.core import check as core_check, dispatch, plan
 from cukde.core.cpu import arrays as cpu, meanwhile
 from cukde.core.gpu import compile as core_compile
 from cukde.core.quiet import quiet
@@ -134,7 +134,8 @@ def warmup(
     calls = _Calls(module.xp, n, m, d, h, result, values if "kernel_sum" in names else None, weights)
     options = {"precision": precision, "deterministic": deterministic}
     waiting = meanwhile.within(meanwhile.WAITING)
-    with warnings.catch_warnings(), waiting, core_compile.rehearsed(but="core/survey") as rehearsal:
+    steered = plan.without("f16 ahead", "plane", "skipping", "apart")  # which ask what the data are
+    with warnings.catch_warnings(), waiting, steered, core_compile.rehearsed(but="core/survey") as rehearsal:
         warnings.simplefilter("ignore", NegativeDensityWarning)
         passes = backends.passes(module, d, Options(chosen))
         for squared_radius in _squared_radii(chosen, d, on_gpu=module is not cpu):
@@ -144,6 +145,8 @@ def warmup(
                     calls.make(name, options | {"check_finite": check_finite})
                 if module is cpu and backends.may_hand_over(calls.X, calls.Y, values or 0):
                     calls.sum(name, passes, whitening, Options(chosen))
+        if module is not cpu:
+            calls.begin_others(names, Options(chosen, calls.weights, deterministic=deterministic))
     if module is cpu:
         from cukde.core.cpu import jit
 
@@ -189,6 +192,28 @@ class _Calls:
         distance = math.sqrt(squared_radius) / (step or math.ulp(0.0)) / (1 - 1 / n if n > 1 else 1)
         check.representable_distance(distance, self.X.dtype)
         self.X[0, 0] = distance
+
+    def begin_others(self, names: Sequence[str], options: Options) -> None:
+        """Compile what passes launch that may serve or not, as the data are: those that the plan would ask."""
+        from cukde.core.gpu.launch import DOUBLE, begin
+        from cukde.density.pairs.gpu.shape import shape_of
+        from cukde.density.pairs.gpu.skipping import choice
+        from cukde.density.plane.gpu import passes as plane_passes
+
+        (n, d), m, itself = self.X.shape, len(self.Y), self.Y is self.X
+        for name in names:
+            moved = name in ("debias", "sd_kde")
+            asked: list[tuple[Output, int, bool]] = [("moments", n, True)] if moved else []
+            asked += [] if name == "debias" else [(_OUTPUTS[name], m, itself and not moved)]
+            for output, queries, alike in asked:
+                k = 0 if output != "values" or self.V is None else self.V.shape[1]
+                shape = shape_of(output, n, queries, d, options, k=k, itself=alike, ratio=moved and alike)
+                storage = DOUBLE if moved and not alike else self.X.dtype
+                candidates = plan_gpu.plan(shape).names
+                if "skipping" in candidates:
+                    begin(*choice.kernels(shape, options, storage))
+                if "plane" in candidates:
+                    begin(*plane_passes.kernels(storage, shape))
 
     def make(self, name: str, options: dict[str, Any]) -> None:
         """Make all calls of a function."""

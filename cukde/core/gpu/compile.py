@@ -137,8 +137,10 @@ def begin(kernels: Iterable[Kernel], *, likely: bool = False) -> None:
     errors are those of launches. What is only ``likely`` to be launched is left out where cores are few.
     """
     rehearsal = _rehearsal.get()
-    is_time = not likely or processor.cores() >= _CORES_TO_SPARE
-    if is_time and (rehearsal is None or rehearsal.loads):
+    if rehearsal is not None:
+        for spec in kernels:
+            rehearsal.kernel(spec)
+    elif not likely or processor.cores() >= _CORES_TO_SPARE:
         device = _runtime().getDevice()
         for spec in kernels:
             key = device, *_source_of(spec)

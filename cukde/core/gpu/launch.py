@@ -183,7 +183,8 @@ def begin(*kernels: Specialisation, likely: bool = False) -> None:
     ``likely``: perhaps it does not launch them. While a stream is captured, no thread beside may load any.
     """
     device = core_device.current()
-    missing = [kernel for kernel in kernels if (id(kernel), device) not in _loaded]
+    rehearsed = core_compile.is_rehearsal()
+    missing = [kernel for kernel in kernels if rehearsed or (id(kernel), device) not in _loaded]
     if missing and not core_device.capturing():
         of_source = (core_compile.Kernel(*kernel[:3], kernel.shared_bytes) for kernel in missing)
         core_compile.begin(of_source, likely=likely)

@@ -15,7 +15,6 @@ While a pass is compiled for the first time, "few" answers calls that it takes i
 
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 from cukde.core.plan import Candidate, Plan, wanted
@@ -340,7 +339,6 @@ def radii() -> tuple[float, ...]:
 # --- The whole plan, for people and for the performance model ---
 
 
-@functools.lru_cache(maxsize=1024)
 def plan(shape: Shape) -> Plan:
     """All candidates for a pass, in the order in which they are asked."""
     if shape.kernel != "gaussian":
@@ -383,7 +381,8 @@ def _skipping(shape: Shape) -> list[Candidate]:
         return [Candidate("skipping", refused="nothing may be left out")]
     if shape.n * shape.m <= _FEW_SKIPPING_PAIRS:
         return [Candidate("skipping", refused=f"no more than {_FEW_SKIPPING_PAIRS:,} pairs")]
-    return [Candidate("skipping", 1e-6 * order_ns(shape.d, shape.n, shape.m), "samples say that few pairs can matter")]
+    least = 1e-6 * order_ns(shape.d, shape.n, shape.m)
+    return [Candidate("skipping", condition=f"samples say that few pairs can matter; at least {least:.3g} ms")]
 
 
 def _all_pairs(shape: Shape) -> list[Candidate]:

@@ -630,7 +630,6 @@ def own_pairs_are_few(n: int) -> bool:
 # --- The whole plan, for people and for the performance model ---
 
 
-@functools.lru_cache(maxsize=1024)
 def plan(shape: Shape) -> Plan:
     """All candidates for a pass, in the order in which they are asked."""
     found = [_small(shape), _ahead(shape), _transform(shape), _skipping(shape), _apart(shape), *_all_pairs(shape)]
@@ -662,7 +661,7 @@ def _transform(shape: Shape) -> Candidate | None:
     if shape.d > 3 or shape.local or shape.precision == "ieee" or shape.rtol == 0:
         return None
     if shape.d == 1:
-        if line_takes_pairs(shape.n, shape.m, shape.precision):
+        if line_takes_pairs(shape.n, shape.m, shape.precision, cdf=shape.output == "cdf"):
             return Candidate("line", refused=f"all pairs are as fast up to {LINE_PAIRS:,}")
         return Candidate("line", condition="a bandwidth for whose boxes numbers suffice")
     if shape.output not in ("sum", "moments") or shape.captured:
@@ -678,7 +677,7 @@ def _skipping(shape: Shape) -> Candidate | None:
     first = served(shape, 0.0).name
     if takes_all(shape, 0.0) or not may_leave_out(shape, first, 0.0):
         return Candidate("skipping", refused=f"all pairs take less than {_LEAST_OF_FAST_MS:g} ms, or no kernel serves")
-    return Candidate("skipping", order_ms(), "samples say that few pairs can matter")
+    return Candidate("skipping", condition=f"samples say that few pairs can matter; at least {order_ms():g} ms")
 
 
 def _apart(shape: Shape) -> Candidate | None:
@@ -691,8 +690,9 @@ def _apart(shape: Shape) -> Candidate | None:
 
 
 def _all_pairs(shape: Shape) -> list[Candidate]:
-    passes = dense(shape) if shape.d > 1 else (_DIFFERENCE,)
-    out = []
+    if shape.d == 1 and not shape.local:
+        return [Candidate("line pairs")]
+    passes, out = dense(shape), []
     for one in passes:
         condition = ""
         if one.limit < 0:

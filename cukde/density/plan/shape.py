@@ -65,8 +65,8 @@ class Shape(NamedTuple):
         return self.itself and not (self.weighted or self.deterministic or self.own_out)
 
     def __str__(self) -> str:
-        what = {"sum": "sums", "values": f"sums of {self.k} columns of values"}.get(self.output, self.output)
-        at = "at themselves" if self.itself else f"at {self.m:,} queries"
+        what = {"sum": "sums", "values": f"sums of values, {_counted(self.k, 'column')},"}.get(self.output, self.output)
+        at = "at themselves" if self.itself else f"at {_counted(self.m, 'query', 'queries')}"
         options = ("weighted", "local", "own_out", "deterministic", "captured")
         said = {"own_out": "leave-one-out", "local": "local factors"}
         extra = [said.get(name, name) for name in options if getattr(self, name)]
@@ -74,7 +74,12 @@ class Shape(NamedTuple):
         tolerance = "" if self.rtol is None else f", rtol {self.rtol:g}"
         where = "CPU" if self.device is None else "GPU of compute capability {}.{}".format(*self.device.capability)
         more = "".join(f", {one}" for one in extra)
-        return f"{what} of {self.n:,} data {at}, {self.d} columns, {self.precision}{kernel}{more}{tolerance}; {where}"
+        size = f"{self.n:,} data {at}, {_counted(self.d, 'column')}, {self.precision}"
+        return f"{what} of {size}{kernel}{more}{tolerance}; {where}"
+
+
+def _counted(count: int, one: str, many: str = "") -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def tolerance(precision: str, rtol: float | None) -> float:

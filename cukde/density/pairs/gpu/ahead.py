@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile, device as core_device, survey, transfers
+from cukde.core.gpu import device as core_device, survey, transfers
 from cukde.core.gpu.launch import DOUBLE, FLOAT, begin
 from cukde.core.gpu.scratch import Layout, Spec
 from cukde.density import results
@@ -79,7 +79,7 @@ class Call(NamedTuple):
         chosen = ("float32" if X.dtype == FLOAT else "float64") if precision is None else precision
         if columns != d or not plan_gpu.ahead_serves(_shape(n, m, d, chosen)) or not all_pairs(n, m, d):
             return None
-        if core_compile.is_rehearsal() or (X.dtype == FLOAT and Y.dtype != FLOAT):
+        if X.dtype == FLOAT and Y.dtype != FLOAT:
             return None
         return cls(X, Y.astype(X.dtype, copy=False), chosen, deterministic, all_pairs, known)
 

@@ -66,7 +66,7 @@ def kernel_density(
         sums = exponential.sums(X, Y, h, unit, scale, options, shape)
     elif some and (look := compact.look(X, Y, h, shape)).pays:
         sums = compact.sums(X, Y, kernel, options.log_weights, scalars, look.frame)
-    if sums is None or core_compile.is_rehearsal():  # whose points say nothing
+    if sums is None:
         sums = _sums(X, Y, kernel, options, scalars)
     return ends.density(sums, Epilogue(log_constant, log, dtype))
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import cupy as cp
 
 from cukde.core.gpu import compile as core_compile, device, gemm
-from cukde.core.gpu.launch import DOUBLE, Specialisation
+from cukde.core.gpu.launch import DOUBLE, Specialisation, begin
 from cukde.density.kept import Kept, kept
 from cukde.density.pairs.gpu import difference, f64, finish as pairs_finish
 from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
@@ -112,6 +112,7 @@ def run(
     totals, corrected = gpu_pass.sums(factors, products)
     gpu_pass.finish(totals, corrected, products, out, unit=1 / scale_of(h) if output == "moments" else 1.0)
     if reach(output, squared_radius) > 1:
+        begin(difference.specialise(output, "float64", X.dtype, d, k).kernel, *pairs_finish.kernels_of_merge(2, k))
         gpu_pass.again_by_differences(out, X, Y, h, V, log_weights)
     return out
 
@@ -186,8 +187,6 @@ class _Pass(NamedTuple):
         rows = cp.nonzero((squares > MOST_ROWS_WIDE_F64) & (squares > LEVELS * level))[0]
         # Own rows go by the numbers of the queries: then all are summed again.
         chosen = [] if not len(rows) else [cp.arange(self.m) if self.own_out else rows]
-        if core_compile.is_rehearsal():  # asks for what few of them take, and all of them
-            chosen = [cp.arange(1), cp.arange(self.m)]
         columns = 0 if out.moments is None else out.moments.shape[1]
         for numbers in chosen:
             queries, some = (X if Y is None else Y)[numbers], pairs_finish.empty(len(numbers), columns)
@@ -198,9 +197,9 @@ class _Pass(NamedTuple):
     def _make_exponents(self, P: Any, block: gemm.Block) -> None:
         """Leave the inner products of a block in ``P``."""
         depth = self.data.data.shape[1]
-        for begin in range(0, depth, self.step):
-            columns = slice(begin, min(depth, begin + self.step))
-            gemm.gram(P, self.queries.data, self.data.data, block, columns, adds=begin > 0)
+        for first in range(0, depth, self.step):
+            columns = slice(first, min(depth, first + self.step))
+            gemm.gram(P, self.queries.data, self.data.data, block, columns, adds=first > 0)
         if self.own_out:
             _clear_own(P, block)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -45,11 +46,16 @@ def kernel(name: str, columns: int = 2, storage: np.dtype = DOUBLE, with_moments
     return Specialisation("density/plane", name, defines, _TYPES[name])
 
 
+def kernels(columns: int, storage: np.dtype, *, moments: bool) -> Iterator[Specialisation]:
+    """What a pass launches for points of so many columns stored in a dtype."""
+    for name in _TYPES:
+        of_points = storage if name in (*_OF_POINTS, *_OF_QUERIES) else DOUBLE
+        yield kernel(name, 2 if name in _OF_ANY else columns, of_points, moments and name in _OF_QUERIES)
+
+
 @core_compile.listed
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel."""
-    for name in _TYPES:
-        for columns in (2,) if name in _OF_ANY else plane_plan.COLUMNS:
-            for storage in C_TYPE if name in (*_OF_POINTS, *_OF_QUERIES) else (DOUBLE,):
-                for with_moments in (False, True) if name in _OF_QUERIES else (False,):
-                    yield kernel(name, columns, storage, with_moments)
+    for columns, storage in itertools.product(plane_plan.COLUMNS, C_TYPE):
+        for moments in (False, True):
+            yield from kernels(columns, storage, moments=moments)

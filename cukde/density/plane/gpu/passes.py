@@ -7,12 +7,14 @@ See :mod:`cukde.density.plane.plan`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile, device, merge_sort
+from cukde.core.gpu import device, merge_sort
+from cukde.core.gpu.launch import Specialisation, begin
 from cukde.core.plan import note
 from cukde.density.kept import kept
 from cukde.density.one_dimension.plan import BANDWIDTHS
@@ -20,8 +22,9 @@ from cukde.density.options import Options
 from cukde.density.pairs.gpu import ends, finish as pairs_finish, operands as pairs_operands, passes as pairs_passes
 from cukde.density.pairs.gpu.shape import shape_of
 from cukde.density.plan import gpu as plan_gpu
+from cukde.density.plan.shape import Shape
 from cukde.density.plane import plan as plane_plan
-from cukde.density.plane.gpu import cells as plane_cells, choice, expansions
+from cukde.density.plane.gpu import cells as plane_cells, choice, expansions, kernels as plane_kernels
 from cukde.density.plane.plan import Plan
 from cukde.density.sums import Epilogue, Output, PartialSums, merge, moment_columns, put
 
@@ -116,6 +119,12 @@ def transformed(X: Any, Y: Any | None, h: float, output: Output, options: Option
     return _sums(X, Y, h, output, options, plan) if plan.order <= expansions.MOST_POWERS else None
 
 
+def kernels(storage: np.dtype, shape: Shape) -> Iterator[Specialisation]:
+    """What a pass launches."""
+    yield from plane_kernels.kernels(shape.d, storage, moments=shape.output == "moments")
+    yield from merge_sort.kernels_of_order(max(shape.n, shape.m))
+
+
 def _sums(X: Any, Y: Any | None, h: float, output: Output, options: Options, plan: Plan) -> PartialSums | None:
     """Sums at the queries; None where a grid does not hold nearly all data."""
     X, Y = pairs_operands.of_one_dtype(X, Y)
@@ -124,6 +133,7 @@ def _sums(X: Any, Y: Any | None, h: float, output: Output, options: Options, pla
     chosen = choice.chosen(X, options, plan, shape)
     if chosen is None:
         return None
+    begin(*kernels(X.dtype, shape))
     grid, log_weights = chosen.grid, options.log_weights
     key = *chosen, plan.bandwidth, plan.rtol, output
     # Expansions that are kept are for any queries.
@@ -146,8 +156,6 @@ def _sums(X: Any, Y: Any | None, h: float, output: Output, options: Options, pla
     sums = expansions.values(queries, order, B, of, bounds.bound, plan, grid, out)
     del B
     expansions.sum_windows(sums, data, bounds.whole, queries, plan, grid)
-    if core_compile.is_rehearsal():
-        return None
     note("plane", output=output, cells=of.number)
     if len(far):
         of_far = options if log_weights is None else options._replace(log_weights=log_weights[far])

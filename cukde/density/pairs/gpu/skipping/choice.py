@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import DOUBLE, Specialisation, begin
 from cukde.density.kept import kept
 from cukde.density.options import Options
 from cukde.density.pairs import counting
+from cukde.density.pairs.gpu import difference
 from cukde.density.pairs.gpu.apart import Apart, Possible
 from cukde.density.pairs.gpu.skipping import (
     frame as skipping_frame,
@@ -90,10 +90,6 @@ def chosen(
     fast = of_all != "difference"
     if not plan_gpu.may_leave_out(shape, of_all, options.squared_radius):
         return Chosen(apart=None if apart is None else apart.find())
-    if core_compile.is_rehearsal():
-        _rehearse(X, Y, h, output, options, tolerance, ratio=ratio)
-        return Chosen()
-
     plan = skipping_plan.Plan.of(d, output, options, itself=Y is None, ratio=ratio)
     products = plan.chunks or plan.products
     times = plan_gpu.Skipping(shape, of_all, products, plan.once, None if apart is None else apart.products)
@@ -148,13 +144,6 @@ def chosen_for_values(
     n, d, k, tolerance = shape.n, shape.d, shape.k, shape.tolerance
     if not 0 < k <= skipping_values.MOST_COLUMNS or not plan_gpu.may_leave_out(shape, of_all, options.squared_radius):
         return None
-    if core_compile.is_rehearsal():
-        frame = _rehearsed_frame(d)
-        whole = skipping_values.pose(X, Y, V, h, options, frame, tolerance, (skipping_values.Column(0, n, 0, 1.0),))
-        with np.errstate(all="ignore"):  # kernels that do not run leave anything in the arrays
-            _share_of_values(whole)
-            skipping_values.run(whole)
-        return None
     plan = skipping_plan.Plan.of(d, "sum", options, itself=False, ratio=False)
 
     def pays(columns: Sequence[tuple[int, int]], share: float, tight: float) -> bool:
@@ -185,18 +174,19 @@ def looked(X: Any, queries: Any | None, h: float) -> Look:
     return Look(*skipping_frame.samples(X, queries), h)
 
 
-def _rehearse(
-    X: Any, Y: Any | None, h: float, output: Output, options: Options, tolerance: float, *, ratio: bool
-) -> None:
-    """Ask for every kernel that the look and the pass may launch; what is in the arrays does not matter."""
-    frame = _rehearsed_frame(X.shape[1])
-    whole = skipping_plan.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
-    _share(whole, frame)
-    passes.run(whole)
-
-
-def _rehearsed_frame(d: int) -> skipping_frame.Frame:
-    return skipping_frame.frame(np.random.default_rng(0).standard_normal((300, d)))
+def kernels(shape: Shape, options: Options, storage: np.dtype) -> Iterator[Specialisation]:
+    """What a pass that leaves out pairs launches, from its samples on."""
+    d, values = shape.d, shape.output == "values"
+    output: Output = "sum" if values else shape.output  # a column of values is as weights
+    itself = shape.itself and not values
+    plan = skipping_plan.Plan.of(d, output, options, itself=itself, ratio=shape.ratio)
+    yield from skipping_points.kernels(DOUBLE if plan.real == DOUBLE else storage, d, max(shape.n, shape.m))
+    for left in (False, True):
+        yield from _kernels_of_probe(output, options, storage, d, left=left)
+        yield from passes.kernels(plan, output, storage, d, itself=itself, left=left)
+    if values:
+        precision = "float64" if plan.real == DOUBLE else "float32"
+        yield difference.specialise("values", precision, storage, d, shape.k).kernel
 
 
 def _output_of_probe(output: Output) -> Output:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import DOUBLE, FLOAT
 from cukde.density.kept import kept
 from cukde.density.options import Options
@@ -67,8 +66,6 @@ class Left(NamedTuple):
         """Find them; and whether enough are of blocks with a centre of their own. Waits for the device."""
         itself = queries is data
         both = np.concatenate([cp.asnumpy(points.kinds) for points in ((data,) if itself else (data, queries))])
-        if core_compile.is_rehearsal():
-            both[:] = skipping_points.OWN
         of_data, of_queries = both[: data.blocks], both if itself else both[data.blocks :]
         least = skipping_points.COMMON
         rows, columns = np.unique(np.flatnonzero(of_queries < least) // 2), np.flatnonzero(of_data < least)
