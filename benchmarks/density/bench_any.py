@@ -29,7 +29,10 @@ from benchmarks.density import any_case
 from benchmarks.density.any_case import Case
 from cukde import perf
 from cukde.core import dispatch
+from cukde.core.cost.registry import call_of, counted
 from cukde.core.cpu import meanwhile
+from cukde.perf._explain import from_memory
+from cukde.perf._predict import predicted
 
 DENSE = {"exponentials": 4.1e12, "products": 6e14}
 """Exponentials and multiply-adds in float16 of an H100 or an H200 in a second."""
@@ -162,6 +165,7 @@ class Runner:
         self.gpu = backend == "gpu"
         self.backend = dispatch.named(backend)
         self.xp = self.backend.xp
+        self.peaks = perf.measure_peaks(backend)
 
     def timed(self, call: Callable[[], Any]) -> tuple[float, perf.Times, Any]:
         """Milliseconds of the first call, times of up to five more, and the result."""
@@ -203,12 +207,20 @@ class Runner:
         if of.op in ("kde", "sd_kde"):  # a density may be beyond the dtype
             result = function(*arguments, **options, log=True)
         row["error_over_promise"] = error(of, result, X, Y, h, options, self.xp)
+        row["predicted_ms"] = self._predicted(functools.partial(function, *arguments, **options))
         if self.gpu:
             row["limit_ms"] = limit_ms(of)
         del result
         rows = [row | {"peer": peer} for peer in self._rivals(of, X, Y, h, options)]
         self.backend.release_memory()
         return rows
+
+    def _predicted(self, call: functools.partial[Any]) -> float:
+        """Milliseconds by the performance model, for what this call finds out of its data."""
+        known = call_of(call, (), {})
+        observed = {} if known.operation.observed is None else known.operation.observed(call, gpu=self.gpu)
+        cost = counted(known.operation, self.peaks, known.shapes | dict(observed))
+        return 1e3 * predicted(cost, self.peaks, cold=from_memory(self.peaks, cold=False)).seconds
 
     def _rivals(self, of: Case, X: Any, Y: Any, h: float, options: dict[str, Any]) -> list[dict[str, Any]]:
         weights = options.get("weights")

@@ -137,6 +137,12 @@ class Explanation:
         return share if share is None or isinstance(share, tuple) else (share,)
 
     @property
+    def ran(self) -> tuple[str | None, ...] | None:
+        """Names of the passes over all pairs that ran on a GPU, in order; None where nothing says which."""
+        ran = self.cost.shapes.get("ran")
+        return ran if ran is None or isinstance(ran, tuple) else (ran,)
+
+    @property
     def cells(self) -> tuple[int | None, ...] | None:
         """Cells of queries of each pass that the transform of few columns took, None for pairs; None without any."""
         cells = self.cost.shapes.get("cells")
@@ -224,7 +230,7 @@ class Explanation:
     def row(self) -> dict[str, Any]:
         """A row of a record, with the bound and both predictions, milliseconds."""
         row = record_row(self.prediction, self.on, self.times) | {"rel_err_max": None, "cold": self.cold}
-        found = {"share": self.share, "cells": self.cells}
+        found = {"share": self.share, "cells": self.cells, "ran": self.ran}
         return row | {name: list(each) for name, each in found.items() if each is not None}
 
     def __repr__(self) -> str:
@@ -343,7 +349,7 @@ def record_row(prediction: Prediction, on: Peaks, times: Times) -> dict[str, Any
     return {
         "op": prediction.cost.op,
         "backend": on.backend,
-        "shape": {name: size for name, size in sizes.items() if name not in ("dtype", "precision", "share", "cells")},
+        "shape": {name: size for name, size in sizes.items() if name not in ("dtype", "precision", "share", "cells", "ran")},
         "dtype": dtype,
         "precision": sizes.get("precision") or dtype,
         **times.row(),
@@ -394,7 +400,7 @@ def _stage(name: str, stage: Callable[[], Any], times: Times, whole: Prediction,
 
 def _lines(call: Explanation) -> Iterator[str]:
     cost, prediction, times = call.cost, call.prediction, call.times
-    sizes = _text.sizes(told(cost.op, cost.shapes | {"share": None} | ({"cells": None} if call.cells else {})))
+    sizes = _text.sizes(told(cost.op, cost.shapes | dict.fromkeys({"share", "cells", "ran"} & set(cost.shapes))))
     yield from _text.wrapped(f"{call.op} {sizes} on {call.on.name} ({call.on.backend.upper()})", "")
     yield (
         f"  time       {_ms(times.median_ms)}  quartiles {_ms(times.q1_ms)} to {_ms(times.q3_ms)}, "
@@ -404,6 +410,8 @@ def _lines(call: Explanation) -> Iterator[str]:
         f"  predicted  {_s(prediction.seconds)}  measured/predicted {call.measured_over_predicted:.2f}; "
         f"by the report's rule {_s(prediction.report_seconds)} ({call.measured_over_report:.3g})"
     )
+    if call.ran is not None:
+        yield f"passes over all pairs: {', '.join(name or 'another' for name in call.ran)} (cukde.perf.plan)"
     if call.cells is not None:
         taken = ["pairs" if cells is None else f"{cells:,} cells" for cells in call.cells]
         yield f"  transform  {' and '.join(taken)}; predicted is what expansions about them take"

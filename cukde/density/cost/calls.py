@@ -96,6 +96,9 @@ def taken(*outputs: Output) -> Observed:
         skipped = {one.found["output"]: one.found["share"] for one in ran if one.name == "skipping"}
         shares = {output: share() for output, share in skipped.items() if output not in cells}
         found: Sizes = {"share": _each(shares, outputs)}
+        if gpu:
+            names = {one.found["output"]: one.name for one in ran if one.name not in ("plane", "skipping")}
+            found["ran"] = _each(names, outputs)
         return found | {"cells": _each(cells, outputs)} if cells else found
 
     return observed

@@ -56,7 +56,7 @@ _SCALAR_OF_ROW, _SCALAR_OF_ENTRY = 165, 5
 _SCALAR_OF_MEAN, _SCALAR_OF_LOOK = 5.5, 2.3
 
 
-@sized(f"{OF_QUERIES} rtol share cells local")
+@sized(f"{OF_QUERIES} rtol share cells local ran")
 def kde(on: Peaks, sizes: Sizes) -> Counted:
     """Count a density of ``n`` points of ``d`` dimensions at ``m`` queries; ``local``: each point has its own factor.
 
@@ -66,7 +66,7 @@ def kde(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(task, on, _passed(task, on, sizes.boxes))
 
 
-@sized(f"{OF_QUERIES} rtol share cells local")
+@sized(f"{OF_QUERIES} rtol share cells local ran")
 def score(on: Peaks, sizes: Sizes) -> Counted:
     """Count the gradients of the log density."""
     task = _pass("moments", sizes, ratio=True)
@@ -74,7 +74,7 @@ def score(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(task, on, [*_passed(task, on, sizes.boxes), after])
 
 
-@sized(f"{OF_QUERIES} rtol share cells local")
+@sized(f"{OF_QUERIES} rtol share cells local ran")
 def density_and_score(on: Peaks, sizes: Sizes) -> Counted:
     """Count log densities with their gradients."""
     task = _pass("moments", sizes)
@@ -82,7 +82,7 @@ def density_and_score(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(task, on, [*_passed(task, on, sizes.boxes), after])
 
 
-@sized(f"{OF_QUERIES} rtol share local")
+@sized(f"{OF_QUERIES} rtol share local ran")
 def laplace_kde(on: Peaks, sizes: Sizes) -> Counted:
     """Count a Laplace-corrected density: a factor, by one multiply-add, beside each exponential."""
     task = _pass("laplace", sizes)
@@ -93,7 +93,7 @@ def laplace_kde(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(task, on, parts, flops=2 * task.pairs)
 
 
-@sized(f"{OF_QUERIES} rtol share samples")
+@sized(f"{OF_QUERIES} rtol share samples ran")
 def positive_kde(on: Peaks, sizes: Sizes, samples: int = 0) -> Counted:
     """Count a positive density: a pass as of a Laplace-corrected one, and one at ``samples`` points for the mass."""
     task = _pass("laplace", sizes)
@@ -101,12 +101,12 @@ def positive_kde(on: Peaks, sizes: Sizes, samples: int = 0) -> Counted:
     return _estimate(task, on, parts, flops=2 * task.pairs)
 
 
-@sized(f"{OF_QUERIES} rtol share")
+@sized(f"{OF_QUERIES} rtol share ran")
 def positive_score(on: Peaks, sizes: Sizes) -> Counted:
     """Count its score: moments, sums with the correction, and moments of that by differences, with all pairs."""
-    share_of_score, share = _of_two(sizes.share)
-    first = _pass("moments", dataclasses.replace(sizes, share=share_of_score))
-    second = _pass("laplace", dataclasses.replace(sizes, share=share))
+    (share_of_score, share), (score_ran, ran) = _of_two(sizes.share), _of_two(sizes.ran)
+    first = _pass("moments", dataclasses.replace(sizes, share=share_of_score, ran=score_ran))
+    second = _pass("laplace", dataclasses.replace(sizes, share=share, ran=ran))
     curved = dataclasses.replace(first, share=None)
     third = cost_cpu.passed(curved) if on.backend == "cpu" else cuda_cores.by_difference(curved, on)
     after = elementwise.doubles("scale", on, 12 * sizes.d * sizes.m, launches=16)
@@ -115,14 +115,14 @@ def positive_score(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(first, on, [*parts, after], flops=2 * first.pairs)
 
 
-@sized(f"{OF_DATA} rtol share samples")
+@sized(f"{OF_DATA} rtol share samples ran")
 def positive_mass(on: Peaks, sizes: Sizes, samples: int = SAMPLES) -> Counted:
     """Count the mass that normalises a positive density: a pass at ``samples`` points."""
     task = _pass("laplace", dataclasses.replace(sizes, m=0))
     return _estimate(task, on, _mass(task, on, samples, sizes.boxes))
 
 
-@sized(f"n m d k dtype precision at_data {OPTIONS} rtol share")
+@sized(f"n m d k dtype precision at_data {OPTIONS} rtol share ran")
 def kernel_sum(on: Peaks, sizes: Sizes, k: int = 1) -> Counted:
     """Count sums of ``k`` values; on a GPU a pass that leaves out pairs takes its share of them for each column."""
     task = _pass("values", sizes, k=k)
@@ -145,7 +145,7 @@ def log_cdf(on: Peaks, sizes: Sizes) -> Counted:
     return _distribution(task, on, both)
 
 
-@sized(f"{OF_DATA} rtol share cells steps local")
+@sized(f"{OF_DATA} rtol share cells steps local ran")
 def debias(on: Peaks, sizes: Sizes, steps: int = 1) -> Counted:
     """Count shifts of the data along the score at the data."""
     task = _pass("moments", sizes.at_points(), ratio=True)
@@ -164,13 +164,14 @@ def _further(task: Pass, on: Peaks, boxes: int, steps: int) -> tuple[list[Part],
     return [part.times(more) for part in parts], more * textbook[0], more * textbook[1]
 
 
-@sized(f"{OF_QUERIES} rtol share cells steps local")
+@sized(f"{OF_QUERIES} rtol share cells steps local ran")
 def sd_kde(on: Peaks, sizes: Sizes, steps: int = 1) -> Counted:
     """Count score-debiased densities: parts of the score, the shift and the density, by these names."""
     n, m, d, boxes = sizes.n, sizes.m, sizes.d, sizes.boxes
     (share_of_score, share), (cells_of_score, cells) = _of_two(sizes.share), _of_two(sizes.cells)
-    given = _pass("sum", dataclasses.replace(sizes, share=share, cells=cells))
-    estimate = dataclasses.replace(given, output="moments", m=n, itself=True, ratio=True)
+    score_ran, ran = _of_two(sizes.ran)
+    given = _pass("sum", dataclasses.replace(sizes, share=share, cells=cells, ran=ran))
+    estimate = dataclasses.replace(given, output="moments", m=n, itself=True, ratio=True, ran=score_ran)
     estimate = dataclasses.replace(estimate, share=_share(share_of_score), cells=_cells(cells_of_score, d))
     moved = dataclasses.replace(given, itemsize=8, itself=False)  # debiased data are float64
     of_score = _passed(estimate, on, boxes, in_order=not sizes.weighted)
@@ -250,7 +251,7 @@ def _pass(output: Output, sizes: Sizes, *, k: int = 0, ratio: bool = False) -> P
     itemsize = 8 if chosen == "float64" else promoted.itemsize
     flags = (sizes.at_data, sizes.weighted, sizes.deterministic, sizes.check_finite)
     tolerance, share, cells = density_check.tolerance(sizes.rtol), _share(sizes.share), _cells(sizes.cells, d)
-    return Pass(output, n, m, d, chosen, itemsize, k, *flags, ratio, tolerance, share, cells, sizes.local)
+    return Pass(output, n, m, d, chosen, itemsize, k, *flags, ratio, tolerance, share, cells, sizes.local, sizes.ran)
 
 
 def _mass(task: Pass, on: Peaks, samples: int, boxes: int) -> list[Part]:
@@ -298,8 +299,22 @@ def _distribution(task: Pass, on: Peaks, passed: list[Part]) -> Counted:
     return _estimate(task, on, [*passed, elementwise.doubles("finish", on, 12 * task.m, launches=8)])
 
 
+_OF_ALL_PAIRS = {
+    "small": cuda_cores.small,
+    "f16 ahead": tensor.ordered,
+    "f16": tensor.ordered,
+    "f16_symmetric": tensor.symmetric,
+    "centred": skipping.centred,
+    "wide": wide.f16,
+    "wide_f64": wide.f64,
+    "f64": cuda_cores.f64,
+    "difference": cuda_cores.by_difference,
+}
+
+
 def _engine(task: Pass, on: Peaks) -> str:
-    return engines.engine(task, on)
+    """Name of the pass over all pairs: that which ran, or which takes data near their mean."""
+    return task.ran if task.ran in _OF_ALL_PAIRS else engines.engine(task, on)
 
 
 def _passed(task: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_order: bool = False) -> list[Part]:
@@ -324,14 +339,7 @@ def _passed(task: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_orde
         return one_dimension_cost.passed(task, on, boxes, ordered=ordered, in_order=in_order)
     if on.backend == "cpu":
         return cost_cpu.passed(task)
-    return {
-        "f16": tensor.ordered,
-        "f16_symmetric": tensor.symmetric,
-        "wide": wide.f16,
-        "wide_f64": wide.f64,
-        "f64": cuda_cores.f64,
-        "difference": cuda_cores.by_difference,
-    }[_engine(task, on)](task, on)
+    return _OF_ALL_PAIRS[_engine(task, on)](task, on)
 
 
 def _local(task: Pass, on: Peaks) -> list[Part]:
@@ -353,6 +361,8 @@ def _survey(task: Pass, on: Peaks) -> list[Part]:
 
     Without ``check_finite`` it is left out where no engine of a GPU asks for the radius.
     """
+    if on.backend == "gpu" and task.ran == "small":  # whose launch does it
+        return []
     data = float(task.itemsize * task.d) * task.n
     values = float(task.itemsize) * task.k * task.n
     weights = 8.0 * task.n * 5 if task.weighted else 0.0

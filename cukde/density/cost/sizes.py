@@ -24,7 +24,8 @@ class Sizes:
     ``share`` is that of the pairs which a pass takes where it leaves out others; None: it takes all, in the way
     that is fastest then. A call of two passes has a share for both, or a pair of them. ``cells`` is likewise the number
     of cells of queries where the fast Gauss transform of two or three columns takes a pass; None: it does not.
-    ``local`` says that each point has its own factor of the bandwidth.
+    ``local`` says that each point has its own factor of the bandwidth. ``ran`` is the name of the pass that took all
+    pairs on a GPU, or a pair of them; None: that which takes data near their mean (:func:`cukde.perf.plan`).
     """
 
     n: int
@@ -41,6 +42,7 @@ class Sizes:
     share: Any = None
     cells: Any = None
     local: bool = False
+    ran: Any = None
 
     def at_points(self) -> Sizes:
         """Sizes of a call whose queries are the data."""

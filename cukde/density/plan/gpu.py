@@ -279,7 +279,12 @@ def centred_is_faster(shape: Shape, other: str) -> bool:
     if other == "f64":
         return shape.itself and shape.d > _F64_COLUMNS_AT_DATA
     own = shape._replace(output="sum") if shape.itself else shape
-    return _RATES["centred_ms"] + dense_ms("centred", own) < dense_ms(other, shape)
+    return centred_ms() + dense_ms("centred", own) < dense_ms(other, shape)
+
+
+def centred_ms() -> float:
+    """Milliseconds that the centred pass takes beside its pairs: order, blocks and tiles, in some twenty launches."""
+    return float(_RATES["centred_ms"])
 
 
 def dense_ms(name: str, shape: Shape) -> float:
@@ -324,10 +329,14 @@ def small_serves(n: int, m: int, d: int, precision: str, *, moments: bool) -> bo
     """Whether one launch takes a problem of this size."""
     if wanted("small") is False:
         return False
+    work = n * m * small_work(d, precision, moments=moments)
+    return 0 < d <= _SMALL_COLUMNS and 0 < work <= _MOST_SMALL_WORK
+
+
+def small_work(d: int, precision: str, *, moments: bool) -> int:
+    """What a pair of it costs, in instructions of the CUDA cores."""
     work = _WORK_OF_PAIR + _WORK_OF_COLUMN * d * (2 if moments else 1)
-    if d == 1 or precision == "float64":
-        work *= _WORK_DOUBLE
-    return 0 < d <= _SMALL_COLUMNS and n * m > 0 and n * m * work <= _MOST_SMALL_WORK
+    return work * (_WORK_DOUBLE if d == 1 or precision == "float64" else 1)
 
 
 def ahead_serves(shape: Shape) -> bool:

@@ -9,6 +9,7 @@ from cukde.core.cost import elementwise
 from cukde.core.cost.cost import Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.density.pairs.cost.engines import Pass, tile
+from cukde.density.plan import gpu as plan_gpu
 
 _DEPTHS = (8, 16, 32, 48, 64)  # of float64 operands
 _ROWS = 128
@@ -31,6 +32,12 @@ _DIFFERENCE_EFFICIENCY = 0.64
 # gaps: 12 or more reach this efficiency, fewer reach their share of it. Measured on an H200, 32,768 points in 16
 # dimensions: 3.03 ms for SD-KDE at 4,096 queries; 0.94 ms for a sum of 8 values at 8,192 queries, by 8 warps.
 _F64_EFFICIENCY, _F64_WARPS = 0.6, 12
+
+
+def small(task: Pass, on: Peaks) -> list[Part]:
+    """Parts of the one launch that takes few pairs."""
+    work = plan_gpu.small_work(task.d, task.precision, moments=task.output == "moments")
+    return [Part("pass", task.point_bytes + task.result_bytes, {"instruction": task.pairs * work})]
 
 
 def by_difference(task: Pass, on: Peaks) -> list[Part]:

@@ -37,6 +37,7 @@ class Pass:
     share: float | None = None  # of pairs, where the pass leaves out others
     cells: int | None = None  # of queries, where the transform of two or three columns takes the pass
     local: bool = False  # each point has its own factor of the bandwidth
+    ran: str | None = None  # the pass that took all pairs on a GPU
 
     @property
     def pairs(self) -> float:

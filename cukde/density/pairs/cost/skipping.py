@@ -1,4 +1,7 @@
-"""Work of the density passes on a GPU that leave out pairs: ``cukde/density/pairs/gpu/skipping/``."""
+"""Work of the density passes on a GPU that leave out pairs, by rates: an order of the points, and blocks of them.
+
+Sources: ``cukde/density/pairs/gpu/skipping/`` and ``cukde/density/pairs/gpu/centred.py``.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from cukde.core.cost.cost import Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.density.pairs.cost.engines import Pass
 from cukde.density.plan import gpu as plan_gpu
+from cukde.density.sums import Output
 
 # Instructions and exponentials of an H200, a picosecond: what rates are as work, for other processors.
 _INSTRUCTIONS, _EXPONENTIALS, _EXPONENTIALS_DOUBLE = 33.0, 4.15, 1.23
@@ -37,3 +41,16 @@ def passed(task: Pass, on: Peaks, share: float) -> list[Part]:
         screening = _INSTRUCTIONS * plan_gpu.screening(task.d)
         parts.insert(1, Part("screen", work={"instruction": screening * passes * task.pairs}))
     return parts
+
+
+def centred(task: Pass, on: Peaks) -> list[Part]:
+    """Parts of the pass with centres of their own; pairs that it leaves out are in its rate."""
+    double = task.precision == "float64"
+    output: Output = "sum" if task.itself else task.output  # of data at themselves it leaves out more
+    rate = plan_gpu.dense_rate("centred", task.precision, task.d, output)
+    of_exponentials = 1 / (_EXPONENTIALS_DOUBLE if double else _EXPONENTIALS)
+    others = math.sqrt(max(0.0, rate**2 - of_exponentials**2))
+    unit: Unit = "exponential_f64" if double else "exponential"
+    work: dict[Unit, float] = {unit: task.pairs, "instruction": _INSTRUCTIONS * others * task.pairs}
+    order = Part("order", task.point_bytes, cycles=1e-3 * plan_gpu.centred_ms() * on.clock)
+    return [order, Part("pass", task.result_bytes, work)]

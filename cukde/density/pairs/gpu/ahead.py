@@ -19,6 +19,7 @@ import numpy as np
 from cukde.core.gpu import device as core_device, survey, transfers
 from cukde.core.gpu.launch import DOUBLE, FLOAT, begin
 from cukde.core.gpu.scratch import Layout, Spec
+from cukde.core.plan import note
 from cukde.density import results
 from cukde.density.kept import Kept
 from cukde.density.pairs.gpu import f16, f16_symmetric, operands as pairs_operands
@@ -120,7 +121,11 @@ class Call(NamedTuple):
         out = cp.empty(m, dtype)
         coming = self._density_of_moved(h, guess.form, f16.Density(out, self._log_constant(log_norm), log))
         # Moved data lie no farther out than the data do.
-        return out if guess.was_right(float(coming.numbers()[0])) else None
+        if not guess.was_right(float(coming.numbers()[0])):
+            return None
+        note("f16_symmetric", output="moments")
+        note("f16 ahead", output="sum")
+        return out
 
     def _density_of_moved(self, h: float, form: Form, density: f16.Density) -> transfers.Coming:
         """Launch score, shift and density; return the largest |z|^2 of data and queries."""
@@ -191,7 +196,10 @@ class Call(NamedTuple):
             store=known.store,
             report=lambda squared_radius: coming.append(transfers.Coming(squared_radius)),
         )
-        return sums if guess.was_right(float(coming[0].numbers()[0])) else None
+        if not guess.was_right(float(coming[0].numbers()[0])):
+            return None
+        note("f16 ahead", output=output)
+        return sums
 
     def _gradient(self, sums: PartialSums, h: float, dtype: np.dtype) -> Any:
         return results.cast(sums.moments / (sums.total * h**2)[:, None], dtype)

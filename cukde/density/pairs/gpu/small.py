@@ -19,6 +19,7 @@ import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device as core_device, scratch, transfers
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation, at_least
+from cukde.core.plan import note
 from cukde.density.pairs.gpu.finish import DensityForm, wanted
 from cukde.density.pairs.gpu.operands import LOG2_E
 from cukde.density.plan import gpu as plan_gpu
@@ -95,6 +96,7 @@ def launch(
     parts = (None,) * 4 if plan.memory is None else (*(memory := plan.memory.allocate())[0], memory[1][0])
     scale = LOG2_E / (2 * h * h)
     out = points.out if density is None else density.out  # type: ignore[union-attr]
+    note("small", output=_output(density, points).lower())
     plan.kernel.launch(
         plan.grid,
         (_THREADS,),
