@@ -342,6 +342,9 @@ def explain(
     )
 
 
+_NOT_SIZES = "dtype", "precision", "share", "cells", "ran"  # which rows have beside the shape
+
+
 def record_row(prediction: Prediction, on: Peaks, times: Times) -> dict[str, Any]:
     """Make a row of a record of a prediction and a time."""
     sizes = prediction.cost.shapes
@@ -349,7 +352,7 @@ def record_row(prediction: Prediction, on: Peaks, times: Times) -> dict[str, Any
     return {
         "op": prediction.cost.op,
         "backend": on.backend,
-        "shape": {name: size for name, size in sizes.items() if name not in ("dtype", "precision", "share", "cells", "ran")},
+        "shape": {name: size for name, size in sizes.items() if name not in _NOT_SIZES},
         "dtype": dtype,
         "precision": sizes.get("precision") or dtype,
         **times.row(),

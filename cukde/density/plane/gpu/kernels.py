@@ -56,6 +56,6 @@ def kernels(columns: int, storage: np.dtype, *, moments: bool) -> Iterator[Speci
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel."""
     for columns in plane_plan.COLUMNS:
-        for storage in C_TYPE:
+        for storage in map(np.dtype, C_TYPE):
             yield from kernels(columns, storage, moments=False)
             yield from kernels(columns, storage, moments=True)
