@@ -37,6 +37,11 @@ class Plan(NamedTuple):
         """Name of the first candidate that takes any data."""
         return next(one.name for one in self.candidates if not one.refused and not one.condition)
 
+    def first(self, *holding: str) -> str:
+        """Name of what :func:`only` asks for, or else of the first that takes data for which these conditions hold."""
+        asked = None if _only.get() is None else forced(self.names)
+        return asked or next(one.name for one in self.candidates if not one.refused and one.condition in ("", *holding))
+
     def __str__(self) -> str:
         width = max((len(one.name) for one in self.candidates), default=0)
         lines, number = [self.subject], 0
