@@ -26,7 +26,7 @@ def _milliseconds(A: Any, way: str) -> float:
     n, p = A.shape
     if way == "sorting" and p * p // 2 * n > _MOST_SORTED:
         return float("nan")
-    with plan.only(way):
+    with plan.only(way, f"{way} with ties"):
         return measure(kendall_passes.matrix, A, deletion=False, seconds=0.2).median_ms
 
 

@@ -38,9 +38,12 @@ class Plan(NamedTuple):
         return next(one.name for one in self.candidates if not one.refused and not one.condition)
 
     def first(self, *holding: str) -> str:
-        """Name of what :func:`only` asks for, or else of the first that takes data for which these conditions hold."""
-        asked = None if _only.get() is None else forced(self.names)
-        return asked or next(one.name for one in self.candidates if not one.refused and one.condition in ("", *holding))
+        """Name of the first candidate that takes data for which these conditions hold; see also :func:`only`."""
+        serving = (one.name for one in self.candidates if not one.refused and one.condition in ("", *holding))
+        if _only.get() is None:
+            return next(serving)
+        names = tuple(serving)
+        return forced(names) or names[0]
 
     def __str__(self) -> str:
         width = max((len(one.name) for one in self.candidates), default=0)
@@ -87,6 +90,11 @@ def only(*names: str) -> Iterator[None]:
         yield
     finally:
         _only.reset(token)
+
+
+def asked() -> frozenset[str] | None:
+    """What :func:`only` asks for: what a plan decides must not be kept without it."""
+    return _only.get()
 
 
 def forced(names: Sequence[str]) -> str | None:
