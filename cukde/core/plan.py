@@ -11,7 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from cukde.core.public import public_in
 
+
+@public_in("cukde.perf")
 class Candidate(NamedTuple):
     """A pass that may take a part of a call."""
 
@@ -21,6 +24,7 @@ class Candidate(NamedTuple):
     refused: str = ""  # why it does not take such sizes or options; nothing: it does
 
 
+@public_in("cukde.perf")
 class Plan(NamedTuple):
     """Candidates for one pass over the data; the first that serves takes it."""
 

@@ -79,7 +79,7 @@ def test_several_values_and_periodic_ones(columns: int, periodic: bool) -> None:
     assert ", ".join(plan.names) == OF_COLUMNS[columns, periodic]
 
 
-# Search, pieces, coefficients, dtype: copies of the tables in shared memory, by their binary logarithm; None: none fits.
+# Search, pieces, coefficients, dtype: copies of the tables in shared memory, by binary logarithm; None: none fits.
 COPIES: dict[tuple[Any, ...], int | None] = {
     ("uniform", 792, 4, "float32"): 3,
     ("uniform", 793, 4, "float32"): 2,

@@ -220,7 +220,7 @@ def _tables(knots: np.ndarray, levels: int, end: Any) -> list[Table]:
             if cells == m and (asked is None or "uniform" in asked) and _is_uniform(knots, cell_of, uniform):
                 return [Table("uniform", cp.zeros((0, 16 // knots.itemsize), real), 0, placed)]
             of_cell = np.bincount(cell_of[1:-1], minlength=cells)
-            crowded, fullest = np.count_nonzero(of_cell > 2), of_cell.max()
+            crowded, fullest = int(np.count_nonzero(of_cell > 2)), int(of_cell.max())
             if knots.dtype == np.float32 and piecewise_plan.guide_serves(cells, crowded, fullest):
                 tables.append(Table("guide", cp.asarray(_guide(knots, cell_of, cells)), cells, placed))
                 break
@@ -278,7 +278,7 @@ def _tree(knots: np.ndarray, levels: int) -> np.ndarray:
 def _plan(tables: list[Table], dtype: np.dtype, k: int, m: int, reduction: Reduction | None) -> Plan:
     """Choose among the tables by how many copies of them shared memory holds."""
     capability = device.capability()
-    by_search = {table.search: table for table in tables}
+    by_search: dict[str, Table] = {table.search: table for table in tables}
     conditions = [_CONDITIONS[name] for name in by_search if name in _CONDITIONS]
     cells = by_search["guide"].height if "guide" in by_search else None
     chosen = piecewise_plan.search(m, k, dtype, capability, cells).first(*conditions)
