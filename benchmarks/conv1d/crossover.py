@@ -1,4 +1,4 @@
-"""Times of the ways of a depthwise convolution, which the rule of cukde.conv1d.choice cites.
+"""Times of the ways of a depthwise convolution, which the rule of cukde.conv1d.plan cites.
 
 python -m benchmarks.conv1d.crossover
 
@@ -14,7 +14,7 @@ from unittest import mock
 import cupy as cp
 import numpy as np
 
-from cukde.conv1d import choice as conv1d_choice
+from cukde.conv1d import plan as conv1d_plan
 from cukde.conv1d.geometry import Geometry
 from cukde.conv1d.gpu import passes as conv1d_passes
 from cukde.core.gpu import device
@@ -22,13 +22,13 @@ from cukde.perf import _record, measure
 
 SIZES = ((512, 256, 64), (64, 256, 2048), (16, 128, 4096), (2, 64, 65536))  # batch, channels, length
 TAPS = (4, 8, 16, 31, 48, 64, 96, 128, 256, 512, 1024, 2048, 4096, 16384, 65536)
-PASSES: tuple[conv1d_choice.Pass, ...] = ("forward", "input_grad", "weight_grad")
-ENGINES: tuple[conv1d_choice.Engine, ...] = ("direct", "toeplitz", "fft")
+PASSES: tuple[conv1d_plan.Pass, ...] = ("forward", "input_grad", "weight_grad")
+ENGINES: tuple[conv1d_plan.Engine, ...] = ("direct", "toeplitz", "fft")
 _MOST_PRODUCTS = 2**41
 
 
-def _microseconds(of: conv1d_choice.Pass, x: Any, w: Any, g: Geometry, engine: conv1d_choice.Engine) -> float:
-    served = of != "weight_grad" and conv1d_choice.tensor_cores_serve(x.dtype, g, device.capability())
+def _microseconds(of: conv1d_plan.Pass, x: Any, w: Any, g: Geometry, engine: conv1d_plan.Engine) -> float:
+    served = of != "weight_grad" and conv1d_plan.tensor_cores_serve(x.dtype, g, device.capability())
     if (engine == "toeplitz" and not served) or (engine != "fft" and x.size * g.taps > _MOST_PRODUCTS):
         return float("nan")
     calls = {
@@ -36,17 +36,17 @@ def _microseconds(of: conv1d_choice.Pass, x: Any, w: Any, g: Geometry, engine: c
         "input_grad": lambda: conv1d_passes.input_grad(x, w, g),
         "weight_grad": lambda: conv1d_passes.weight_grad(x, x, g, False),
     }
-    with mock.patch.object(conv1d_choice, "engine", return_value=engine):
+    with mock.patch.object(conv1d_plan, "engine", return_value=engine):
         return 1e3 * measure(calls[of], gpu=True, seconds=0.05, calls=5).median_ms
 
 
-def _cells(of: conv1d_choice.Pass, dtype: str, size: tuple[int, int, int], taps: int) -> str:
+def _cells(of: conv1d_plan.Pass, dtype: str, size: tuple[int, int, int], taps: int) -> str:
     batch, channels, length = size
     g = Geometry(batch, channels, length, taps, 1, 1, taps - 1, 0, False, False)
     rng = np.random.default_rng([taps, length])
     x = cp.asarray(rng.standard_normal(g.shape(length), dtype="f4").astype(dtype))
     w = cp.asarray(rng.standard_normal((channels, taps)).astype(dtype))
-    chosen = conv1d_choice.engine(of, dtype, g, device.capability())
+    chosen = conv1d_plan.engine(of, dtype, g, device.capability())
     times = ((engine, _microseconds(of, x, w, g, engine)) for engine in ENGINES)
     return "".join(f"{f'{time:.4g}' + ('*' if engine == chosen else ' '):>12}" for engine, time in times)
 

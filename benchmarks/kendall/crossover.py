@@ -1,4 +1,4 @@
-"""Times of both ways to count for all pairs of p columns of n samples, which cukde/kendall/choice.py cites.
+"""Times of both ways to count for all pairs of p columns of n samples, which cukde/kendall/plan.py cites.
 
 python -m benchmarks.kendall.crossover
 
@@ -13,6 +13,7 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
+from cukde.core import plan
 from cukde.kendall.gpu import passes as kendall_passes
 from cukde.perf import _record, measure
 
@@ -21,11 +22,12 @@ SAMPLES = (500, 2000, 8000, 32_000)
 _MOST_SORTED = 2**31
 
 
-def _milliseconds(A: Any, path: kendall_passes.Path) -> float:
+def _milliseconds(A: Any, way: str) -> float:
     n, p = A.shape
-    if path == "sorting" and p * p // 2 * n > _MOST_SORTED:
+    if way == "sorting" and p * p // 2 * n > _MOST_SORTED:
         return float("nan")
-    return measure(kendall_passes._matrix, A, None, False, path, seconds=0.2).median_ms
+    with plan.only(way, f"{way} with ties"):
+        return measure(kendall_passes.matrix, A, deletion=False, seconds=0.2).median_ms
 
 
 def _cell(p: int, n: int, ties: bool) -> str:

@@ -28,6 +28,7 @@ from cukde.bandwidth.gpu import leave_one_out as bandwidth_leave_one_out, passes
 from cukde.conv1d.gpu import direct, toeplitz as conv1d_toeplitz, weight_grad
 from cukde.core.gpu import arrays as gpu_arrays, merge_sort
 from cukde.core.gpu.launch import Specialisation
+from cukde.core.plan import only
 from cukde.density import backends
 from cukde.density.domains import gpu as domains_gpu
 from cukde.density.domains.domain import domain_of
@@ -79,7 +80,8 @@ from cukde.kendall.gpu import (
 )
 from cukde.kendall.statistics import VARIANTS, Null
 from cukde.perf import _loads_gpu, _wait_gpu
-from cukde.piecewise.gpu import lookup_f16, passes as piecewise_passes
+from cukde.piecewise import plan as piecewise_plan
+from cukde.piecewise.gpu import passes as piecewise_passes
 from cukde.piecewise.pieces import Pieces
 from tests import reference, tolerances
 from tests.conv1d import cases as conv1d_cases, toeplitz_cases, weight_grad_cases
@@ -977,10 +979,10 @@ def piecewise_polynomials(launches: Launches) -> None:
             continue  # a tree
         knots = knots_of("whole", m, dtype)
         x = np.random.default_rng(0).uniform(-5, 7, 20_003).astype(dtype)
-        with mock.patch.multiple(
-            piecewise_passes,
-            _is_uniform=lambda *_, search=search: search == "uniform",
-            _CELLS_A_PIECE=() if search == "tree" else (1,),
+        with (
+            mock.patch.object(piecewise_passes, "_is_uniform", return_value=True),
+            mock.patch.object(piecewise_plan, "CELLS_A_PIECE", (1,)),
+            only(search),
         ):
             for columns, mode in ((1, "clamp"), (1, "periodic"), (3, False)):
                 pieces = Pieces(coefficients_of(k, m, columns, dtype), knots, True)
@@ -1026,7 +1028,7 @@ def lookups(launches: Launches) -> None:
     x = gpu_arrays.asarray(np.arange(2**16 + 3).astype(np.uint16).view(np.float16))
     prepared = piecewise_passes.prepare(pieces, "float16")
     want = gpu_arrays.asnumpy(piecewise_passes.evaluate(prepared, x, "clamp"))
-    with mock.patch.object(lookup_f16, "_FEWEST_POINTS", 0):
+    with mock.patch.object(piecewise_plan, "FEWEST_LOOKUPS", 0):
         for part in (slice(None), slice(3, None)):
             got = gpu_arrays.asnumpy(piecewise_passes.evaluate(prepared, x[part], "clamp"))
             numbers = ~np.isnan(want[part])

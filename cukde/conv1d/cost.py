@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from cukde.conv1d import check, cost_cpu, cost_gpu
-from cukde.conv1d.choice import Pass
 from cukde.conv1d.derivatives import DERIVATIVES
 from cukde.conv1d.geometry import Geometry
+from cukde.conv1d.plan import Pass
 from cukde.core import check as core_check, elementwise as elementwise_functions
 from cukde.core.cost import arguments, elementwise, registry
 from cukde.core.cost.cost import Counted, Part, Unit

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from cukde.conv1d.choice import Pass
+from cukde.conv1d import plan
 from cukde.conv1d.geometry import Geometry
+from cukde.conv1d.plan import Pass
 from cukde.core.cost.cost import Part, Unit
+from cukde.core.plan import consulted
 
 # For each number: steps one at a time of a copy between layouts, which goes by squares of cache lines; and operations
 # in vector registers of a conversion from or to float16, which NumPy has not vectorised.
@@ -55,12 +57,11 @@ def parts(
     if bits == 16:
         add("conversion", "fma", _CONVERTED * (inputs + outputs))
     least = bits / 8 * (inputs + outputs + g.channels * g.taps)
-    length = _fft_length(direction, g, wide)
-    if length is None:
+    if consulted(plan.on_cpu(direction, np.dtype(f"f{bits // 8}"), g)).first(plan.FINITE) != "fft":
         add("sums", number, 2 * outputs * g.taps, 1, bytes=least, efficiency=_LOADED)
     else:
         # As many operations as taps, with their loads, that take as long.
-        add("transforms", "float64", _transforms(direction, g, length), 1, bytes=least, efficiency=_LOADED)
+        add("transforms", "float64", _transforms(direction, g), 1, bytes=least, efficiency=_LOADED)
     stages.append(Part("chunks", cycles=chunks * _CHUNK_SECONDS * clock, launches=0))
     if bias and direction == "weight_grad":
         add("bias", "float64", outputs)
@@ -70,25 +71,12 @@ def parts(
     return tuple(stages)
 
 
-def _fft_length(direction: Pass, g: Geometry, wide: int) -> int | None:
-    if g.taps < 2:
-        return None
-    from cukde.conv1d.cpu import choice as conv1d_choice  # with Numba, which takes time to load
-
-    if direction == "input_grad":
-        if g.stride > 1:
-            return None
-        g = g._replace(length=g.outputs, before=g.reach - g.before, after=g.reach - g.after)
-    return conv1d_choice.transforms(g, np.dtype(f"f{wide // 8}"))
-
-
-def _transforms(direction: Pass, g: Geometry, length: int) -> float:
+def _transforms(direction: Pass, g: Geometry) -> float:
     """Operations of float64 that take as long as the transforms, by the rule that chooses between them and sums."""
-    from cukde.conv1d.cpu import choice as conv1d_choice
-
+    length = plan.fft_length(plan.adjoint(g) if direction == "input_grad" else g)
     of_row = g.length if direction == "input_grad" else g.outputs
     pieces = math.ceil(of_row / (length - g.reach))
-    taps = conv1d_choice.TAPS_OF_TRANSFORM["float64"]
+    taps = plan.TAPS_OF_TRANSFORM["float64"]
     there_and_back = 2.0 * taps * length * math.log2(length)
     # x and dy are transformed, and one row of sums back; or x forth and y back, and the taps once for all rows.
     return g.batch * g.channels * pieces * there_and_back + g.channels * there_and_back / 2

@@ -12,12 +12,15 @@ import dataclasses
 import math
 from typing import NamedTuple
 
-from cukde.conv1d import choice
-from cukde.conv1d.choice import Pass
+import numpy as np
+
+from cukde.conv1d import plan
 from cukde.conv1d.geometry import Geometry
+from cukde.conv1d.plan import TILE, Pass
 from cukde.core.cost import elementwise
 from cukde.core.cost.cost import Part, Unit
 from cukde.core.cost.peaks import Peaks
+from cukde.core.plan import consulted
 
 # Cycles of a load from memory, and from the cache before it, where many loads wait. A single load of Hopper takes 480
 # and 260 (arXiv 2402.13499). Under load a tile of the study's blocked weight gradient shows the figure for memory: it
@@ -35,29 +38,23 @@ _WEIGHTS_CHANNELS_LAST = 0.7
 # Part of the rate of tensor cores that a chain of two or four dependent products reaches with ten warps.
 _PRODUCTS = 0.7
 
-_TILE = {16: 2048, 32: 1024, 64: 512}  # outputs of a block of kernels_cu/conv1d/rows.cu
-_WARPS_OF_TILE = {16: 4, 32: 2, 64: 2}
-
-
-def engine(direction: Pass, g: Geometry, bits: int, on: Peaks) -> choice.Engine:
-    """The engine that takes a pass, by the library's own rule."""
-    return choice.engine(direction, f"f{bits // 8}", g, on.capability)
+_WARPS_OF_TILE = {16: 4, 32: 2, 64: 2}  # of a block of kernels_cu/conv1d/rows.cu
 
 
 def parts(direction: Pass, g: Geometry, bits: int, activation: str | None, bias: bool, on: Peaks) -> tuple[Part, ...]:
     """Kernels of a pass, in their order; none for an empty result."""
     if g.batch == 0 or g.channels == 0:
         return ()
-    chosen = engine(direction, g, bits, on)
-    if chosen == "fft":
+    kernel = consulted(plan.on_gpu(direction, np.dtype(f"f{bits // 8}"), g, on.capability)).first(plan.ALIGNED)
+    if kernel == "fft":
         return _by_transforms(direction, g, bits, activation, on)
     if direction == "weight_grad":
-        return _of_weights(g, bits, bias)
-    if direction == "input_grad" and g.stride > 1:
+        return _of_weights(g, bits, bias, kernel)
+    if kernel == "strided_input_grad":
         return (_gathered(g, bits),)
     if direction == "input_grad":  # a convolution of dy
-        g = g._replace(length=g.outputs, before=g.reach - g.before, after=g.reach - g.after)
-    part = _on_tensor_cores(g, bits, on) if chosen == "toeplitz" else _directly(g, bits)
+        g = plan.adjoint(g)
+    part = _on_tensor_cores(g, bits, on) if kernel.startswith("toeplitz") else _directly(g, bits, kernel)
     return (_activated(part, g, activation),)
 
 
@@ -74,30 +71,7 @@ def _real(bits: int) -> Unit:
 # ------------------------------------------------------------------------------------------------ direct sums
 
 
-def direct_kernel(g: Geometry, bits: int) -> str:
-    """The kernel that sums directly, as ``cukde.conv1d.gpu.direct.engine`` chooses it for arrays aligned to 16 bytes.
-
-    Beyond 65,535 items or channels the limits of a grid may ask for another one.
-    """
-    positions = g.length + abs(g.before) + abs(g.after) + g.reach
-    if g.stride > 1 or positions > 2**29:
-        return "strided"
-    if g.channels_last and g.channels > 1:
-        own = 8 if bits == 32 else 4
-        return "channels_last" if g.outputs >= own * g.dilation else "strided"
-    if g.dilation > 1:
-        return "strided"
-    width = 128 // bits
-    few = bits < 64 and g.taps <= 4 and 0 <= g.before < g.taps and g.length % width == g.outputs % width == 0
-    if few and (bits == 16 or g.outputs < _TILE[bits]):
-        return "few_taps"
-    if g.outputs >= _TILE[bits] // 4:
-        return "rows" if max(g.batch, g.channels) <= 65535 else "strided"
-    return "short_rows" if bits < 64 and g.batch >= 4 and g.outputs <= 512 else "strided"
-
-
-def _directly(g: Geometry, bits: int) -> Part:
-    kernel = direct_kernel(g, bits)
+def _directly(g: Geometry, bits: int, kernel: str) -> Part:
     outputs = g.batch * g.channels * g.outputs
     size, least = bits // 8, _least(g, bits)
     work = {_real(bits): 2.0 * outputs * g.taps}
@@ -114,7 +88,7 @@ def _directly(g: Geometry, bits: int) -> Part:
         work["instruction"] = outputs * (beside + g.taps * (1 + (7 if bits == 64 else 8) / (own * row)))
         rows_of_taps = math.ceil(g.taps / row)
         work["shared"] = outputs / own * (rows_of_taps * 20 + (16 + 3) * 16)
-        blocks = g.batch * g.channels * math.ceil(g.outputs / _TILE[bits])
+        blocks = g.batch * g.channels * math.ceil(g.outputs / TILE[bits])
         cycles = MEMORY_LATENCY + CACHE_LATENCY + 4 * g.taps * own / 4
         return Part("rows", least, work, blocks=blocks, resident=32 // _WARPS_OF_TILE[bits], cycles=cycles)
     if kernel == "short_rows":
@@ -202,16 +176,16 @@ def toeplitz_cut(g: Geometry, bits: int, capability: tuple[int, int]) -> _Toepli
     vector = 128 // bits
     reached = g.outputs if g.outputs % vector == 0 else g.outputs + vector - 1
     aligned = g.length % vector == g.outputs % vector == 0
-    slip = -g.before % vector if aligned else choice.MOST_SLIP if bits == 16 else vector - 1
-    tap_blocks = (g.taps + 30 + slip) // choice.ROW + 1
-    if bits == 16 and g.taps <= choice.MOST_SHORT_TAPS:
-        segments = math.ceil(reached / (8 * choice.GROUP))
+    slip = -g.before % vector if aligned else plan.MOST_SLIP if bits == 16 else vector - 1
+    tap_blocks = (g.taps + 30 + slip) // plan.ROW + 1
+    if plan.toeplitz_kernel(bits, g.taps) == "toeplitz_short":
+        segments = math.ceil(reached / (8 * plan.GROUP))
         warps = min(4, g.batch * segments)
         blocks = g.channels * math.ceil(g.batch * segments / warps)
         return _Toeplitz(True, max(2, tap_blocks), 8, warps, blocks, 5)
     groups = 2 if bits == 32 and capability < (9, 0) else 4
-    warps = min(4, math.ceil(reached / (groups * choice.GROUP)))
-    segments = math.ceil(reached / (warps * groups * choice.GROUP))
+    warps = min(4, math.ceil(reached / (groups * plan.GROUP)))
+    segments = math.ceil(reached / (warps * groups * plan.GROUP))
     # A block takes 44 KiB of shared memory, or 30 in float16, of the 227 KiB of a multiprocessor.
     return _Toeplitz(False, tap_blocks, groups, warps, g.batch * g.channels * segments, 5 if bits == 32 else 7)
 
@@ -220,7 +194,7 @@ def _on_tensor_cores(g: Geometry, bits: int, on: Peaks) -> Part:
     """Products of Toeplitz matrices of the taps and inputs; float32, in two float16 terms, takes three."""
     cut = toeplitz_cut(g, bits, on.capability)
     products = 3 if bits == 32 else 1
-    outputs = cut.blocks * cut.warps * cut.groups * choice.GROUP  # including those beyond the ends of rows
+    outputs = cut.blocks * cut.warps * cut.groups * plan.GROUP  # including those beyond the ends of rows
     least = _least(g, bits)
     per_group = 4 * products * cut.tap_blocks  # tensor instructions, of a warp and 256 outputs
     work: dict[Unit, float] = {"tensor_f16": 2.0 * outputs * 32 * cut.tap_blocks * products}
@@ -256,16 +230,15 @@ def _on_tensor_cores(g: Geometry, bits: int, on: Peaks) -> Part:
 class _Cut(NamedTuple):
     """The way blocks share the sums of a weight gradient: see ``cukde.conv1d.gpu.weight_grad``."""
 
-    kernel: str
     groups: int  # of taps, each of which reads x and dy
     block_taps: int
     splits: int
     blocks: int
 
 
-def weights_cut(g: Geometry, bits: int) -> _Cut:
-    """The kernel that sums, and the number of parts, for arrays aligned to 16 bytes."""
-    if g.channels_last:
+def weights_cut(g: Geometry, bits: int, kernel: str) -> _Cut:
+    """The way of a kernel that sums, and the number of parts."""
+    if kernel == "weight_grad_channels_last":
         common = math.gcd(g.stride, g.dilation)
         tap_step, output_step = g.stride // common, g.dilation // common
         of_residue = math.ceil(g.taps / tap_step)
@@ -277,29 +250,26 @@ def weights_cut(g: Geometry, bits: int) -> _Cut:
         pieces = g.batch * min(output_step, g.outputs) * math.ceil(chain / 128)
         slots = 256 // width
         splits = _splits(pieces, bands * groups, slots, slots * (1024 // min(chain, 128)))
-        return _Cut("channels_last", groups, block_taps, splits, splits * bands * groups)
-    plain = g.stride == g.dilation == 1
-    width = 128 // bits
-    whole = g.length % width == g.outputs % width == 0
-    lanes = math.ceil(g.outputs / 16)
-    if bits == 16 and plain and g.taps <= 4 and 0 <= g.before < g.taps and g.outputs >= 512 and whole:
+        return _Cut(groups, block_taps, splits, splits * bands * groups)
+    if kernel == "weight_grad_few_taps":
         splits = _splits(g.batch * math.ceil(g.outputs / 1024), math.ceil(g.channels / 2), 4, 128)
-        return _Cut("few_taps", 1, g.taps, splits, splits * g.channels)
-    if plain and g.outputs <= 256 and bits < 64 and g.batch * lanes >= 32:
+        return _Cut(1, g.taps, splits, splits * g.channels)
+    if kernel == "weight_grad_short_rows":
+        lanes = math.ceil(g.outputs / 16)
         block_taps = _block_taps((4, 32), g.taps)
         groups, rows = math.ceil(g.taps / block_taps), 32 // lanes
         splits = _splits(g.batch, g.channels * groups, 4 * rows, 4 * rows * 64)
-        return _Cut("short_rows", groups, block_taps, splits, splits * g.channels * groups)
-    tile = 256 if bits == 64 else 512
-    if plain and g.outputs >= tile / 4:
+        return _Cut(groups, block_taps, splits, splits * g.channels * groups)
+    if kernel == "weight_grad":
+        tile = plan.OUTPUTS_OF_TILE[bits]
         block_taps = _block_taps((16,) if bits == 64 else (4, 16, 32), g.taps)
         groups = math.ceil(g.taps / block_taps)
         splits = _splits(g.batch * math.ceil(g.outputs / tile), g.channels * groups, 4, 128 * 1024 // tile)
-        return _Cut("tiles", groups, block_taps, splits, splits * g.channels * groups)
+        return _Cut(groups, block_taps, splits, splits * g.channels * groups)
     block_taps = _block_taps((16,) if bits == 64 else (4, 16), g.taps)
     groups = math.ceil(g.taps / block_taps)
     splits = _splits(g.batch * g.outputs, g.channels * groups, 128, 128 * 1024)
-    return _Cut("strided", groups, block_taps, splits, splits * g.channels * groups)
+    return _Cut(groups, block_taps, splits, splits * g.channels * groups)
 
 
 def _block_taps(offered: tuple[int, ...], taps: int) -> int:
@@ -312,8 +282,8 @@ def _splits(units: int, blocks_of_split: int, fewest: int, most: int) -> int:
     return -(-units // each)
 
 
-def _of_weights(g: Geometry, bits: int, bias: bool) -> tuple[Part, ...]:
-    cut = weights_cut(g, bits)
+def _of_weights(g: Geometry, bits: int, bias: bool, kernel: str) -> tuple[Part, ...]:
+    cut = weights_cut(g, bits, kernel)
     outputs, size, real = g.batch * g.channels * g.outputs, bits // 8, max(bits // 8, 4)
     columns = g.channels * (g.taps + 1)
     vector = 128 // bits
@@ -322,19 +292,19 @@ def _of_weights(g: Geometry, bits: int, bias: bool) -> tuple[Part, ...]:
     # Other instructions: 150, or 240 with conversions, for each tile of 16 outputs of a lane. Where channels are last:
     # 32 for an output of a batch of 8 and 47 of a batch of 4, and those of a piece of 128. For any stride: 25, and 7 a
     # tap.
-    if cut.kernel == "tiles":
+    if kernel == "weight_grad":
         products += vector - 1
         beside = {16: 240 / 16, 32: 150 / 16, 64: 150 / 8}[bits]
-    elif cut.kernel == "few_taps":
+    elif kernel == "weight_grad_few_taps":
         beside = 6.0
-    elif cut.kernel == "short_rows":
+    elif kernel == "weight_grad_short_rows":
         products += 3
         beside = (1080 - 560) / 16 if cut.block_taps == 32 else (610 - 112) / 16
-    elif cut.kernel == "channels_last":
+    elif kernel == "weight_grad_channels_last":
         beside = 32.0 + 2 if cut.block_taps <= 4 else 47.0 + 9 if cut.block_taps == 32 or bits == 64 else 32.0 + 5
     else:
         beside = 25 + 7.0 * cut.block_taps
-    threads = 256 if cut.kernel == "channels_last" else 128
+    threads = 256 if kernel == "weight_grad_channels_last" else 128
     # 31 shuffles and additions for 32 sums of a warp, with two selections each; then sums over warps, in float64.
     reduction = cut.blocks * threads * 4.0 * products + columns * cut.splits * 8.0
     read = size * g.batch * g.channels * (g.length + g.outputs)
@@ -343,12 +313,12 @@ def _of_weights(g: Geometry, bits: int, bias: bool) -> tuple[Part, ...]:
         _real(bits): 2.0 * outputs * cut.groups * products,
         "instruction": outputs * cut.groups * (products + beside) + reduction,
     }
-    if cut.kernel in ("tiles", "short_rows"):
+    if kernel in ("weight_grad", "weight_grad_short_rows"):
         # A lane writes x and dy to shared memory, and reads what its outputs meet.
         own = 8 if bits == 64 else 16
         met = real * (own + products)
         work["shared"] = outputs / own * cut.groups * (2 * real * own + met + real * own)
-    elif cut.kernel == "strided":
+    elif kernel == "weight_grad_strided":
         work["shared"] = outputs * cut.groups * (1 + cut.block_taps) * size * min(g.stride, 32)
     # Groups of a split's taps are blocks next to each other.
     sum_up = Part(
@@ -357,10 +327,10 @@ def _of_weights(g: Geometry, bits: int, bias: bool) -> tuple[Part, ...]:
         work,
         cut.groups * read + partial,
         cut.blocks,
-        {"channels_last": 2, "few_taps": 6}.get(cut.kernel, 4),
+        {"weight_grad_channels_last": 2, "weight_grad_few_taps": 6}.get(kernel, 4),
         reduction=reduction,
         footprint=0,
-        efficiency=_WEIGHTS_CHANNELS_LAST if cut.kernel == "channels_last" else 1.0,
+        efficiency=_WEIGHTS_CHANNELS_LAST if kernel == "weight_grad_channels_last" else 1.0,
     )
     added = cut.splits * columns
     finish = Part(
@@ -384,10 +354,7 @@ def _by_transforms(direction: Pass, g: Geometry, bits: int, activation: str | No
     Bytes are counted for each place of a padded row. A spectrum has one number of twice the size for two places.
     """
     size, wide = bits // 8, min(8, bits // 4)
-    spread = (g.outputs - 1) * g.stride + 1
-    n = choice.fast_length(
-        g.length + g.reach if direction == "forward" else spread + (g.reach if direction == "input_grad" else g.length)
-    )
+    n = plan.places(direction, g)
     rows, taps_rows = g.batch * g.channels, g.channels
     steps = 3 if n > 2**13 else 2  # passes of a transform: 8,192 numbers fit in shared memory
     there = wide * (3 + 2 * steps)  # zeros, a copy into them, and the transform

@@ -7,11 +7,14 @@ the plan says, and :func:`cukde.perf.plan` prints it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from cukde.core.public import public_in
 
+
+@public_in("cukde.perf")
 class Candidate(NamedTuple):
     """A pass that may take a part of a call."""
 
@@ -21,6 +24,7 @@ class Candidate(NamedTuple):
     refused: str = ""  # why it does not take such sizes or options; nothing: it does
 
 
+@public_in("cukde.perf")
 class Plan(NamedTuple):
     """Candidates for one pass over the data; the first that serves takes it."""
 
@@ -36,6 +40,14 @@ class Plan(NamedTuple):
     def sure(self) -> str:
         """Name of the first candidate that takes any data."""
         return next(one.name for one in self.candidates if not one.refused and not one.condition)
+
+    def first(self, *holding: str) -> str:
+        """Name of the first candidate that takes data for which these conditions hold; see also :func:`only`."""
+        serving = (one.name for one in self.candidates if not one.refused and one.condition in ("", *holding))
+        if _only.get() is None:
+            return next(serving)
+        names = tuple(serving)
+        return forced(names) or names[0]
 
     def __str__(self) -> str:
         width = max((len(one.name) for one in self.candidates), default=0)
@@ -107,6 +119,16 @@ def wanted(name: str) -> bool | None:
         return None
     names, others = steered
     return name in names if others else (False if name in names else None)
+
+
+def forced(names: Sequence[str]) -> str | None:
+    """The first of some candidates that :func:`only` asks for; None where it asks for none."""
+    return next((name for name in names if wanted(name)), None)
+
+
+def asked() -> tuple[frozenset[str], bool] | None:
+    """What :func:`only` or :func:`without` ask for: what a plan decides must not be kept without it."""
+    return _only.get()
 
 
 class Ran(NamedTuple):

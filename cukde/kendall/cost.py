@@ -16,7 +16,8 @@ import numpy as np
 from cukde.core.cost import arguments, elementwise, host
 from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
-from cukde.kendall import choice, cost_sorting, sign_tiles
+from cukde.core.plan import consulted
+from cukde.kendall import cost_sorting, plan, sign_tiles
 
 _SOURCE = (
     "counted from kernels_cu/ and cukde/kendall/; textbook: the report on gpuKendall, sections 1 to 3: all pairs of "
@@ -57,8 +58,9 @@ def kendalltau(on: Peaks, *, n: int, batch: int = 1, dtype: Any = "float64", tie
     """Count Kendall's tau of ``batch`` pairs of variables of ``n`` samples."""
     size = np.dtype(dtype).itemsize
     if on.backend == "cpu":
+        consulted(plan.pairs_on_cpu(batch, n))
         parts = (*_cpu_ranks(2 * batch, n, size), _cpu_trees(batch, n, ties, batch))
-    elif choice.by_comparisons(batch, n, wide=size == 8):
+    elif consulted(plan.pairs_on_gpu(batch, n, wide=size == 8)).first() == "comparisons":
         parts = (_by_comparisons(batch, n, size, 2 * batch),)
     else:
         sorting = _pairs_by_sorting(batch, n, 8 * n * batch)
@@ -73,31 +75,34 @@ def kendall_matrix(
 
     The textbook's program visits p q pairs of columns, or p^2 among the p columns; ours visits p (p + 1) / 2 of these.
     """
-    size, across = np.dtype(dtype).itemsize, p if q is None else q
-    if on.backend == "gpu" and choice.by_comparisons(p * across, n, wide=size == 8):
-        pairs = p * (p + 1) // 2 if q is None else p * across
-        return _counted((_by_comparisons(pairs, n, size, p + (0 if q is None else q)),), p * across * n * (n - 1) / 2)
-    return _matrix(on, n, p, q, dtype, ties)
+    return _matrix(on, n, p, q, dtype, ties, counted=False)
 
 
-def _matrix(on: Peaks, n: int, p: int, q: int | None, dtype: Any, ties: bool) -> Counted:
-    """The same by counts."""
+def _matrix(on: Peaks, n: int, p: int, q: int | None, dtype: Any, ties: bool, counted: bool) -> Counted:
+    """The same, or with ``counted`` the counts alone."""
     size, symmetric = np.dtype(dtype).itemsize, q is None
     across = p if q is None else q
     columns = p + (0 if symmetric else across)
     pairs = p * (p + 1) // 2 if symmetric else p * across
     if on.backend == "cpu":
+        chosen = consulted(plan.matrix_on_cpu(p, across, n, symmetric=symmetric)).first()
         statistics = Part("statistics", 24 * p * across, {"scalar": _CPU_STATISTIC * p * across}, blocks=1)
-        parts = (*_cpu_ranks(columns, n, size), _cpu_matrix(n, columns, pairs, p, ties), statistics)
+        counts = _cpu_trees(pairs, n, ties, max(1, p)) if chosen == "trees" else _cpu_bits(n, columns, pairs, ties)
+        return _counted((*_cpu_ranks(columns, n, size), counts, statistics), p * across * n * (n - 1) / 2)
+    of_call = plan.matrix_on_gpu(
+        p, across, n, symmetric=symmetric, wide=size == 8, capability=on.capability, counted=counted
+    )
+    chosen = consulted(of_call).first(*(() if ties else (plan.NO_TIES,)))
+    if chosen == "comparisons":
+        parts: tuple[Part, ...] = (_by_comparisons(pairs, n, size, columns),)
     else:
         transposed = elementwise.passes(
             "columns as rows", on, columns * n, 2 * columns * n * size, launches=1 if symmetric else 2
         )
-        multiplied = choice.by_products(p, across, n, symmetric=symmetric, tied=ties, capability=on.capability)
         pairwise = (
-            _by_products(on, n, p, across, symmetric, ties)
-            if multiplied
-            else _pairs_by_sorting(pairs, n, 4 * n * columns)
+            _pairs_by_sorting(pairs, n, 4 * n * columns)
+            if chosen == "sorting"
+            else _by_products(on, n, p, across, symmetric, ties)
         )
         wait = Part("wait for the ranks", cycles=host.TIES * on.clock, launches=1)
         parts = (transposed, *_ranks(columns, n, size), wait, *pairwise, _statistics(p * across))
@@ -108,7 +113,7 @@ def concordance(
     on: Peaks, *, n: int, p: int, q: int | None = None, dtype: Any = "float64", ties: bool = False
 ) -> Counted:
     """Count the counts of all pairs of columns: a look for NaN, and integer sums in place of the statistic."""
-    of_matrix = _matrix(on, n, p, q, dtype, ties)
+    of_matrix = _matrix(on, n, p, q, dtype, ties, counted=True)
     across = p if q is None else q
     samples = n * (p + (0 if q is None else q))
     scalar: dict[Unit, float] = {"scalar": samples + _SUMS * p * across} if on.backend == "cpu" else {}
@@ -276,11 +281,8 @@ def _cpu_trees(pairs: int, n: int, ties: bool, tasks: int) -> Part:
     return Part("inversions", bytes=16 * samples, work={"scalar": samples * operations}, blocks=tasks, launches=1)
 
 
-def _cpu_matrix(n: int, columns: int, pairs: int, rows: int, ties: bool) -> Part:
-    from cukde.kendall.cpu import sign_products  # not before it is needed: it imports Numba
-
-    if not sign_products.pays(n, columns, pairs):
-        return _cpu_trees(pairs, n, ties, max(1, rows))
+def _cpu_bits(n: int, columns: int, pairs: int, ties: bool) -> Part:
+    """Multiply the bits of pairs of columns."""
     words = n * n / 128 * (2 if ties else 1)
     return Part(
         "bits",

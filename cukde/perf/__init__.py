@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cukde.perf._lookup import peaks
     from cukde.perf._measure import Times, measure
     from cukde.perf._measure_peaks import measure_peaks
+    from cukde.perf._plan import CallPlan, plan
     from cukde.perf._predict import Prediction, cost, predict
     from cukde.perf._record import read_record, write_record
     from cukde.perf._roofline import Roofline, roofline
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from cukde.perf._sensitivity import Sensitivity, sensitivity
 
 __all__ = [
+    "CallPlan",
     "Change",
     "Comparison",
     "Cost",
@@ -55,6 +57,7 @@ __all__ = [
     "measure_peaks",
     "operations",
     "peaks",
+    "plan",
     "predict",
     "read_record",
     "roofline",
@@ -65,12 +68,14 @@ __all__ = [
 
 # Modules of names that are loaded when they are asked for; others are in the module of their own name.
 _MODULES = {
+    "cukde.core.plan": "Candidate Plan",
     "cukde.density.cost.flash": "flash_bytes flash_flops flash_intensity flash_tile_bytes flash_utilisation",
     "cukde.perf._compare": "Change Comparison",
     "cukde.perf._explain": "Explanation Stage UnitRate",
     "cukde.perf._lookup": "peaks",
     "cukde.perf._measure": "Times",
     "cukde.perf._pace": "Pace",
+    "cukde.perf._plan": "CallPlan",
     "cukde.perf._predict": "PartTime Prediction cost",
     "cukde.perf._record": "read_record write_record",
     "cukde.perf._roofline": "Roofline",

@@ -308,8 +308,8 @@ def explain(
     seconds = core_check.number("seconds", seconds, above=True)
     known = call_of(fn, args, kwargs)
     call = functools.partial(fn, *args, **kwargs)
-    held = list(_held(call))
-    _in_memory(held)
+    held = list(held_by(call))
+    in_memory(held, "explain", _WITH_DASK)
     gpu = any(map(dispatch.is_gpu_array, held))
     processor = peaks(on) if on is not None else peaks(None if gpu else "cpu")
     if gpu != (processor.backend == "gpu"):
@@ -368,24 +368,29 @@ def from_memory(on: Peaks, *, cold: bool) -> bool:
     return cold or math.isinf(on.rate("cache"))
 
 
-def _held(call: Any) -> Iterator[Any]:
+def held_by(call: Any) -> Iterator[Any]:
     """The arguments of a call, and what the object that is called holds."""
     if isinstance(call, functools.partial):
         yield from (*call.args, *call.keywords.values())
-        yield from _held(call.func)
+        yield from held_by(call.func)
     else:
         yield from getattr(call, "__dict__", {}).values()
 
 
-def _in_memory(held: Iterable[Any]) -> None:
-    """Raise for Dask collections, of which a call computes nothing."""
+def in_memory(held: Iterable[Any], function: str, instead: str) -> None:
+    """Raise for Dask collections, of which a call computes nothing; ``instead`` is what to do."""
     for each in held:
         if is_dask(each):
             raise TypeError(
-                f"explain takes calls with arrays in memory; got a Dask {type(each).__name__}, with which a call "
-                "only builds a graph: time cukde.perf.measure(lambda: fn(...).compute()), or write "
-                "cukde.perf.scaling(op, workers=..., n=..., ...) for the time by the model"
+                f"{function} takes calls with arrays in memory; got a Dask {type(each).__name__}, with which a call "
+                f"only builds a graph: {instead}"
             )
+
+
+_WITH_DASK = (
+    "time cukde.perf.measure(lambda: fn(...).compute()), or write cukde.perf.scaling(op, workers=..., n=..., ...) for "
+    "the time by the model"
+)
 
 
 def _stage(name: str, stage: Callable[[], Any], times: Times, whole: Prediction, on: Peaks, cold: bool) -> Stage:

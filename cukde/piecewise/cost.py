@@ -16,20 +16,15 @@ from cukde.core.cost import arguments, elementwise, host
 from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.core.cost.sizes import takes
+from cukde.core.plan import consulted
+from cukde.piecewise import plan
 
 _SOURCE = (
     "counted from piecewise.cu, columns.cu and lookup_f16.cu in kernels_cu/piecewise/, and "
     "cukde/piecewise/cpu/passes.py"
 )
 
-# As in passes.py and lookup_f16.py of cukde/piecewise/gpu/, which a test holds them equal to.
-BLOCKS = 2  # on a multiprocessor
-OWN_COEFFICIENTS = (2, 3, 4)  # numbers of coefficients that have their own kernel
-MOST_COPIES, FEWEST_COPIES_OF_GUIDE, PIECES_OF_LONG_SEARCH = 8, 4, 1024
-FEWEST_LOOKUPS, TABLE_BYTES = 2**22, 2**17
-
-# Cells of the guide for each piece. With one cell, 8 % of the cells have more than two of random knots.
-_CELLS_A_PIECE = 2
+BLOCKS = 2  # on a multiprocessor, as in cukde/piecewise/gpu/passes.py
 
 # Instructions: for 16 bytes of points their addresses, moves and branches; for a point, by the kind of search, all but
 # Horner's rule; for a level of the tree; for the conversions of a float16 number; for a reduction and for a clamp.
@@ -180,22 +175,28 @@ def _evaluation(on: Peaks, sizes: Sizes) -> Part:
     given, extrapolate = np.dtype(sizes.dtype), sizes.extrapolate
     if knots not in ("uniform", "random"):
         raise ValueError(f'knots must be "uniform" or "random"; got {knots!r}')
+    k = degree + 1
     if on.backend == "cpu":
+        consulted(plan.on_cpu(n, pieces, k, given, columns=sizes.columns, reduction=reduction))
         return _on_cpu(sizes, given)
     if extrapolate == "periodic":
         given = np.dtype(np.float64)
-    if sizes.columns > 1 or extrapolate == "periodic":
+    options: dict[str, Any] = {"capability": on.capability, "shared_bytes": _shared_bytes_of_block(on)}
+    options |= {"columns": sizes.columns, "periodic": extrapolate == "periodic", "reduction": reduction}
+    of_knots = (plan.UNIFORM,) if knots == "uniform" else (plan.OTHERS, plan.GUIDED)
+    search: Any = consulted(plan.on_gpu(n, pieces, k, given, **options)).first(*of_knots)
+    if search.startswith("columns"):
         return _columns(sizes, given)
-    k = degree + 1
-    search, copies, table = _plan(on, pieces, k, given, knots)
-    fast = search == "uniform" and k in OWN_COEFFICIENTS and reduction is None
-    if given == np.float16 and not fast and n >= FEWEST_LOOKUPS and _shared_bytes_of_block(on) >= TABLE_BYTES:
+    if search == "lookup_f16":
         return _lookups(on, n)
+    height = plan.height(search, pieces, given)
+    level = plan.copies(search, pieces, k, given, height, on.capability)
+    copies, table = 0 if level is None else 1 << level, plan.row_bytes(pieces, k, given) + 16 * height
     size, wide = given.itemsize, given == np.float64
     instructions = (
         _VECTOR * size / 16
         + _POINT[search]
-        + _LEVEL * _levels(pieces) * (search == "tree")
+        + _LEVEL * plan.levels(pieces) * (search == "tree")
         + degree
         + _POINT_F64 * wide
         + _CONVERSIONS * (given == np.float16)
@@ -207,36 +208,10 @@ def _evaluation(on: Peaks, sizes: Sizes) -> Part:
         "shared": n * _shared(pieces, k, wide, search, copies),
     }
     if wide:
-        work["float64"] = n * (2 * (_OPERATIONS_F64 + degree) + _levels(pieces) * (search == "tree"))
+        work["float64"] = n * (2 * (_OPERATIONS_F64 + degree) + plan.levels(pieces) * (search == "tree"))
     else:
         work["fma"] = n * 2.0 * (degree + _FMA_OF_SEARCH)
     return Part("values", bytes=2 * n * size + table, work=work, resident=BLOCKS)
-
-
-def _levels(pieces: int) -> int:
-    return (pieces - 1).bit_length()
-
-
-def _plan(on: Peaks, pieces: int, k: int, dtype: np.dtype, knots: str) -> tuple[str, int, int]:
-    """The search, copies of the tables in shared memory (0: none is there), and bytes of the tables."""
-    width = 2 if dtype == np.float64 else 4
-    rows = 16 * pieces * -(-k // width)
-    guide = 16 * _CELLS_A_PIECE * pieces
-    tree = 16 * -(-(2 ** _levels(pieces)) // width)
-    most = 99 * 1024 if on.capability >= (8, 0) else 64 * 1024
-    if knots == "uniform":
-        candidates = [("uniform", rows, 0)]
-    else:
-        own = k in OWN_COEFFICIENTS
-        has_guide = dtype == np.float32 or (dtype == np.float16 and own)
-        candidates = [("guide", rows + guide, 0)] * has_guide + [("tree", rows, tree)]
-    for search, copied, once in candidates:
-        for level in reversed(range(MOST_COPIES.bit_length())):
-            few = 1 << level < FEWEST_COPIES_OF_GUIDE and pieces < PIECES_OF_LONG_SEARCH
-            if (copied << level) + once <= most and not (search == "guide" and few):
-                return search, 1 << level, copied + once
-    search, copied, once = candidates[-1]
-    return search, 0, copied + once
 
 
 def _shared(pieces: int, k: int, wide: bool, search: str, copies: int) -> float:
@@ -245,7 +220,7 @@ def _shared(pieces: int, k: int, wide: bool, search: str, copies: int) -> float:
     if copies == 0:  # each thread reads a row through the first cache
         return 16.0 * rows
     width = 8 if wide else 4
-    levels = sum(_bytes_of_level(2**level, width) for level in range(_levels(pieces) if search == "tree" else 0))
+    levels = sum(_bytes_of_level(2**level, width) for level in range(plan.levels(pieces) if search == "tree" else 0))
     return 16 * rows * _wait_for_copy(copies) + levels
 
 
@@ -254,7 +229,7 @@ def _wait_for_copy(copies: int) -> float:
 
     8 / copies threads share a copy, which has as many places in the banks: they wait like balls in bins.
     """
-    sharing = MOST_COPIES // copies
+    sharing = plan.MOST_COPIES // copies
     return {1: 1.0, 2: 1.94, 4: 2.6, 8: 2.9}[sharing]
 
 
@@ -282,9 +257,9 @@ def _lookups(on: Peaks, n: int) -> Part:
     """Look float16 numbers up in a table that each block reads; of 32 random ones 3.5 meet in a bank."""
     return Part(
         "lookups",
-        bytes=4 * n + TABLE_BYTES,
+        bytes=4 * n + plan.TABLE_BYTES,
         work={"instruction": n * (_LOOKUP + _LOOKUP_VECTOR / 8), "shared": n * 3.5 * 128 / 32},
-        requested=4 * n + TABLE_BYTES * on.multiprocessors,
+        requested=4 * n + plan.TABLE_BYTES * on.multiprocessors,
     )
 
 
@@ -293,7 +268,7 @@ def _columns(sizes: Sizes, dtype: np.dtype) -> Part:
     n, pieces, degree = sizes.n, sizes.pieces, sizes.degree
     size, wide = dtype.itemsize, dtype == np.float64
     rows = -(-(degree + 1) // (2 if wide else 4))
-    located = _POINT["uniform"] if sizes.knots == "uniform" else _POINT["tree"] + _LEVEL * _levels(pieces)
+    located = _POINT["uniform"] if sizes.knots == "uniform" else _POINT["tree"] + _LEVEL * plan.levels(pieces)
     values = n * sizes.columns
     work: dict[Unit, float] = {
         "instruction": n * (located + 20) + values * (20 + 4 * rows + degree),

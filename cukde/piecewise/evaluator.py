@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cukde.core import dispatch, dtypes
+from cukde.core import dispatch, dtypes, plan as core_plan
 from cukde.piecewise import calculus, check, pieces as piecewise_pieces
 from cukde.piecewise.pieces import Pieces
 
@@ -27,7 +27,7 @@ class Evaluator:
 
     def __init__(self, pieces: Pieces) -> None:
         self._pieces = pieces
-        self._prepared: dict[tuple[Any, np.dtype, Extrapolate | None], Any] = {}
+        self._prepared: dict[tuple[Any, ...], Any] = {}
 
     def __call__(self, x: Any, extrapolate: Extrapolate, backend: ModuleType, out: Any = None) -> Any:
         """Evaluate at floating-point x of any shape on the current device of the backend.
@@ -79,11 +79,11 @@ class Evaluator:
 
     def _prepare(self, backend: ModuleType, dtype: np.dtype, extrapolate: Extrapolate) -> Any:
         """Return the tables, which depend on ``extrapolate`` only where an end piece has no number of the dtype."""
-        key = backend.device_key(), dtype, extrapolate
+        key = backend.device_key(), dtype, core_plan.asked(), extrapolate
         if key not in self._prepared:
             number, pieces = dtypes.arithmetic(dtype), self._pieces
             narrow = piecewise_pieces.has_narrow_end(pieces, number)
-            shared = *key[:2], extrapolate if narrow else None
+            shared = *key[:3], extrapolate if narrow else None
             if shared not in self._prepared:
                 clamp = narrow and extrapolate == "clamp"
                 if clamp:  # the values at the ends by pieces of their own

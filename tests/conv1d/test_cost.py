@@ -17,7 +17,7 @@ import pytest
 import cukde
 from benchmarks.conv1d import study_cost, study_loads
 from cukde import perf
-from cukde.conv1d import cost_gpu
+from cukde.conv1d import cost_gpu, plan as conv1d_plan
 from cukde.conv1d.geometry import Geometry
 from cukde.core.cost.registry import called
 from cukde.perf._predict import predicted
@@ -65,9 +65,8 @@ GRID = [
 def test_kernel_of_direct_sums(bits: int) -> None:
     direct = pytest.importorskip("cukde.conv1d.gpu.direct", reason="needs CuPy: install the test extra")
     for g in GRID:
-        # The launcher takes one channel as rows.
-        library = direct.engine(g if g.channels > 1 else g._replace(channels_last=False), np.dtype(f"f{bits // 8}"))
-        assert cost_gpu.direct_kernel(g, bits) == library, g
+        launch = direct.launch(g, np.dtype(f"f{bits // 8}"), True, None, None)
+        assert "conv1d/" + conv1d_plan.sums_kernel("forward", g, bits, True) == launch.kernel.stem, g
 
 
 @pytest.mark.parametrize("bits", [16, 32, 64])
@@ -75,10 +74,10 @@ def test_kernel_of_weight_gradients(bits: int) -> None:
     """The kernel, its parts and its blocks."""
     weights = pytest.importorskip("cukde.conv1d.gpu.weight_grad", reason="needs CuPy: install the test extra")
     for g in GRID:
-        splits, launch, _ = weights._launches(g, np.dtype(f"f{bits // 8}"), True)
-        cut = cost_gpu.weights_cut(g, bits)
-        name = launch.kernel[1].removeprefix("conv1d_weight_grad").removeprefix("_") or "tiles"
-        assert (cut.kernel, cut.splits, cut.blocks) == (name, splits, launch.grid[0]), g
+        splits, launch, _ = weights._launches(g, np.dtype(f"f{bits // 8}"), True, None)
+        kernel = conv1d_plan.sums_kernel("weight_grad", g, bits, True)
+        cut = cost_gpu.weights_cut(g, bits, kernel)
+        assert ("conv1d/" + kernel, cut.splits, cut.blocks) == (launch.kernel.stem, splits, launch.grid[0]), g
         taps = dict(launch.kernel[2]).get("TAPS")
         assert taps is None or cut.block_taps == int(taps), g
 

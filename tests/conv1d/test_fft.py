@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cukde.conv1d import choice as conv1d_choice
+from cukde.conv1d import plan as conv1d_plan
 from cukde.conv1d.geometry import Geometry
 from tests import reference, tolerances
 from tests.conftest import Backend
@@ -101,14 +101,14 @@ def test_lengths_of_transforms() -> None:
     """The least that have no factor but 2, 3 and 5."""
     smooth = sorted(2**a * 3**b * 5**c for a in range(14) for b in range(9) for c in range(6))
     for n in range(1, 3000):
-        assert conv1d_choice.fast_length(n) == next(m for m in smooth if m >= n)
+        assert conv1d_plan.fast_length(n) == next(m for m in smooth if m >= n)
 
 
 def choose(of: str, dtype: str, capability: tuple[int, int] = (9, 0), **sizes: Any) -> str:
     given = {"batch": 16, "channels": 128, "length": 4096, "taps": 512, "stride": 1, "dilation": 1}
     g = Geometry(**{**given, "before": 0, "after": 0, "channels_last": False, "flip": False, **sizes})  # type: ignore[arg-type]
     g = g._replace(before=g.reach)
-    return conv1d_choice.engine(of, dtype, g, capability)  # type: ignore[arg-type]
+    return conv1d_plan.engine(of, dtype, g, capability)  # type: ignore[arg-type]
 
 
 def test_engines() -> None:
@@ -148,6 +148,6 @@ def test_an_engine_for_every_geometry() -> None:
         if chosen == "toeplitz":
             g = Geometry(batch, 64, 5000, taps, stride, dilation, taps - 1, 0, last, False)
             assert of != "weight_grad"
-            assert conv1d_choice.tensor_cores_serve(dtype, g, capability)
+            assert conv1d_plan.tensor_cores_serve(dtype, g, capability)
         if taps < 100 and not (dtype == "float64" and capability[1] | (capability[0] > 10)):
             assert chosen != "fft"

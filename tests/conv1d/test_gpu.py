@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cukde.conv1d import plan as conv1d_plan
 from cukde.conv1d.geometry import Geometry
+from cukde.core import plan as core_plan
 from tests.conftest import Backend
 from tests.conv1d.cases import (
     Expected,
@@ -34,6 +36,11 @@ def conv1d(device: Backend) -> ModuleType:
 
     forget(conv1d)
     return conv1d
+
+
+def kernel(g: Geometry, dtype: str, aligned: bool = True) -> str:
+    """The kernel that convolves."""
+    return conv1d_plan.sums_kernel("forward", g, 8 * np.dtype(dtype).itemsize, aligned)
 
 
 def check_both(
@@ -63,8 +70,8 @@ def test_rows(device: Backend, conv1d: ModuleType, dtype: str) -> None:
     for taps, length in ((1, tile), (2, tile + 1), (3, tile // 2 - 3), (4, tile), (5, tile + 16), (31, tile - 1)):
         for before in (taps - 1, 0, (taps - 1) // 2):
             g = geometry(1, 3, length, taps, before=before, after=taps - 1 - before, flip=before == 0)
-            with changed(conv1d, _FEW_TAPS=0):
-                assert conv1d.engine(g, dtype) == "rows"
+            with core_plan.only("rows", "short_rows", "strided"):
+                assert kernel(g, dtype) == "rows"
                 check_both(device, conv1d, g, dtype)
     for taps in (258, tile + 77):
         check_both(device, conv1d, geometry(1, 2, tile + 8, taps), dtype)
@@ -85,9 +92,9 @@ def test_short_rows(device: Backend, conv1d: ModuleType, dtype: str, length: int
     for taps in (1, 6, 7, 8, 31, 64, 300):
         for before, after in ((taps - 1, 0), (0, taps - 1), (taps // 2, taps - 1 - taps // 2), (taps + 5, 3)):
             g = geometry(5, 2, length, taps, before=before, after=after, flip=before == 0)
-            with changed(conv1d, _FEW_TAPS=0):
+            with core_plan.only("rows", "short_rows", "strided"):
                 if g.outputs < LENGTHS[dtype] // 4:
-                    assert conv1d.engine(g, dtype) == "short_rows"
+                    assert kernel(g, dtype) == "short_rows"
                 check_both(device, conv1d, g, dtype, "silu" if taps == 7 else None, taps > 6)
 
 
@@ -96,16 +103,18 @@ def test_short_rows_of_many_items(device: Backend, conv1d: ModuleType, dtype: st
     """A whole block of rows, and one more, of every number of threads a row; padding beyond what taps reach."""
     for length in (16, 33, 60, 64, 75, 100, 130, 255):
         g = geometry(1000, 2, length, 5, before=2, after=2)
-        rows, threads = conv1d._cut_short_rows(g, 8 * np.dtype(dtype).itemsize).block
+        side = conv1d_plan.cut_short_rows(g, 8 * np.dtype(dtype).itemsize)
+        assert side is not None
+        rows, threads = side.block
         assert 64 <= rows * threads <= 128
         for batch in (rows, rows + 1):
             check_both(device, conv1d, g._replace(batch=batch), dtype)
     for before, after in ((120, 0), (0, 120), (70, 90), (-3, 20)):
         g = geometry(6, 3, 64, 9, before=before, after=after)
-        assert conv1d.engine(g, dtype) == "short_rows"
+        assert kernel(g, dtype) == "short_rows"
         check_both(device, conv1d, g, dtype)
     for g in (geometry(3, 3, 64, 9), geometry(9, 3, 4000, 3990, before=0)):  # too few rows, too few that fit
-        assert conv1d.engine(g, dtype) == "strided"
+        assert kernel(g, dtype) == "strided"
 
 
 @pytest.mark.parametrize("length", [61, 64])
@@ -134,16 +143,16 @@ def test_few_taps(device: Backend, conv1d: ModuleType, dtype: str, vectors: int)
     length = vectors * width
     for taps, before in FEW_TAPS:
         g = geometry(5, 3, length, taps, before=before, after=taps - 1 - before, flip=before == 1)
-        assert conv1d.engine(g, dtype) == "few_taps"
-        assert conv1d.engine(g, dtype, aligned=False) != "few_taps"
+        assert kernel(g, dtype) == "few_taps"
+        assert kernel(g, dtype, aligned=False) != "few_taps"
         check_both(device, conv1d, g, dtype)
     for more in (-width, width):  # outputs than inputs
         g = geometry(2, 17, length, 3, before=1, after=1 + more)
         if g.outputs > 0:
-            assert conv1d.engine(g, dtype) == "few_taps"
+            assert kernel(g, dtype) == "few_taps"
             check_both(device, conv1d, g, dtype, None, True)
     for beyond in (-1, 4):
-        assert conv1d.engine(geometry(1, 1, length, 4, before=beyond, after=3 - beyond), dtype) != "few_taps"
+        assert kernel(geometry(1, 1, length, 4, before=beyond, after=3 - beyond), dtype) != "few_taps"
 
 
 @pytest.mark.parametrize("vectors", [3, 64, 160])
@@ -158,7 +167,7 @@ def test_few_taps_meet_what_is_not_finite(device: Backend, conv1d: ModuleType, d
         places = np.array([0, width // 2, width - 1, width, 32 * width - 1, 32 * width, 128 * width - 1, 128 * width])
         places = np.append(places[places < length - 1], length - 1)
         x[0, 1, places], x[1, 2, places[::2]] = np.inf, np.nan
-        assert conv1d.engine(g, dtype) == "few_taps"
+        assert kernel(g, dtype) == "few_taps"
         y = device.asnumpy(conv1d.forward(device.asarray(x), device.asarray(w), None, g, None))
         at, is_there = met(g)
         reached = (~np.isfinite(x)[:, :, at] & is_there).any(2)
@@ -186,7 +195,7 @@ def test_channels_last(device: Backend, conv1d: ModuleType, dtype: str, channels
         after = (taps - 1) * dilation - before
         g = geometry(2, channels, length, taps, dilation=dilation, before=before, after=after, last=True)
         if channels > 1:
-            assert conv1d.engine(g, dtype) == "channels_last"
+            assert kernel(g, dtype) == "channels_last"
         check_both(device, conv1d, g, dtype)
 
 
@@ -217,10 +226,10 @@ def test_many_short_rows(device: Backend, conv1d: ModuleType, dtype: str) -> Non
     for batch, channels, length, stride in ((3, 22_000, 2, 1), (66_000, 1, 3, 1), (22_000, 3, 3, 2)):
         check_both(device, conv1d, geometry(batch, channels, length, 2, stride=stride), dtype)
     tile = LENGTHS[dtype]
-    with changed(conv1d, _MOST_BLOCKS_ASIDE=1):
-        assert conv1d.engine(geometry(2, 1, tile, 2), dtype) == "strided"
+    with changed(conv1d_plan, MOST_BLOCKS_ASIDE=1):
+        assert kernel(geometry(2, 1, tile, 2), dtype) == "strided"
     for last in (False, True):  # beyond what is counted in 32 bits
-        assert conv1d.engine(geometry(1, 2, 2**29, 2, last=last), dtype) == "strided"
+        assert kernel(geometry(1, 2, 2**29, 2, last=last), dtype) == "strided"
 
 
 @pytest.mark.parametrize("offset", [1, 3, 8])

@@ -54,7 +54,7 @@ def test_of_stride_1(device: Backend, launcher: ModuleType, dtype: str) -> None:
 @pytest.mark.parametrize("taps", [1, 2, 3, 4])
 def test_few_taps(device: Backend, launcher: ModuleType, monkeypatch: pytest.MonkeyPatch, taps: int) -> None:
     """Every place of the taps; half of a tile, and more than one; more outputs than inputs and fewer; parts."""
-    monkeypatch.delattr(launcher, "_in_tiles")
+    monkeypatch.delitem(launcher._SUMS, "weight_grad")
     for before, (length, more) in itertools.product(range(taps), ((512, 0), (1032, 0), (2048, 8), (528, -8))):
         of = geometry(length, taps, before=before, after=max(taps - 1 - before + more, 0), flip=before == 1)
         if of.outputs % 8 == 0:
@@ -72,8 +72,8 @@ def test_few_taps(device: Backend, launcher: ModuleType, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_of_short_rows(device: Backend, launcher: ModuleType, monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
     """Every number of lanes a row, vectors that fit or do not, a last tile of fewer rows, more taps than inputs."""
-    for one_output_a_lane in ("_in_tiles", "_strided"):
-        monkeypatch.delattr(launcher, one_output_a_lane)
+    for one_output_a_lane in ("weight_grad", "weight_grad_strided"):
+        monkeypatch.delitem(launcher._SUMS, one_output_a_lane)
     for length in (1, 16, 17, 40, 64, 90, 131, 176, 200, 256):
         lanes = -(-length // 16)
         batch = 32 // lanes * 5 + 2

@@ -58,7 +58,7 @@ def _explained() -> Any:
     return perf.explain(cukde.sd_kde, X, X, 1.0, on=PROCESSOR, seconds=1e-3)
 
 
-LATER = {"DeviceWarning"}
+LATER = {"CallPlan", "DeviceWarning"}
 """Classes that version 0.1 did not have."""
 
 # Classes by their names: public, or of what a public function returns.
@@ -74,7 +74,11 @@ CLASSES: dict[str, Callable[[], type]] = {
     "Perturbed": lambda: type(perf.sensitivity("kde", "H200", n=100, m=10, d=2).rows[0]),
     "Stage": lambda: type(_explained().stages[0]),
     "UnitRate": lambda: type(_explained().rates[0]),
-    **{name: lambda name=name: getattr(perf, name) for name in perf.__all__ if name[0].isupper() and name != "Unit"},
+    **{
+        name: lambda name=name: getattr(perf, name)
+        for name in perf.__all__
+        if name[0].isupper() and name not in {"Unit", *LATER}
+    },
     **{
         name: lambda name=name: getattr(cukde, name)
         for name in cukde.__all__

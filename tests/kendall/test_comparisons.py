@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.kendall import choice as kendall_choice, statistics
+from cukde.kendall import plan as kendall_plan, statistics
 from cukde.kendall.cpu import passes as kendall_cpu
 from cukde.kendall.statistics import Null
 from tests.conftest import Backend
@@ -83,8 +83,8 @@ def test_a_call_asks_for_one_kernel(emulated_device: None) -> None:
 
 
 def test_many_comparisons_are_left_to_other_ways() -> None:
-    assert kendall_choice.by_comparisons(25, 100, wide=True)
-    assert kendall_choice.by_comparisons(1, 16_000, wide=True)
-    assert not kendall_choice.by_comparisons(1, 20_000, wide=True)
-    assert not kendall_choice.by_comparisons(10_000, 1000, wide=False)
-    assert not kendall_choice.by_comparisons(100_000, 2, wide=False)
+    assert kendall_plan.few_on_gpu(25, 100, wide=True)
+    assert kendall_plan.few_on_gpu(1, 16_000, wide=True)
+    assert not kendall_plan.few_on_gpu(1, 20_000, wide=True)
+    assert not kendall_plan.few_on_gpu(10_000, 1000, wide=False)
+    assert not kendall_plan.few_on_gpu(100_000, 2, wide=False)

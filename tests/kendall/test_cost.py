@@ -6,7 +6,6 @@ import json
 import math
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -15,7 +14,8 @@ import cukde
 from cukde import perf
 from cukde.core import merge_tiles
 from cukde.core.cost.registry import called
-from cukde.kendall import choice as kendall_choice, sign_tiles
+from cukde.core.plan import only
+from cukde.kendall import plan as kendall_plan, sign_tiles
 from tests.perf.processors import H200
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -65,7 +65,8 @@ def test_the_way_is_that_of_the_library() -> None:
     for p, n, capability in ((1000, 1000, (9, 0)), (2, 32_000, (9, 0)), (1000, 1000, (7, 5)), (64, 70_000, (8, 0))):
         on = perf.Peaks(**{**vars(H200), "capability": capability})
         names = [part.name for part in perf.cost("kendall_matrix", on, n=n, p=p).parts]
-        multiplied = kendall_choice.by_products(p, p, n, symmetric=True, tied=False, capability=capability)
+        plan = kendall_plan.matrix_on_gpu(p, p, n, symmetric=True, wide=True, capability=capability)
+        multiplied = plan.first(kendall_plan.NO_TIES) == "products"
         assert ("products" in names, "inversions: tiles" in names) == (multiplied, not multiplied)
 
 
@@ -128,8 +129,8 @@ def test_times_recorded_on_an_h200() -> None:
     [(False, 2000, 512, 13.1), (False, 8000, 512, 57.6), (False, 32_000, 128, 19.6), (True, 32_000, 512, 58.1)],
 )
 def test_times_of_either_way(products: bool, n: int, p: int, milliseconds: float) -> None:
-    """Cells of the table of ``_kendall_choice.py``."""
-    with mock.patch.object(kendall_choice, "by_products", return_value=products):
+    """Cells of the table of ``cukde/kendall/plan.py``."""
+    with only("products" if products else "sorting"):
         assert 0.8 < _ratio("kendall_matrix", H200, milliseconds, n=n, p=p) < 1.25
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator
 from types import ModuleType
@@ -11,7 +10,8 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.kendall import choice as kendall_choice
+from cukde.core import plan as core_plan
+from cukde.kendall import plan as kendall_plan
 from cukde.kendall.counts import PairCounts
 from cukde.kendall.cpu import passes as kendall_passes
 from tests.conftest import Backend
@@ -64,7 +64,9 @@ def test_all_pairs_of_columns(
     A, B = columns(45, 9), columns(45, 7, seed=1).astype(np.float32) if others else None
     if gaps:
         A = with_gaps(A)
-    got = kendall._matrix(device.asarray(A), device.asarray(B), deletion, path)
+    with core_plan.only(path, f"{path} with ties"), core_plan.traced() as ran:
+        got = kendall.matrix(device.asarray(A), device.asarray(B), deletion=deletion)
+    assert [one.name.removesuffix(" with ties") for one in ran] == [path]
     check(device, got, kendall_passes.matrix(A, B, deletion=deletion))
 
 
@@ -72,11 +74,9 @@ def test_columns_that_all_have_gaps(device: Backend, kendall: ModuleType) -> Non
     A = columns(30, 4)
     A[3] = np.nan
     for deletion in (False, True):
-        check(
-            device,
-            kendall._matrix(device.asarray(A), None, deletion, "products"),
-            kendall_passes.matrix(A, deletion=deletion),
-        )
+        with core_plan.only("products", "products with ties"):
+            got = kendall.matrix(device.asarray(A), deletion=deletion)
+        check(device, got, kendall_passes.matrix(A, deletion=deletion))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -106,8 +106,7 @@ def test_a_matrix_waits_once(emulated_device: None, monkeypatch: pytest.MonkeyPa
 def test_two_samples_take_no_launch_for_ties_of_each(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks.perf import launched
 
-    monkeypatch.setattr(kendall_choice, "_MOST_COMPARISONS", 0)
-    with launched.noted() as found:
+    with core_plan.only("sorting"), launched.noted() as found:
         cukde.kendalltau(np.arange(50.0), np.arange(50.0)[::-1])
     of_pairs = {"pair_keys", "pair_runs", "value_runs", "pair_counts", "kendall_statistics"}
     assert {name for _, name, _ in found} == {"order_keys", "sort_tiles", "rank_runs"} | of_pairs
@@ -126,20 +125,23 @@ def measured(table: str) -> Iterator[tuple[bool, int, int, float, float]]:
             yield from ((tied, p, n, float(a), float(b)) for p, (a, b) in zip(columns, cells, strict=True))
 
 
+def multiplies(p: int, n: int, tied: bool, capability: tuple[int, int] = (9, 0)) -> bool:
+    plan = kendall_plan.matrix_on_gpu(p, p, n, symmetric=True, wide=True, capability=capability, counted=True)
+    return plan.first(*(() if tied else (kendall_plan.NO_TIES,))) != "sorting"
+
+
 def test_the_rule_is_that_of_the_measured_times() -> None:
     """It loses less than half a millisecond, or a third of the time, to the faster way."""
-    cells = [cell for cell in measured(str(kendall_choice.__doc__)) if not np.isnan(cell[-1])]
+    cells = [cell for cell in measured(str(kendall_plan.__doc__).split("On the CPU")[0]) if not np.isnan(cell[-1])]
     assert len(cells) == 38
     for tied, p, n, products, by_sorting in cells:
-        multiplied = kendall_choice.by_products(p, p, n, symmetric=True, tied=tied, capability=(9, 0))
-        chosen = products if multiplied else by_sorting
+        chosen = products if multiplies(p, n, tied) else by_sorting
         assert chosen <= max(4 / 3 * min(products, by_sorting), min(products, by_sorting) + 0.5), (tied, p, n)
 
 
 def test_products_have_a_limit() -> None:
     """Of samples, as many as there are float16 numbers; of the device, tensor cores that multiply integers."""
-    by_products = functools.partial(kendall_choice.by_products, symmetric=True, capability=(9, 0))
-    assert by_products(1000, 1000, 1000, tied=True)
-    assert not by_products(1, 1, 1000, tied=True)
-    assert not by_products(1000, 1000, 70_000, tied=False)
-    assert not by_products(1000, 1000, 1000, tied=True, capability=(7, 5))
+    assert multiplies(1000, 1000, tied=True)
+    assert not multiplies(1, 1000, tied=True)
+    assert not multiplies(1000, 70_000, tied=False)
+    assert not multiplies(1000, 1000, tied=True, capability=(7, 5))

@@ -12,7 +12,7 @@ import pytest
 import cukde
 from cukde import functions, perf
 from cukde.core.cost.registry import called
-from cukde.piecewise import cost as piecewise_cost
+from cukde.piecewise import cost as piecewise_cost, plan as piecewise_plan
 from cukde.piecewise.pieces import Pieces
 from tests.kendall.test_cost import CPU, RESULTS
 from tests.perf.processors import H200
@@ -67,21 +67,15 @@ def test_the_search_and_the_copies_of_tables(
     plan = piecewise_passes.prepare(of, np.dtype(dtype)).plan
     assert plan is not None
     copies = 1 << int(plan.copies) if dict(plan.kernel[2])["SHARED"] == "1" else 0
-    assert (
-        piecewise_cost._plan(H200, pieces, degree + 1, np.dtype(dtype), knots)[:2]
-        == wanted
-        == (plan.table.search, copies)
-    )
+    of_sizes = piecewise_plan.search(pieces, degree + 1, np.dtype(dtype), (9, 0))
+    holding = (piecewise_plan.UNIFORM,) if knots == "uniform" else (piecewise_plan.GUIDED,)
+    assert of_sizes.first(*holding) == wanted[0]
+    assert (plan.table.search, copies) == wanted
 
 
 def test_constants_are_those_of_the_launcher() -> None:
     gpu = pytest.importorskip("cukde.piecewise.gpu.passes", exc_type=ImportError)
-    lookup = pytest.importorskip("cukde.piecewise.gpu.lookup_f16", exc_type=ImportError)
-    assert (piecewise_cost.OWN_COEFFICIENTS, piecewise_cost.MOST_COPIES) == (gpu._COEFFICIENTS, gpu._MOST_COPIES)
-    assert piecewise_cost.FEWEST_COPIES_OF_GUIDE == gpu._FEWEST_COPIES_OF_GUIDE
-    assert piecewise_cost.PIECES_OF_LONG_SEARCH == gpu._PIECES_OF_LONG_SEARCH
     assert piecewise_cost.BLOCKS == gpu._BLOCKS
-    assert (piecewise_cost.FEWEST_LOOKUPS, piecewise_cost.TABLE_BYTES) == (lookup._FEWEST_POINTS, lookup._TABLE_BYTES)
 
 
 def test_many_float16_numbers_are_looked_up_where_a_block_holds_the_table() -> None:

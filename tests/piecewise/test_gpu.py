@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cukde.piecewise import fit_pieces, pieces as piecewise_pieces
+from cukde.piecewise import fit_pieces, pieces as piecewise_pieces, plan as piecewise_plan
 from cukde.piecewise.pieces import Pieces
 from tests import tolerances
 from tests.conftest import Backend
@@ -207,8 +207,6 @@ def test_many_float16_points_are_looked_up(
     device: Backend, piecewise: ModuleType, monkeypatch: pytest.MonkeyPatch, kind: str, k: int
 ) -> None:
     """The same bits as computed, whatever the size and alignment."""
-    from cukde.piecewise.gpu import lookup_f16
-
     pieces = Pieces(coefficients_of(k, 9, 1, "float16"), knots_of(kind, 9, "float16"), True)
     prepared = piecewise.prepare(pieces, "float16")
     assert (prepared.lookups is None) == (kind == "whole" and k == 4)
@@ -216,7 +214,7 @@ def test_many_float16_points_are_looked_up(
     for mode in (True, False, "clamp"):
         want = device.asnumpy(piecewise.evaluate(prepared, device.asarray(x), mode))
         with monkeypatch.context() as patch:
-            patch.setattr(lookup_f16, "_FEWEST_POINTS", 0)
+            patch.setattr(piecewise_plan, "FEWEST_LOOKUPS", 0)
             for part in (slice(None), slice(3, 40_000), slice(8, 24)):
                 got = device.asnumpy(piecewise.evaluate(prepared, device.asarray(x)[part], mode))
                 np.testing.assert_array_equal(got.view(np.uint16), want[part].view(np.uint16))

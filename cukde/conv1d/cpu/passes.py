@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cukde.conv1d.cpu import activations, choice, fft, rows as conv1d_rows
+from cukde.conv1d import plan as conv1d_plan
+from cukde.conv1d.cpu import activations, fft, rows as conv1d_rows
 from cukde.conv1d.geometry import Geometry
 from cukde.core import dtypes
 from cukde.core.cpu import float16, threads, transpose
+from cukde.core.plan import note
 
 __all__ = ["forward", "input_grad", "weight_grad"]
 
@@ -69,9 +71,11 @@ def input_grad(dy: np.ndarray, w: np.ndarray, geometry: Geometry) -> np.ndarray:
     dx = np.empty(g.shape(g.length), dy.dtype)
     taps = _taps(w, number, g.flip)
     if g.stride == 1:  # the adjoint is a convolution with reversed taps
-        adjoint = g._replace(length=g.outputs, before=g.reach - g.before, after=g.reach - g.after)
-        _correlate(dy, _taps(taps, number, True), np.zeros(g.channels, number), adjoint, dx, None)
+        reversed_taps = _taps(taps, number, True)
+        _correlate(dy, reversed_taps, np.zeros(g.channels, number), conv1d_plan.adjoint(g), dx, None)
         return dx
+
+    note("spread")
 
     def gradient(chunk: _Chunk) -> None:
         start, stop = chunk.positions.start, chunk.positions.stop
@@ -97,7 +101,8 @@ def weight_grad(x: np.ndarray, dy: np.ndarray, geometry: Geometry, bias: bool) -
     g = geometry
     number = dtypes.arithmetic(x.dtype)
     tasks, parts = _fixed_tasks(g)
-    length = choice.transforms(g, number)
+    length = conv1d_plan.transforms(g, number)
+    note("fft" if length else "direct")
     dw = np.zeros((parts, g.channels, g.taps))
     db = np.zeros((parts, g.channels))
 
@@ -129,7 +134,8 @@ def _correlate(
 ) -> None:
     """Write activation(bias + convolution) with taps (C, K), in the order of x, of the dtype of the arithmetic."""
     number = taps.dtype
-    length = choice.transforms(g, number)
+    length = conv1d_plan.transforms(g, number)
+    note("fft" if length else "direct")
     spectra = fft.spectra(taps, g.dilation, length) if length else None
     longest = 0 if length is None else length - g.reach
 

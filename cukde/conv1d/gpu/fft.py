@@ -18,8 +18,8 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from cukde.conv1d.choice import fast_length
 from cukde.conv1d.geometry import Geometry
+from cukde.conv1d.plan import fast_length
 
 _WORKSPACE = 2**28  # bytes
 _ARRAYS = 5  # of a padded row's size that are there at a time: two rows, two spectra, cuFFT's own

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from cukde.conv1d import choice as conv1d_choice
+from cukde.conv1d import plan as conv1d_plan
 from cukde.conv1d.geometry import Geometry
 from cukde.conv1d.gpu import direct, fft, toeplitz, weight_grad as conv1d_weight_grad
+from cukde.core import plan as core_plan
 from cukde.core.gpu import device
 
 _BY_Y = {"direct": direct, "toeplitz": toeplitz, "fft": fft}
@@ -63,5 +64,8 @@ def is_direct(x: Any, geometry: Geometry) -> bool:
     return _engine("forward", x, geometry) == "direct"
 
 
-def _engine(operation: conv1d_choice.Pass, x: Any, geometry: Geometry) -> conv1d_choice.Engine:
-    return conv1d_choice.engine(operation, x.dtype, geometry, device.capability())
+def _engine(operation: conv1d_plan.Pass, x: Any, geometry: Geometry) -> conv1d_plan.Engine:
+    chosen = conv1d_plan.engine(operation, x.dtype, geometry, device.capability())
+    if chosen == "fft":  # the others note their kernels
+        core_plan.note(chosen)
+    return chosen

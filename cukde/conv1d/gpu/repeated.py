@@ -12,6 +12,7 @@ import numpy as np
 
 from cukde.conv1d.geometry import Geometry
 from cukde.conv1d.gpu import direct, passes
+from cukde.core import plan as core_plan
 from cukde.core.gpu import device
 from cukde.core.gpu.launch import Launch
 
@@ -36,6 +37,7 @@ def forward(x: Any, w: Any, bias: Any, *options: Any) -> Any | None:
     kept = None if key is None else _kept.get(key)
     if kept is None:
         return None
+    core_plan.note(kept.launch.kernel.stem.removeprefix("conv1d/"))
     y = cp.empty(kept.shape, kept.dtype)
     kept.launch(x, w, bias, y)
     return y
@@ -50,7 +52,7 @@ def keep(operands: tuple[Any, Any, Any], geometry: Geometry, x: Any, w: Any, bia
     if 0 in shape or not passes.is_direct(x, geometry):
         return
     _, _, _, activation, _, _ = options
-    launch = direct.launch(geometry, x.dtype, device.address(x) % 16 == 0, activation)
+    launch = direct.launch(geometry, x.dtype, device.address(x) % 16 == 0, activation, None)
     if len(_kept) >= _MOST:
         _kept.clear()
     _kept[key] = _Kept(shape, x.dtype, launch)
@@ -68,6 +70,8 @@ def _key(
     if not ((type(padding) is str or type(padding) is int) and type(layout) is str):
         return None
     if not (activation is None or type(activation) is str):
+        return None
+    if core_plan.asked() is not None:
         return None
     number = device.current()
     if not (device.holder(x) == device.holder(w) == number and x.flags.c_contiguous and w.flags.c_contiguous):

@@ -31,8 +31,9 @@ from typing import Any, NamedTuple
 
 import cupy as cp
 
-from cukde.conv1d.choice import GROUP, MOST_SHORT_TAPS, MOST_SLIP, ROW
 from cukde.conv1d.geometry import Geometry
+from cukde.conv1d.plan import GROUP, MOST_SLIP, ROW, toeplitz_kernel
+from cukde.core import plan as core_plan
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import ACTIVATIONS, BITS, Launch, Specialisation
 
@@ -86,7 +87,9 @@ def _convolved(x: Any, w: Any, bias: Any | None, outputs: int, before: int, flip
         return y
     bits = BITS[x.dtype]
     aligned, row = device.address(x) % 16 == 0, (length, outputs, w.shape[1], before, flip, activation)
-    _launch(batch, channels, row, bits, aligned, _shape(bits))(x, w, bias, y)
+    convolve = _launch(batch, channels, row, bits, aligned, _shape(bits))
+    core_plan.note(convolve.kernel.stem.removeprefix("conv1d/"))
+    convolve(x, w, bias, y)
     return y
 
 
@@ -99,7 +102,7 @@ def _launch(
     # A row of y that is not aligned is cut where it is: up to a vector before its first number.
     vector = 128 // bits
     reached = outputs if outputs % vector == 0 else outputs + vector - 1
-    if bits == 16 and taps <= MOST_SHORT_TAPS:
+    if toeplitz_kernel(bits, taps) == "toeplitz_short":
         slip = -before % vector if aligned and length % vector == outputs % vector == 0 else MOST_SLIP
         tap_blocks = max(2, (taps + 30 + slip) // ROW + 1)
         short = _SHORT_SHAPES[tap_blocks]

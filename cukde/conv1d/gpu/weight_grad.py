@@ -15,6 +15,8 @@ import cupy as cp
 import numpy as np
 
 from cukde.conv1d.geometry import Geometry
+from cukde.conv1d.plan import OUTPUTS_OF_FEW_TAPS, OUTPUTS_OF_TILE, OWN_OF_SHORT_ROWS, sums_kernel
+from cukde.core import plan as core_plan
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import BITS, Launch, Specialisation
 
@@ -24,25 +26,15 @@ _TAPS = {16: (4, 16, 32), 32: (4, 16, 32), 64: (16,)}
 _TAPS_STRIDED = {16: (4, 16), 32: (4, 16), 64: (16,)}
 _COST_OF_OUTPUT = 12  # beside its multiply-adds, in those: loads, shared memory, conversions
 
-_OUTPUTS_OF_TILE = {16: 512, 32: 512, 64: 256}  # of weight_grad.cu
 _CHUNK = 128  # of weight_grad_channels_last.cu
 _THREADS, _THREADS_CHANNELS_LAST, _THREADS_OF_FINISH = 128, 256, 512
 
-# Of weight_grad_few_taps.cu: the most taps and the outputs of a tile. In float16 it takes 11 instructions an
-# output, of 4 taps, and weight_grad.cu 26, with which memory waits for it; in float32 memory binds with either.
-_FEW_TAPS, _OUTPUTS_OF_FEW_TAPS = 4, 1024
-
-# Of weight_grad_short_rows.cu: outputs of a lane, taps of a block, and the longest rows. Those of half a tile of
-# weight_grad.cu leave half of its lanes idle.
-_OWN_OF_SHORT_ROWS, _TAPS_SHORT_ROWS, _SHORT_OUTPUTS = 16, (4, 32), 256
+_TAPS_SHORT_ROWS = (4, 32)  # of a block
 
 # Blocks that a launch is cut into where it is large enough, a few waves of a large device, and the outputs of a thread
 # at most, which bound a chain of sums.
 _BLOCKS = 2048
 _MOST_OUTPUTS = 1024
-
-# Of sequences that fill less of a tile than this, and are too few to fill one together, one output a lane is faster.
-_LEAST_SHARE_OF_TILE = 0.25
 
 
 class Part(NamedTuple):
@@ -87,7 +79,8 @@ def weight_grad(x: Any, dy: Any, geometry: Geometry, bias: bool) -> tuple[Any, A
         _finish(geometry, x.dtype, 0)(cp.empty(0, real), dw, db)
         return dw, db
     aligned = (device.address(x) | device.address(dy)) % 16 == 0
-    splits, sums, finish = _launches(geometry, x.dtype, aligned)
+    splits, sums, finish = _launches(geometry, x.dtype, aligned, core_plan.asked())
+    core_plan.note(sums.kernel.stem.removeprefix("conv1d/"))
     partial = cp.empty((splits, channels, taps + 1), real)
     sums(x, dy, partial)
     finish(partial, dw, db)
@@ -95,18 +88,9 @@ def weight_grad(x: Any, dy: Any, geometry: Geometry, bias: bool) -> tuple[Any, A
 
 
 @functools.lru_cache(maxsize=1024)  # it takes longer than the gradient of a small convolution
-def _launches(g: Geometry, dtype: np.dtype, aligned: bool) -> tuple[int, Launch, Launch]:
+def _launches(g: Geometry, dtype: np.dtype, aligned: bool, asked: frozenset[str] | None) -> tuple[int, Launch, Launch]:
     """Parts that the sums are in, the launch that makes them, and the one that adds them up."""
-    if g.channels_last:
-        splits, sums = _channels_last(dtype, g)
-    elif aligned and _has_few_taps(dtype, g):
-        splits, sums = _few_taps(dtype, g)
-    elif _has_short_rows(dtype, g):
-        splits, sums = _short_rows(dtype, g)
-    elif g.stride == g.dilation == 1 and _fills_tiles(dtype, g.outputs):
-        splits, sums = _in_tiles(dtype, g)
-    else:
-        splits, sums = _strided(dtype, g)
+    splits, sums = _SUMS[sums_kernel("weight_grad", g, BITS[dtype], aligned)](dtype, g)
     return splits, sums, _finish(g, dtype, splits)
 
 
@@ -118,7 +102,7 @@ def _finish(g: Geometry, dtype: np.dtype, splits: int) -> Launch:
 def _in_tiles(dtype: np.dtype, g: Geometry) -> tuple[int, Launch]:
     block_taps = _block_taps(_TAPS[BITS[dtype]], g.taps)
     groups = -(-g.taps // block_taps)
-    outputs_of_tile = _OUTPUTS_OF_TILE[BITS[dtype]]
+    outputs_of_tile = OUTPUTS_OF_TILE[BITS[dtype]]
     tiles = g.batch * -(-g.outputs // outputs_of_tile)
     warps = _THREADS // 32
     part = _part(tiles, g.channels * groups, warps, _THREADS * _MOST_OUTPUTS // outputs_of_tile)
@@ -127,44 +111,25 @@ def _in_tiles(dtype: np.dtype, g: Geometry) -> tuple[int, Launch]:
     return part.splits, Launch(_kernel("", dtype, block_taps), grid, (_THREADS,), scalars)
 
 
-def _has_few_taps(dtype: np.dtype, g: Geometry) -> bool:
-    width = 16 // dtype.itemsize
-    return (
-        dtype == np.float16
-        and g.stride == g.dilation == 1
-        and g.taps <= _FEW_TAPS
-        and 0 <= g.before < g.taps
-        and g.outputs >= _OUTPUTS_OF_FEW_TAPS // 2
-        and g.length % width == g.outputs % width == 0
-    )
-
-
 def _few_taps(dtype: np.dtype, g: Geometry) -> tuple[int, Launch]:
-    tiles = g.batch * -(-g.outputs // _OUTPUTS_OF_FEW_TAPS)
+    tiles = g.batch * -(-g.outputs // OUTPUTS_OF_FEW_TAPS)
     # Half as many outputs a block as elsewhere: six blocks of a multiprocessor wait for memory at a time.
-    part = _part(tiles, -(-g.channels // 2), _THREADS // 32, _THREADS * _MOST_OUTPUTS // _OUTPUTS_OF_FEW_TAPS)
+    part = _part(tiles, -(-g.channels // 2), _THREADS // 32, _THREADS * _MOST_OUTPUTS // OUTPUTS_OF_FEW_TAPS)
     scalars = tiles, part.each, g.channels, g.length, g.outputs, g.taps, g.before
     return part.splits, Launch(_kernel("_few_taps", dtype), (part.splits * g.channels,), (_THREADS,), scalars)
-
-
-def _has_short_rows(dtype: np.dtype, g: Geometry) -> bool:
-    """Whether several rows of a channel share a warp, and there are enough to fill it."""
-    lanes = -(-g.outputs // _OWN_OF_SHORT_ROWS)
-    short = g.stride == g.dilation == 1 and g.outputs <= _SHORT_OUTPUTS
-    return short and dtype != np.float64 and g.batch * lanes >= 32
 
 
 def _short_rows(dtype: np.dtype, g: Geometry) -> tuple[int, Launch]:
     block_taps = _block_taps(_TAPS_SHORT_ROWS, g.taps)
     groups = -(-g.taps // block_taps)
-    lanes = -(-g.outputs // _OWN_OF_SHORT_ROWS)
+    lanes = -(-g.outputs // OWN_OF_SHORT_ROWS)
     rows, warps = 32 // lanes, _THREADS // 32
     # Rows of 16 bytes as they are staged: those that all outputs meet, which may begin anywhere in a vector, and of dy.
     rows_of_vector = 4 // dtype.itemsize
-    rows_of_inputs = -(-(_OWN_OF_SHORT_ROWS * lanes + block_taps + 2) // 4) + rows_of_vector - 1
+    rows_of_inputs = -(-(OWN_OF_SHORT_ROWS * lanes + block_taps + 2) // 4) + rows_of_vector - 1
     vectors = -(-rows_of_inputs // rows_of_vector), -(-4 * lanes // rows_of_vector)
     pitches = [count * rows_of_vector | 1 for count in vectors]
-    part = _part(g.batch, g.channels * groups, warps * rows, warps * rows * _MOST_OUTPUTS // _OWN_OF_SHORT_ROWS)
+    part = _part(g.batch, g.channels * groups, warps * rows, warps * rows * _MOST_OUTPUTS // OWN_OF_SHORT_ROWS)
     shared_bytes = device.rounded_shared_bytes(16 * warps * rows * sum(pitches))
     scalars = (
         *(g.batch, part.each, g.channels, g.length, g.outputs, g.taps, g.before),
@@ -204,15 +169,20 @@ def _channels_last(dtype: np.dtype, g: Geometry) -> tuple[int, Launch]:
     return part.splits, Launch(_kernel("_channels_last", dtype, block_taps), grid, (_THREADS_CHANNELS_LAST,), scalars)
 
 
+_SUMS = {
+    "weight_grad": _in_tiles,
+    "weight_grad_channels_last": _channels_last,
+    "weight_grad_few_taps": _few_taps,
+    "weight_grad_short_rows": _short_rows,
+    "weight_grad_strided": _strided,
+}
+
+
 def _part(units: int, blocks_of_split: int, fewest: int, most: int) -> Part:
     """Cut units of work, in multiples of the fewest that fill a block, into about ``_BLOCKS`` blocks."""
     each = -(-units * blocks_of_split // _BLOCKS)
     each = min(max(-(-each // fewest) * fewest, fewest), most)
     return Part(each, -(-units // each))
-
-
-def _fills_tiles(dtype: np.dtype, outputs: int) -> bool:
-    return outputs >= _LEAST_SHARE_OF_TILE * _OUTPUTS_OF_TILE[BITS[dtype]]
 
 
 def _block_taps(offered: tuple[int, ...], taps: int) -> int:

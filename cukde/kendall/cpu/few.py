@@ -5,19 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from cukde.core.cpu.first_calls import FirstCalls
+from cukde.core.plan import note
+from cukde.kendall import plan as kendall_plan
 from cukde.kendall.counts import PairCounts, Ties
 from cukde.kendall.statistics import statistics
 
 __all__ = ["matrix", "pairs", "serves", "statistics"]
 
-# Samples of all pairs of variables of a call, which takes at most some milliseconds.
-_MOST_SAMPLES = 2**14
-
-# The same, up to which they take less than compiling does.
-_MOST_MEANWHILE = 2**21
-
 # Inversions within blocks of so many numbers are counted by comparing all with all.
-_BLOCK = 64
+_BLOCK = kendall_plan.BLOCK_OF_FEW
 
 # Compiled code saves some 0.2 ms of a call, and takes 0.4 s to load where it is cached.
 _first = FirstCalls("cukde.kendall.cpu.passes", 200)
@@ -25,16 +21,18 @@ _first = FirstCalls("cukde.kendall.cpu.passes", 200)
 
 def serves(variables: int, n: int) -> bool:
     """Whether a call with so many pairs of variables, of n samples, is taken here. Each question counts as a call."""
-    return variables * max(n, _BLOCK) <= _MOST_SAMPLES and _first()
+    return kendall_plan.few_on_cpu(variables, n) and _first()
 
 
 def pairs(x: np.ndarray, y: np.ndarray) -> PairCounts:
     """See :func:`cukde.kendall.cpu.passes.pairs`."""
+    note("few")
     return _counted([_pair(a, b) for a, b in zip(x, y, strict=True)], (len(x),))
 
 
 def matrix(A: np.ndarray, B: np.ndarray | None = None, *, deletion: bool) -> PairCounts:
     """See :func:`cukde.kendall.cpu.passes.matrix`; all counts have the shape (p, q)."""
+    note("few")
     x, y = A.T, A.T if B is None else B.T
     whole_x, whole_y = ([deletion or not _missing(a).any() for a in side] for side in (x, y))
     rows: list[_Row] = []
@@ -50,14 +48,14 @@ def matrix(A: np.ndarray, B: np.ndarray | None = None, *, deletion: bool) -> Pai
 
 def pairs_meanwhile(x: np.ndarray, y: np.ndarray) -> PairCounts | None:
     """Return :func:`pairs`, or None of so many that compiling takes no longer."""
-    return pairs(x, y) if x.size <= _MOST_MEANWHILE else None
+    return pairs(x, y) if kendall_plan.few_meanwhile(*x.shape) else None
 
 
 def matrix_meanwhile(A: np.ndarray, B: np.ndarray | None = None, *, deletion: bool) -> PairCounts | None:
     """Return :func:`matrix`, or None of so many that compiling takes no longer."""
     p = A.shape[1]
     count = p * (p + 1) // 2 if B is None else p * B.shape[1]
-    return matrix(A, B, deletion=deletion) if count * len(A) <= _MOST_MEANWHILE else None
+    return matrix(A, B, deletion=deletion) if kendall_plan.few_meanwhile(count, len(A)) else None
 
 
 _Row = tuple[int, int, int, Ties, Ties]  # fields of PairCounts, as numbers

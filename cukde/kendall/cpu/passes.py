@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core import plan as core_plan
 from cukde.core.cpu import meanwhile, threads
 from cukde.core.cpu.jit import OPTIONS as _JIT, njit
+from cukde.kendall import plan as kendall_plan
 from cukde.kendall.counts import PairCounts, Ties
 from cukde.kendall.cpu import few, inversions, ranks, sign_products
 from cukde.kendall.statistics import statistics
@@ -31,6 +33,7 @@ def pairs(x: np.ndarray, y: np.ndarray) -> PairCounts:
     """
     b, n = x.shape
     ranked_x, ranked_y = ranks.ranked(x, y)
+    core_plan.note("trees")
     out = _zeros((b,), (b,))
     rows = np.arange(b)
     threads.run(
@@ -76,7 +79,10 @@ def matrix(A: np.ndarray, B: np.ndarray | None = None, *, deletion: bool) -> Pai
     if B is None:
         remaining = np.triu(remaining)
     rows, columns = np.flatnonzero(x.valid == n), np.flatnonzero(y.valid == n)
-    if sign_products.pays(n, len(rows) if B is None else len(rows) + len(columns), int((remaining & whole).sum())):
+    plan = kendall_plan.matrix_on_cpu(len(rows), len(columns), n, symmetric=B is None)
+    chosen = plan.first()
+    core_plan.note(chosen)
+    if chosen == "bits":
         sign_products.count(x, y, rows, columns, out.concordant, out.discordant)
         out.samples[whole] = n
         if by_pair:

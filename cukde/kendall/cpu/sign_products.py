@@ -28,27 +28,6 @@ _TILE = 16
 _STRIP = 1024
 
 
-def pays(n: int, columns: int, pairs: int) -> bool:
-    """Whether sign bits take less time than trees of counters, for so many pairs of columns of n samples."""
-    # CPU time of all pairs of p columns on an EPYC 7003 with AVX2, ms, bits / trees:
-    #
-    #     n      p   no ties      ties
-    #     100    16    1.0 / 2.0    1.5 / 2.3
-    #     100   128    6.0 / 19     7.0 / 25
-    #     300    64    7.0 / 14     7.5 / 15
-    #     1000    8    1.6 / 2.1    2.1 / 3.7
-    #     1000   32    4.7 / 8.3    9.9 / 18
-    #     1000  128     37 / 70      56 / 193
-    #     2000    8    2.6 / 1.8    4.6 / 2.8
-    #     2000   64     43 / 37      70 / 96
-    #     2000  128    147 / 190    270 / 392
-    #     3000   64     81 / 63     155 / 164
-    #     3000  128    263 / 247    482 / 606
-    #
-    # A pair takes n^2 / 128 words of bits, or n steps in a tree; the bits of a column cost as much as 16 pairs.
-    return 0 < n * (pairs + 16 * columns) < 3000 * pairs
-
-
 def count(
     x: Columns, y: Columns, columns_x: np.ndarray, columns_y: np.ndarray, concordant: np.ndarray, discordant: np.ndarray
 ) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
-from cukde.core import merge_tiles
+from cukde.core import merge_tiles, plan as core_plan
 from cukde.core.gpu import device
-from cukde.kendall import choice as kendall_choice
+from cukde.kendall import plan as kendall_plan
 from cukde.kendall.counts import PairCounts, Ties
 from cukde.kendall.gpu import comparisons, inversions, sign_products
 from cukde.kendall.gpu.comparisons import Pairing, Variables
@@ -18,8 +19,6 @@ from cukde.kendall.gpu.statistics import statistics
 from cukde.kendall.statistics import Null
 
 __all__ = ["matrix", "pairs", "statistics", "statistics_of_few"]
-
-Path = Literal["sorting", "products"]
 
 
 def pairs(x: Any, y: Any) -> PairCounts:
@@ -35,6 +34,7 @@ def pairs(x: Any, y: Any) -> PairCounts:
     PairCounts
         Every field of shape (b,).
     """
+    core_plan.note("sorting")
     if x.dtype == y.dtype:  # fewer launches
         both = values_of(x, y)
         return inversions.counts(both[: len(x)], both[len(x) :])
@@ -61,7 +61,34 @@ def matrix(A: Any, B: Any = None, *, deletion: bool) -> PairCounts:
     -----
     Waits for the device once, to learn which columns hold NaN and which have ties.
     """
-    return _matrix(A, B, deletion, None)
+    symmetric = B is None
+    sides = _sides(A, B)
+    x, y = sides[0], sides[-1]
+    p, q = len(x.whole), len(y.whole)
+    plan = kendall_plan.matrix_on_gpu(
+        p, q, A.shape[0], symmetric=symmetric, wide=False, capability=device.capability(), counted=True
+    )
+    untied = () if any(bool(side.tied.any()) for side in sides) else (kendall_plan.NO_TIES,)
+    chosen = plan.first(*untied)
+    core_plan.note(chosen, ties=not untied)
+    count = _sorted if chosen == "sorting" else _multiplied
+    if all(bool(side.whole.all()) for side in sides):
+        return _whole(x, y, symmetric, count)
+
+    counts = _no_counts(p, q)
+    if x.whole.any() and y.whole.any():
+        rows, columns = np.flatnonzero(x.whole), np.flatnonzero(y.whole)
+        of_x = x.of(rows)
+        whole = _whole(of_x, of_x if symmetric else y.of(columns), symmetric, count)
+        _put(counts, np.ix_(rows, columns), whole)
+    if deletion:
+        gaps = ~(x.whole[:, None] & y.whole)
+        i, j = np.nonzero(np.triu(gaps) if symmetric else gaps)
+        gap_counts = inversions.counts(x.ranks.values, y.ranks.values, cp.asarray(i), cp.asarray(j))
+        _put(counts, (i, j), gap_counts)
+        if symmetric:
+            _put(counts, (j, i), gap_counts.transposed)
+    return counts
 
 
 def statistics_of_few(
@@ -78,8 +105,9 @@ def statistics_of_few(
     """
     n, p, q = x.shape[axis], x.shape[1 - axis], 1 if pairing == "alike" else y.shape[1 - axis]
     wide = max(x.dtype.itemsize, y.dtype.itemsize) == 8
-    if p * q == 0 or not kendall_choice.by_comparisons(p * q, n, wide=wide):
+    if p * q == 0 or not kendall_plan.few_on_gpu(p * q, n, wide=wide):
         return None
+    core_plan.note("comparisons")
     return comparisons.statistics(Variables(x, axis), Variables(y, axis), pairing, variant, null, complete)
 
 
@@ -96,34 +124,6 @@ class _Side(NamedTuple):
         # Rows of either are to have the same strides.
         integers, reals = (cp.ascontiguousarray(sums[:, rows]) for sums in (integers, reals))
         return _Side(Ranks(values[rows], integers, reals), self.whole[rows], self.tied[rows])
-
-
-def _matrix(A: Any, B: Any, deletion: bool, path: Path | None) -> PairCounts:
-    symmetric = B is None
-    sides = _sides(A, B)
-    x, y = sides[0], sides[-1]
-    p, q = len(x.whole), len(y.whole)
-    if path is None:
-        tied = any(bool(side.tied.any()) for side in sides)
-        capability = device.capability()
-        multiplies = kendall_choice.by_products(p, q, A.shape[0], symmetric=symmetric, tied=tied, capability=capability)
-        path = "products" if multiplies else "sorting"
-    if all(bool(side.whole.all()) for side in sides):
-        return _whole(x, y, symmetric, path)
-
-    counts = _no_counts(p, q)
-    if x.whole.any() and y.whole.any():
-        rows, columns = np.flatnonzero(x.whole), np.flatnonzero(y.whole)
-        of_x = x.of(rows)
-        _put(counts, np.ix_(rows, columns), _whole(of_x, of_x if symmetric else y.of(columns), symmetric, path))
-    if deletion:
-        gaps = ~(x.whole[:, None] & y.whole)
-        i, j = np.nonzero(np.triu(gaps) if symmetric else gaps)
-        gap_counts = inversions.counts(x.ranks.values, y.ranks.values, cp.asarray(i), cp.asarray(j))
-        _put(counts, (i, j), gap_counts)
-        if symmetric:
-            _put(counts, (j, i), gap_counts.transposed)
-    return counts
 
 
 def _sides(A: Any, B: Any) -> list[_Side]:
@@ -143,9 +143,8 @@ def _sides(A: Any, B: Any) -> list[_Side]:
     return sides
 
 
-def _whole(x: _Side, y: _Side, symmetric: bool, path: Path) -> PairCounts:
+def _whole(x: _Side, y: _Side, symmetric: bool, count: Callable[..., tuple[Any, Any]]) -> PairCounts:
     """Counts of all pairs of variables without NaN, whose ties are the same in all pairs."""
-    count = _multiplied if path == "products" else _sorted
     concordant, discordant = count(x, y, symmetric)
     samples, ties_x = x.ranks.down
     ties_y = ties_x if symmetric else y.ranks.down[1]

@@ -14,10 +14,7 @@ import numpy as np
 from numba import int64, uint32
 
 from cukde.core.cpu.jit import OPTIONS as _JIT, njit
-
-_NEAR_UNIFORM = 0.25  # of a piece
-_BUCKETS_PER_PIECE = (2, 4, 8, 16)
-_FEW = 3  # knots in a bucket, among which two comparisons decide
+from cukde.piecewise.plan import BUCKETS_A_PIECE, FEW_KNOTS, NEAR_UNIFORM
 
 
 class Search(NamedTuple):
@@ -38,18 +35,18 @@ def search(knots: np.ndarray) -> Search:
     with np.errstate(over="ignore", invalid="ignore"):
         span = float(knots[-1]) - float(knots[0])
         place = (knots - knots[0]) * number(m / span)
-        uniform = bool((np.abs(place - np.arange(m + 1)) <= _NEAR_UNIFORM).all())
+        uniform = bool((np.abs(place - np.arange(m + 1)) <= NEAR_UNIFORM).all())
     if uniform:
         most = 1 if m > 1 else 0
         guide, scale, top = np.empty(0, np.uint32), number(m / span), number(m - 1)
     else:
-        for ratio in _BUCKETS_PER_PIECE:
+        for ratio in BUCKETS_A_PIECE:
             buckets = ratio * m
             with np.errstate(over="ignore"):
                 scale, top = number(buckets / span), number(buckets - 1)
             counts = np.bincount(_buckets(knots[1:-1], knots[0], scale, top), minlength=buckets)
             most = int(counts.max())
-            if most <= _FEW:
+            if most <= FEW_KNOTS:
                 break
         guide = (np.cumsum(counts) - counts).astype(np.uint32)
     stride = 1 << most.bit_length() >> 1

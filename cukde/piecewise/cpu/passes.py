@@ -10,6 +10,7 @@ from numba import uint64
 from cukde.core import dtypes
 from cukde.core.cpu import float16, threads
 from cukde.core.cpu.jit import njit
+from cukde.core.plan import note
 from cukde.piecewise.cpu import locate, reduction as piecewise_reduction
 from cukde.piecewise.pieces import Pieces
 
@@ -67,6 +68,7 @@ def evaluate(
     ndarray (N,) or (N, r)
         Of the dtype of x; (N,) if r is 1.
     """
+    note("reduced" if prepared.reduction is not None else "guide" if prepared.search.guide.size else "uniform")
     r = len(prepared.coefficients)
     if out is None:
         out = np.empty(x.size if r == 1 else (x.size, r), x.dtype)

@@ -10,19 +10,11 @@ import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import Specialisation
+from cukde.piecewise.plan import TABLE_BYTES
 
 NUMBERS = 2**16
-_TABLE_BYTES = 2 * NUMBERS
 _THREADS, _IN_FLIGHT = 1024, 2
 _TILE = _THREADS * _IN_FLIGHT * 8
-
-# Each block reads the table first. From here on, at the latest, that is less than what is saved (H200).
-_FEWEST_POINTS = 2**22
-
-
-def pays(points: int) -> bool:
-    """Whether so many points are looked up faster than a function of some tens of instructions is computed."""
-    return points >= _FEWEST_POINTS and device.shared_bytes_of_block() >= _TABLE_BYTES
 
 
 def numbers() -> Any:
@@ -47,5 +39,5 @@ _KERNEL = Specialisation(
     "lookup_f16",
     core_compile.macros(THREADS=_THREADS, IN_FLIGHT=_IN_FLIGHT),
     "3P q",
-    _TABLE_BYTES,
+    TABLE_BYTES,
 )

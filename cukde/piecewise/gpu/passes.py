@@ -9,18 +9,19 @@ import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
+from cukde.core import plan as core_plan
 from cukde.core.dtypes import arithmetic
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import BITS, Launch, Specialisation
+from cukde.piecewise import plan as piecewise_plan
 from cukde.piecewise.gpu import lookup_f16
 from cukde.piecewise.pieces import Pieces, Reduction
-
-Search = Literal["uniform", "guide", "tree"]
+from cukde.piecewise.plan import COEFFICIENTS, Search, own_kernel
 
 # Of the kernel: threads of a block, vectors in flight a thread, blocks of a multiprocessor.
 _THREADS, _IN_FLIGHT, _BLOCKS = 512, 2, 2
@@ -29,22 +30,8 @@ _THREADS, _IN_FLIGHT, _BLOCKS = 512, 2, 2
 _FEWEST_TILES = {16: 8, 32: 4, 64: 4}
 _TABLES_OF_TILE = {16: 2**9, 32: 2**13, 64: 2**13}
 _LARGE_TABLES = 2**15  # bytes beyond which a block fills them once
-_MOST_COPIES = 8  # of the tables in shared memory; eight threads read 16 bytes each at a time
-
-# A guide saves the steps of a search, and loses as much to banks of shared memory where it is not there in copies: on
-# an H200 one copy is slower than a tree for 256 pieces, and faster for 4,096.
-_FEWEST_COPIES_OF_GUIDE = 4
-_PIECES_OF_LONG_SEARCH = 1024
-_CELLS_A_PIECE = (1, 2, 4)
-
-# Knots that a cell of a guide may have, and the share of cells that may have more than the two of a row.
-_MOST_KNOTS_OF_CELL = 8
-_CROWDED = 0.02
-
-_MOST_CELLS = 2**22  # see pieces.cuh: magic
-_COEFFICIENTS = (2, 3, 4)  # with a kernel of their own
-
 _SEARCH: tuple[Search, ...] = ("uniform", "guide", "tree")
+_CONDITIONS = {"uniform": piecewise_plan.UNIFORM, "guide": piecewise_plan.GUIDED}
 _BEYOND = {True: 0, False: 1, "clamp": 2, "periodic": 3}
 _PERIODIC = _BEYOND["periodic"]
 _REDUCTION: dict[Reduction | None, int] = {None: 0, "exp": 1, "log": 2}
@@ -105,14 +92,13 @@ def prepare(pieces: Pieces, dtype: Any) -> Prepared:
     knots = cp.asnumpy(pieces.knots).astype(real, copy=False)
     k, m, columns = coefficients.shape
     rows = cp.asarray(_in_rows(coefficients))
-    levels = (m - 1).bit_length()
+    levels = piecewise_plan.levels(m)
     candidates = _tables(knots, levels, knots[-1] if pieces.last is None else real.type(pieces.last))
     # Its kernel knows uniform knots and the tree.
     columnar = next(table for table in candidates if table.search != "guide")
     plan = _plan(candidates, dtype, k, m, pieces.reduction) if columns == 1 else None
     most_blocks = _BLOCKS * device.multiprocessors()
-    # Uniform knots and few coefficients are as fast as a table.
-    fast = plan is None or (plan.table.search == "uniform" and k in _COEFFICIENTS and pieces.reduction is None)
+    fast = plan is None or piecewise_plan.is_fast(plan.table.search, k, pieces.reduction)
     lookups: dict[int, Any] | None = None if fast or dtype != np.float16 else {}
     return Prepared(dtype, m, k, columns, pieces.local, rows, levels, most_blocks, columnar, plan, lookups)
 
@@ -129,6 +115,7 @@ def evaluate(prepared: Prepared, x: Any, extrapolate: bool | str, out: Any | Non
         return out
     if prepared.plan is None or beyond == _PERIODIC:
         table = prepared.columnar
+        core_plan.note(f"columns {table.search}")
         _columns_kernel(prepared.dtype, table.search).launch(
             (min(-(-n // _THREADS), prepared.most_blocks),),
             (_THREADS,),
@@ -137,8 +124,10 @@ def evaluate(prepared: Prepared, x: Any, extrapolate: bool | str, out: Any | Non
             *table.knots,
         )
         return out
-    if prepared.lookups is None or not lookup_f16.pays(n):
+    if prepared.lookups is None or not _looked_up(n):
+        core_plan.note(prepared.plan.table.search)
         return _computed(prepared, prepared.plan, x, beyond, out)
+    core_plan.note("lookup_f16")
     if beyond not in prepared.lookups:
         numbers = lookup_f16.numbers()
         prepared.lookups[beyond] = _computed(prepared, prepared.plan, numbers, beyond, cp.empty_like(numbers))
@@ -149,9 +138,15 @@ def evaluate(prepared: Prepared, x: Any, extrapolate: bool | str, out: Any | Non
 def launch(prepared: Prepared, n: int, extrapolate: bool | str) -> Launch | None:
     """The launch of :func:`evaluate`, which takes x, coefficients, table and result; None where that is another one."""
     beyond = _BEYOND[extrapolate]
-    if prepared.plan is None or beyond == _PERIODIC or (prepared.lookups is not None and lookup_f16.pays(n)):
+    if prepared.plan is None or beyond == _PERIODIC or (prepared.lookups is not None and _looked_up(n)):
         return None
     return _launch(prepared, prepared.plan, n, beyond)
+
+
+def _looked_up(n: int) -> bool:
+    asked = core_plan.asked()
+    pays = piecewise_plan.pays_to_look_up(n, device.shared_bytes_of_block())
+    return pays and (asked is None or "lookup_f16" in asked)
 
 
 def _computed(prepared: Prepared, plan: Plan, x: Any, beyond: int, out: Any) -> Any:
@@ -180,12 +175,12 @@ def _blocks(tiles: int, resident: int, dtype: np.dtype, shared_bytes: int) -> in
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
     for dtype in BITS:
-        for search, shared, k in itertools.product(_SEARCH, (True, False), (*_COEFFICIENTS, 0)):
-            coefficients = _own_kernel(dtype, k, shared)
-            if coefficients == k and (search != "guide" or (shared and _has_guide(dtype, coefficients))):
+        for search, shared, k in itertools.product(_SEARCH, (True, False), (*COEFFICIENTS, 0)):
+            coefficients = own_kernel(dtype, k, shared)
+            if coefficients == k and (search != "guide" or (shared and piecewise_plan.has_guide(dtype, k))):
                 yield _kernel(dtype, search, k, shared, None, 0)
         for reduction in ("exp", "log"):  # of cukde.functions
-            yield _kernel(dtype, "uniform", _COEFFICIENTS[-1], True, reduction, 0)
+            yield _kernel(dtype, "uniform", COEFFICIENTS[-1], True, reduction, 0)
         for search in ("uniform", "tree"):
             yield _columns_kernel(dtype, search)
     for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
@@ -201,11 +196,6 @@ def _in_rows(coefficients: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(padded.reshape(-1, width, m, columns).transpose(0, 2, 3, 1))
 
 
-def _has_guide(dtype: np.dtype, coefficients: int) -> bool:
-    """A cell of a guide is 16 bytes of float32; vectors of eight and any number of coefficients leave no registers."""
-    return dtype == np.float32 or (dtype == np.float16 and coefficients != 0)
-
-
 def _tables(knots: np.ndarray, levels: int, end: Any) -> list[Table]:
     """What finds the piece for these knots, the faster first: uniform knots alone, or guides and the tree.
 
@@ -219,19 +209,19 @@ def _tables(knots: np.ndarray, levels: int, end: Any) -> list[Table]:
         most = max(1.0, abs(first * float(scale)), abs(last * float(scale)))
         offset = real(-first * float(scale) + 4 * float(np.finfo(real).eps) * most)
         scalars = Knots(knots[0], end, scale, offset, real(1), step)
-    smallest = np.finfo(real).tiny
+    smallest, asked = np.finfo(real).tiny, core_plan.asked()
     tables: list[Table] = []
     if np.isfinite(scalars).all() and scale >= smallest and step >= smallest:
-        for cells in (m * per_piece for per_piece in _CELLS_A_PIECE):
-            if cells > _MOST_CELLS or (knots.dtype != np.float32 and cells > m):
+        for cells in (m * per_piece for per_piece in piecewise_plan.CELLS_A_PIECE):
+            if cells > piecewise_plan.MOST_CELLS or (knots.dtype != np.float32 and cells > m):
                 break
             placed = scalars._replace(cells=np.nextafter(real(cells), real(0)))
             cell_of, uniform = _cells(knots, placed)
-            if cells == m and _is_uniform(knots, cell_of, uniform):
+            if cells == m and (asked is None or "uniform" in asked) and _is_uniform(knots, cell_of, uniform):
                 return [Table("uniform", cp.zeros((0, 16 // knots.itemsize), real), 0, placed)]
             of_cell = np.bincount(cell_of[1:-1], minlength=cells)
-            crowded = np.count_nonzero(of_cell > 2)
-            if knots.dtype == np.float32 and crowded <= _CROWDED * cells and of_cell.max() <= _MOST_KNOTS_OF_CELL:
+            crowded, fullest = int(np.count_nonzero(of_cell > 2)), int(of_cell.max())
+            if knots.dtype == np.float32 and piecewise_plan.guide_serves(cells, crowded, fullest):
                 tables.append(Table("guide", cp.asarray(_guide(knots, cell_of, cells)), cells, placed))
                 break
     tree = _tree(knots, levels)
@@ -287,31 +277,21 @@ def _tree(knots: np.ndarray, levels: int) -> np.ndarray:
 
 def _plan(tables: list[Table], dtype: np.dtype, k: int, m: int, reduction: Reduction | None) -> Plan:
     """Choose among the tables by how many copies of them shared memory holds."""
-    most = 99 * 1024 if device.capability() >= (8, 0) else 64 * 1024
-    row_bytes = 16 * m * -(-k // (16 // arithmetic(dtype).itemsize))
-    coefficients = _own_kernel(dtype, k, True)
-    tile = 16 // dtype.itemsize * _THREADS * _in_flight(dtype, coefficients)
-    for table in tables:
-        if table.search == "guide" and not _has_guide(dtype, coefficients):
-            continue
-        table_bytes = 16 * table.height
-        copied, once = (row_bytes + table_bytes, 0) if table.search == "guide" else (row_bytes, table_bytes)
-        for copies in reversed(range(_MOST_COPIES.bit_length())):
-            shared = (copied << copies) + once
-            few = 1 << copies < _FEWEST_COPIES_OF_GUIDE and m < _PIECES_OF_LONG_SEARCH
-            if shared <= most and not (table.search == "guide" and few):
-                kernel = _kernel(dtype, table.search, k, True, reduction, shared)
-                return Plan(kernel, table, copies, tile)
-    tile = 16 // dtype.itemsize * _THREADS * _in_flight(dtype, 0)
-    table = tables[-1]
-    kernel = _kernel(dtype, table.search, k, False, reduction, 0)
-    return Plan(kernel, table, 0, tile)
-
-
-def _own_kernel(dtype: np.dtype, k: int, shared: bool) -> int:
-    """The number of coefficients that a kernel is compiled for; 0: any."""
-    compiled = _COEFFICIENTS if arithmetic(dtype) == np.float32 else _COEFFICIENTS[-1:]
-    return k if shared and k in compiled else 0
+    capability = device.capability()
+    by_search: dict[str, Table] = {table.search: table for table in tables}
+    conditions = [_CONDITIONS[name] for name in by_search if name in _CONDITIONS]
+    cells = by_search["guide"].height if "guide" in by_search else None
+    chosen = piecewise_plan.search(m, k, dtype, capability, cells).first(*conditions)
+    table = by_search[chosen]
+    copies = piecewise_plan.copies(table.search, m, k, dtype, table.height, capability)
+    shared = 0
+    if copies is not None:
+        row_bytes, table_bytes = piecewise_plan.row_bytes(m, k, dtype), 16 * table.height
+        once = 0 if table.search == "guide" else table_bytes
+        shared = (row_bytes + table_bytes - once << copies) + once
+    kernel = _kernel(dtype, table.search, k, copies is not None, reduction, shared)
+    in_flight = _in_flight(dtype, piecewise_plan.own_kernel(dtype, k, copies is not None))
+    return Plan(kernel, table, copies or 0, 16 // dtype.itemsize * _THREADS * in_flight)
 
 
 def _in_flight(dtype: np.dtype, coefficients: int) -> int:
@@ -322,7 +302,7 @@ def _in_flight(dtype: np.dtype, coefficients: int) -> int:
 def _kernel(
     dtype: np.dtype, search: Search, k: int, shared: bool, reduction: Reduction | None, shared_bytes: int
 ) -> Specialisation:
-    coefficients = _own_kernel(dtype, k, shared)
+    coefficients = own_kernel(dtype, k, shared)
     defines = core_compile.macros(
         STORAGE=BITS[dtype],
         SEARCH=_SEARCH.index(search),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile
-from cukde.core.gpu.launch import C_TYPE, DOUBLE, Specialisation
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.density.plane import plan as plane_plan
 
 THREADS = 256
@@ -56,6 +56,6 @@ def kernels(columns: int, storage: np.dtype, *, moments: bool) -> Iterator[Speci
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel."""
     for columns in plane_plan.COLUMNS:
-        for storage in map(np.dtype, C_TYPE):
+        for storage in (FLOAT, DOUBLE):
             yield from kernels(columns, storage, moments=False)
             yield from kernels(columns, storage, moments=True)
