@@ -180,9 +180,13 @@ class Dense(NamedTuple):
 _DIFFERENCE = Dense("difference")
 
 
-@functools.lru_cache(maxsize=4096)
 def dense(shape: Shape) -> tuple[Dense, ...]:
     """The passes over all pairs, in order: the first that takes the data's scaled squared radius serves."""
+    return _dense(shape, few=shape.d > MOST_COLUMNS and not wanted("wide") and differences_are_few(shape))
+
+
+@functools.lru_cache(maxsize=4096)
+def _dense(shape: Shape, *, few: bool) -> tuple[Dense, ...]:
     output, precision, d = shape.output, shape.precision, shape.d
     device = _device(shape)
     if output == "laplace_moments" or shape.local:
@@ -193,7 +197,7 @@ def dense(shape: Shape) -> tuple[Dense, ...]:
     if precision == "ieee" or device.capability < _TENSOR_CORES:
         return (_DIFFERENCE,)
     if d > MOST_COLUMNS:
-        return (_DIFFERENCE,) if differences_are_few(shape) else (Dense("wide"),)
+        return (_DIFFERENCE if few else Dense("wide"),)
     found: list[Dense] = []
     if precision == "float64":
         if d >= 2:
