@@ -99,7 +99,7 @@ def engines_take_small_problems(request: pytest.FixtureRequest, monkeypatch: pyt
     if request.node.get_closest_marker("small") is None:
         for path in ("small", "ahead", "few_queries"):
             monkeypatch.setattr(f"cukde.density.backends.{path}", lambda backend: None)
-        monkeypatch.setattr("cukde.density.pairs.cost.differences.serve", lambda *_: False)
+        monkeypatch.setattr("cukde.density.plan.gpu.differences_are_few", lambda shape: False)
 
 
 @pytest.fixture(params=BACKENDS[1:])

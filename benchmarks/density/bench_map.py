@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -45,6 +44,7 @@ from benchmarks import memory, peers, record
 from benchmarks.density import map_data, map_reference
 from cukde import perf
 from cukde.core import dispatch, files
+from cukde.core.plan import Ran, traced
 from cukde.perf import _clocks
 from cukde.perf._record import made
 
@@ -144,10 +144,10 @@ class Kept:
         self.result = self._call()
 
 
-def last_share(backend: str) -> float:
-    """Share of the pairs that the passes since the last call left out; 0 where all took all pairs."""
-    passes = importlib.import_module(f"cukde.density.pairs.{backend}.skipping.passes")
-    shares = passes.recent_shares().values()
+def share_skipped(ran: Sequence[Ran]) -> float:
+    """Share of the pairs that the last passes of each output left out; 0 where all took all pairs."""
+    last = {one.found["output"]: one.found["share"] for one in ran if one.name == "skipping"}
+    shares = [share() for share in last.values()]
     return 1 - sum(shares) / len(shares) if shares else 0.0
 
 
@@ -170,12 +170,14 @@ def measured(cell: Cell, drawn: Drawn, setting: Setting) -> dict[str, Any]:
     density = Kept(lambda: function(X, Y, h))
     if first_ms <= _WARM_MS:
         density()
-    last_share(setting.backend)  # of calls with far queries, too
-    times = timed(density, setting)
+    with traced() as ran:
+        times = timed(density, setting)
+    skipped = share_skipped(ran)
+    ran.clear()  # with their memory
     if setting.backend == "gpu":
         density.result = None
         times["memory_mb"] = memory.peak_mb(density)
-    row = cell.row(setting) | {"h": h, "rel_err_max": None, "share_skipped": last_share(setting.backend)} | times
+    row = cell.row(setting) | {"h": h, "rel_err_max": None, "share_skipped": skipped} | times
 
     places = _places(logs.result, setting)
     reference = reference_of(cell.op, X, h, setting)

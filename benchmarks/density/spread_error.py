@@ -17,7 +17,8 @@ import numpy as np
 from benchmarks.sources import exact
 from cukde.core.gpu import arrays as core_arrays
 from cukde.density.options import Options
-from cukde.density.pairs.gpu import f16, passes as pairs_passes, wide
+from cukde.density.pairs.gpu import passes as pairs_passes, wide
+from cukde.density.plan import gpu as plan_gpu
 
 N, M = 20_000, 4_000
 DIMENSIONS = (2, 3, 5, 8, 12, 15, 16, 24, 32, 48, 64, 65, 128, 768, 3072)
@@ -76,10 +77,10 @@ def errors(X: Any, Y: Any, squared_radius: float) -> dict[str, tuple[float, floa
 def main(dimensions: tuple[int, ...] = DIMENSIONS) -> None:
     print(f"worst (and mean) error of log sums, h = 1; of {_VALUES} values, relative to the sum of absolute terms")
     for d in dimensions:
-        limit = wide.NEAR if d >= wide.FEWEST_DIMENSIONS else f16.forms("float32", d, "sum")[-1].limit
+        limit = wide.NEAR if d >= wide.FEWEST_DIMENSIONS else plan_gpu.forms("float32", d, "sum")[-1].limit
         for part in (0.15, 0.3, 0.5, 0.75, 0.99):
             squared_radius = part * limit
-            chosen = [f16.form("float32", d, squared_radius, output) for output in ("sum", "values")]
+            chosen = [plan_gpu.form("float32", d, squared_radius, output) for output in ("sum", "values")]
             for title, (X, Y) in (("clouds", clouds(d, squared_radius)), ("copies", copies(d, squared_radius))):
                 cells = (
                     f"{name} {worst:.1e} ({mean:+.1e})" for name, (worst, mean) in errors(X, Y, squared_radius).items()

@@ -12,12 +12,12 @@ from typing import Any, Literal, NamedTuple
 import cupy as cp
 import numpy as np
 
+from benchmarks.density import study_tf32
 from cukde import perf
 from cukde.core.cost import elementwise
 from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import Signature
 from cukde.density.cost.flash import flash_density_flops, flash_pass_bytes, flash_score_flops
-from cukde.density.pairs.gpu import tf32
 from cukde.density.pairs.gpu.operands import scale_of
 from cukde.perf import Counted, Part, Peaks, Unit
 
@@ -113,8 +113,8 @@ def _summed(output: Output, X: Any, Y: Any, h: float) -> _Sums:
     if X.shape[1] > MOST_DIMENSIONS:
         raise ValueError(f"X must have at most {MOST_DIMENSIONS} columns; got shape {X.shape}")
     centre = X.mean(axis=0, dtype=np.float64)
-    x, x_norms = tf32._operand(X, centre, scale_of(h))
-    y, y_norms = tf32._operand(Y, centre, scale_of(h))
+    x, x_norms = study_tf32.operand(X, centre, scale_of(h))
+    y, y_norms = study_tf32.operand(Y, centre, scale_of(h))
     n, (m, depth) = len(x), y.shape
     total = cp.empty(m, np.float32)
     moments = cp.empty((m, depth), np.float32) if output == "moments" else None

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
+from cukde.core.plan import only
 from cukde.density.arguments import prepare
+from cukde.density.plan.gpu import Dense
+from cukde.density.sums import Output
 
 
 def laplace_kde_in_two_passes(X: Any, Y: Any, h: float) -> Any:
@@ -24,8 +27,24 @@ def laplace_kde_in_two_passes(X: Any, Y: Any, h: float) -> Any:
 
 @contextlib.contextmanager
 def tf32_operands() -> Iterator[None]:
-    """Precision "tf32" by operands of TF32 within the block, where it otherwise takes one float16 term."""
-    from cukde.density.pairs.gpu import engine  # needs CuPy
+    """Precision "tf32" by operands of TF32 within the block, where it otherwise takes one float16 term.
 
-    with mock.patch.object(engine, "ENGINE_OF_TF32", "tf32"):
+    All pairs are taken, and values are inspected before.
+    """
+    from benchmarks.density import study_tf32  # needs CuPy
+    from cukde.density.pairs.gpu.passes import Arguments
+
+    def engine(arguments: Any, output: Output, *, k: int = 0, ratio: bool = False) -> Dense:
+        one: Dense = engine_of_library(arguments, output, k=k, ratio=ratio)
+        replaced = arguments.options.precision == "tf32" and one.name in ("f16", "f16_symmetric")
+        return one._replace(name="tf32") if replaced else one
+
+    def unmerged(arguments: Any, output: Output, values: Any, **options: Any) -> Any:
+        if engine(arguments, output).name != "tf32":
+            return unmerged_of_library(arguments, output, values, **options)
+        X, Y, h = arguments.X, arguments.Y, arguments.h
+        return study_tf32.run(X, Y, h, output, values, arguments.options.log_weights, arguments.options.centre)
+
+    engine_of_library, unmerged_of_library = Arguments.engine, Arguments.unmerged
+    with mock.patch.multiple(Arguments, engine=engine, unmerged=unmerged), only():
         yield

@@ -23,6 +23,7 @@ from benchmarks.perf import (
 )
 from benchmarks.sources import exact
 from cukde import perf
+from cukde.core.plan import traced
 from tests.conftest import why_no_gpu
 
 BANDWIDTHS = {"all pairs": 2.0, "few pairs": 0.5}
@@ -82,11 +83,9 @@ def bench_sd_kde(keep: Callable[..., None], counts: list[int], name: str, reques
 
 def _looked_at(call: Callable[[], Any]) -> tuple[Any, float]:
     """The result of a call, float64, and the share of the pairs that its passes leave out, the most of any pass."""
-    from cukde.density.pairs.gpu.skipping import passes
-
-    passes.recent_shares()
-    result = call().astype(np.float64)
-    return result, 1 - min(passes.recent_shares().values(), default=1.0)
+    with traced() as ran:
+        result = call().astype(np.float64)
+    return result, 1 - min((one.found["share"]() for one in ran if one.name == "skipping"), default=1.0)
 
 
 def bench_many_points(keep: Callable[..., None], counts: list[int]) -> None:

@@ -26,7 +26,7 @@ from benchmarks.perf import launched
 from cukde import catalogue
 from cukde.bandwidth.gpu import leave_one_out as bandwidth_leave_one_out, passes as bandwidth_passes
 from cukde.conv1d.gpu import direct, toeplitz as conv1d_toeplitz, weight_grad
-from cukde.core.gpu import arrays as gpu_arrays, merge_sort
+from cukde.core.gpu import arrays as gpu_arrays, device as core_device, merge_sort
 from cukde.core.gpu.launch import Specialisation
 from cukde.core.plan import only
 from cukde.density import backends
@@ -42,7 +42,6 @@ from cukde.density.pairs.gpu import (
     centred as pairs_centred,
     difference,
     ends as pairs_ends,
-    engine,
     f16,
     f16_symmetric as pairs_f16_symmetric,
     f64,
@@ -50,7 +49,6 @@ from cukde.density.pairs.gpu import (
     passes as pairs_passes,
     small,
     splits,
-    tf32,
     values as pairs_values,
     weights as pairs_weights,
     wide as pairs_wide,
@@ -58,15 +56,13 @@ from cukde.density.pairs.gpu import (
 )
 from cukde.density.pairs.gpu.skipping import (
     blocks as near_blocks_of_points,
-    compact as near_compact,
-    exponential as near_exponential,
     frame as near_frame,
     passes as near_passes,
     plan as near_plan,
     values as near_values,
 )
 from cukde.density.pairs.gpu.specialisation import OPERATION
-from cukde.density.plan import shape as plan_shape
+from cukde.density.plan import gpu as plan_gpu, shape as plan_shape
 from cukde.density.plane import plan as plane_plan
 from cukde.density.plane.gpu import cells as plane_cells, choice as plane_choice
 from cukde.density.sums import Epilogue, Output, PartialSums, merge
@@ -118,7 +114,7 @@ VALUES = (1, 7, 16, 30, 64, 65, 130)  # columns
 OUTPUTS: tuple[Output, ...] = tuple(OPERATION)
 MANY = {65: "float32", 100: "float64"}  # dimensions, of data of a type
 
-# One float16 or TF32 term keeps 11 bits of a point. The symmetric pass has tolerances of its own.
+# One float16 term keeps 11 bits of a point. The symmetric pass has tolerances of its own.
 _ALLOWED = {precision: DENSITY["gpu", precision].value for precision in ("float32", "ieee", "float64")} | {"tf32": 1e-2}
 
 # In one dimension the transform is right to its tolerance.
@@ -129,6 +125,7 @@ _ALLOWED_1D = {(False, precision): _ALLOWED[precision] for precision in ("float3
 
 SORTED = (900, 1800, 3000, 2 * 8192 + 5)  # samples in a tile of every size, and in three tiles
 
+_LIMIT = 700.0  # of the scaled squared radius: beyond that of any sample
 _FORMS = {1: "tf32", 3: "float32", 4: "float32"}  # precision of the products of an exponent
 
 
@@ -173,7 +170,7 @@ class Device:
                 self.output,
                 self.values,
                 self.log_weights,
-                form=f16.Form(products, f16.SQUARED_RADIUS),
+                form=plan_gpu.Form(products, _LIMIT),
                 centre=self.centre,
                 ratio=self.Y is None,
             )
@@ -402,7 +399,7 @@ def differences(launches: Launches) -> None:
         chosen = difference.specialise(output, precision, np.dtype(dtype), d, k)
         if launches.lacks(chosen.kernel):
             s = sample(d, output != "values", dtype)
-            with mock.patch.object(engine, "engine", return_value="difference"):
+            with only("difference"):
                 check(s, output, Device(s, output, k).sums(precision), _ALLOWED[precision], k)
 
 
@@ -432,8 +429,8 @@ def f64_of_many_dimensions(launches: Launches) -> None:
 def without_own_rows(launches: Launches) -> None:
     """By every engine that leaves out the pair of a row with itself; powers in several blocks."""
     cases = itertools.product((5, 70), ("float32", "ieee", "float64"), ("sum", "moments", "laplace"))
-    always = mock.patch("cukde.density.pairs.gpu.skipping.choice.centred_is_faster", return_value=True)
-    with always, mock.patch.object(wide_f64, "_STAGED_ROWS", 128), mock.patch.object(pairs_wide, "_STAGED_ROWS", 128):
+    every = only("centred", "wide", "wide_f64")
+    with every, mock.patch.object(wide_f64, "_STAGED_ROWS", 128), mock.patch.object(pairs_wide, "_STAGED_ROWS", 128):
         for d, precision, output in cases:
             s = sample(d, dtype="float64" if precision == "float64" else "float32", itself=True)
             on, n = Device(s, output, 1), len(s.X)
@@ -443,14 +440,6 @@ def without_own_rows(launches: Launches) -> None:
             others = [reference.log_kde(np.delete(s.X, i, axis=0), s.X[i : i + 1], s.h) for i in range(0, n, 9)]
             want = np.concatenate(others) + math.log(n - 1) + 0.5 * d * math.log(2 * math.pi * s.h**2)
             check_log(log_p[::9], want, np.full(len(want), 2 * _ALLOWED[precision]))
-
-
-def tf32_operands(launches: Launches) -> None:
-    with mock.patch.object(engine, "ENGINE_OF_TF32", "tf32"):
-        for output, d, k in _tasks():
-            if launches.lacks(tf32.specialise(output, d, k).kernel):
-                s = sample(d, output != "values")
-                check(s, output, Device(s, output, k).sums("tf32", 50.0), _ALLOWED["tf32"], k)
 
 
 def _tasks() -> Iterator[tuple[Output, int, int]]:
@@ -590,7 +579,7 @@ def near_pairs(launches: Launches) -> None:
     dtypes = ("float32", "float64")
     for d, precision, dtype in itertools.product((2, 3, 4, 5, 8, 16, 32, 64, 128), dtypes, dtypes):
         for output, itself, ratio, far in cases:
-            if not near_plan.serves(output, precision, d):
+            if not plan_gpu.skipping_serves(output, precision, d, core_device.capability()):
                 continue
             s = sample(d, False, dtype, itself)
             if far:
@@ -633,13 +622,7 @@ def other_kernels(launches: Launches) -> None:
 
 def near_blocks(launches: Launches) -> None:
     """Kernels beside the Gaussian over the blocks that matter to queries, in one part of the data and in several."""
-    of_compact = {"_LEAST_MS": 0.0, "_LEAST_MS_OF_SAMPLE": 0.0, "_MOST_SHARE": 1.0}
-    of_exponential = {"_LEAST_MS": 0.0, **dict.fromkeys(("_HOPE", "_IN_VAIN", "_MOST_SHARE", "_GAIN"), math.inf)}
-    with (
-        mock.patch.object(near_blocks_of_points, "_BLOCKS_OF_SPLIT", 2),
-        mock.patch.multiple(near_compact, **of_compact),
-        mock.patch.multiple(near_exponential, **of_exponential),
-    ):
+    with mock.patch.object(near_blocks_of_points, "_BLOCKS_OF_SPLIT", 2), only("radial skipping"):
         for kernel, dtype, (d, n), weighted in itertools.product(
             KERNELS, ("float32", "float64"), ((1, N), (2, ROWS_OF_SPLITS), (5, N), (17, N)), (False, True)
         ):
@@ -781,31 +764,28 @@ def cross_validation(launches: Launches) -> None:
         tolerances.check(np.abs(got - gradient), off, "gradient")
 
 
-_ALL_PAIRS = 2**40  # more than any of these calls has
-
-
 def one_dimension(launches: Launches) -> None:
     """Fast Gauss transform and sums over pairs, of every output; whole calls for what ends in a density or a shift."""
     kinds = (("float32", "float32"), ("float32", "float64"), ("float64", "float64"))
-    for few, (precision, dtype), output, weighted in itertools.product((0, _ALL_PAIRS), kinds, OUTPUTS, (False, True)):
+    ways = (("line",), ())
+    for way, (precision, dtype), output, weighted in itertools.product(ways, kinds, OUTPUTS, (False, True)):
         # The transform's kernels do not differ by the weights.
-        if few == 0 and weighted != (output in ("moments", "values")):
+        if way and weighted != (output in ("moments", "values")):
             continue
         s = sample(1, weighted and output != "values", dtype)
         on = Device(s, output, 3)
         log_weights = gpu_arrays.asarray(np.zeros(N)) if weighted and output == "values" else on.log_weights
-        with mock.patch.object(one_dimension_passes, "_FEW_PAIRS", few):
+        with only(*way):
             sums = one_dimension_passes.partial_sums(
                 on.X, on.Y, s.h, output, Options(precision, log_weights=log_weights), values=on.values
             )
-        check(s, output, sums, _ALLOWED_1D[few == 0, precision], 3)
-    ways = (0, 0), (_ALL_PAIRS, 0), (_ALL_PAIRS, N)  # pairs that are few, and points that one launch takes
-    for (few, points), (precision, dtype) in itertools.product(ways, (*kinds, ("float64", "float32"))):
+        check(s, output, sums, _ALLOWED_1D[bool(way), precision], 3)
+    for way, (precision, dtype) in itertools.product((*ways, ("small",)), (*kinds, ("float64", "float32"))):
         s = sample(1, dtype=dtype)
         on = Device(s, "sum", 1)
-        with mock.patch.multiple(one_dimension_passes, _FEW_PAIRS=few, _FEW_POINTS=points):
+        with only(*way):
             for call, exact, allowed in (
-                (cukde.kde, reference.kde, _ALLOWED_1D[few == 0, precision]),
+                (cukde.kde, reference.kde, _ALLOWED_1D["line" in way, precision]),
                 (cukde.sd_kde, reference.sd_kde, SD_DENSITY[precision].value),
             ):
                 got = gpu_arrays.asnumpy(call(on.X, on.Y, s.h, precision=precision))
@@ -820,7 +800,7 @@ def one_dimension_of_few_boxes(launches: Launches) -> None:
     Y = np.concatenate((X[: M - 2] + 0.3, [5e5, -1e7]))
     for few_boxes, points_per_box in ((N, 8), (10, N)):
         with (
-            mock.patch.object(one_dimension_passes, "_FEW_PAIRS", 0),
+            only("line"),
             mock.patch.multiple(one_dimension_plan, FEW_BOXES=few_boxes, POINTS_PER_BOX=points_per_box),
         ):
             got = gpu_arrays.asnumpy(cukde.kde(gpu_arrays.asarray(X), gpu_arrays.asarray(Y), 0.5, log=True))
@@ -835,7 +815,7 @@ def distribution_functions(launches: Launches) -> None:
     ):
         s = sample(1, weighted, dtype, n=N // 2)  # in Numba's simulator each point takes a while
         Y = np.concatenate((s.Y[:-1:2], s.X.min(axis=0, keepdims=True) - 30 * s.h)).astype(dtype)
-        with mock.patch.object(one_dimension_passes, "_FEW_PAIRS_CDF", 0):
+        with only("line"):
             got = cukde.log_cdf(
                 gpu_arrays.asarray(s.X),
                 gpu_arrays.asarray(Y),
@@ -861,10 +841,10 @@ def plane_to_a_tolerance(launches: Launches) -> None:
         ends = np.stack((X.min(axis=0), X.max(axis=0))).astype(np.float64)
         tolerances.check(np.abs(extent.whole - ends), np.zeros(()), "extremes")
 
-        def laid(X: Any, m: int, output: Output, options: Options, plan: Any, ends: np.ndarray = ends) -> Any:
+        def laid(X: Any, options: Options, plan: Any, shape: Any, ends: np.ndarray = ends) -> Any:
             return plane_choice.Chosen(plane_cells.grid(ends, plan), of_all=True)
 
-        with mock.patch.multiple(plane_choice, too_few=lambda *_: False, chosen=laid):
+        with only("plane"), mock.patch.object(plane_choice, "chosen", laid):
             log_p = gpu_arrays.asnumpy(cukde.kde(data, queries, 0.8, weights=weights, rtol=1e-5, log=True))
             score = gpu_arrays.asnumpy(cukde.score(data, queries, 0.8, weights=weights, rtol=1e-5))
         near = reference.nearness(X, Y, 0.8, w)
@@ -1131,7 +1111,6 @@ PASSES = (
     f64_products,
     f64_of_many_dimensions,
     without_own_rows,
-    tf32_operands,
     f16_ordered,
     f16_ordered_mean_shift,
     f16_symmetric,

@@ -1,6 +1,6 @@
 // Gaussian kernel sums over all pairs of a query y_i and a data row x_j: density, score, Laplace correction, sums of
 // values. One compilation makes one kernel. Macros, its specialisation key, choose it
-// (cukde/density/pairs/gpu/engine.py lists all of them).
+// (the launchers of cukde/density/pairs/gpu list them).
 //
 //   e_ij  = log2 w_j - log2(e) |y_i - x_j|^2 / (2 h^2)       the exponent, in bits
 //   a_i   = max_j e_ij                                       found in the same pass (log-sum-exp)
@@ -22,7 +22,6 @@
 // Macros: KERNEL the name; OUTPUT one of the five, LAPLACE_MOMENTS only by differences; COLUMNS the columns of the
 // moments a block owns (0 for none; the one of LAPLACE needs none); and for the engines
 //   by differences   REAL the arithmetic, STORAGE what X and Y hold, CHUNK the dimensions staged at a time
-//   TF32             TF32 defined, CHUNK the dimensions staged at a time
 //   float64          F64 defined, DEPTH the columns of X and Y, a multiple of 8; WARPS of a block, ROW_TILES of 16
 //                    queries a warp, TILE data rows in shared memory at a time, BLOCKS of a multiprocessor
 #include "ptx.cuh"
@@ -33,8 +32,6 @@ constexpr Output output = OUTPUT;
 
 #if defined(TERMS)
 #include "f16.cuh"
-#elif defined(TF32)
-#include "tf32.cuh"
 #elif defined(F64)
 #include "f64.cuh"
 #else

@@ -270,7 +270,7 @@ def test_what_is_left_out(
     device: Backend, leaving_out: ModuleType, monkeypatch: pytest.MonkeyPatch, dtype: str, weights: str
 ) -> None:
     """Of a tolerance that shows: something of many sums, and of none more than that part of what is kept."""
-    from cukde.density.pairs.tolerance import TOLERANCE
+    from cukde.density.plan.shape import TOLERANCE
 
     n, tolerance = device.size(4000, 1100), 50.0
     X = np.random.default_rng(3).standard_normal((n, 2)).astype(dtype)

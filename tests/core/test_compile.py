@@ -49,7 +49,7 @@ def table(kernels: list[Kernel], compilations: dict[tuple[Kernel, int], Resource
 
 def _title(kernel: Kernel) -> str:
     _, name, defines = kernel
-    return " ".join([name, *(f"{k}={v}" for k, v in defines if k not in ("KERNEL", "OUTPUT", "TF32"))])
+    return " ".join([name, *(f"{k}={v}" for k, v in defines if k not in ("KERNEL", "OUTPUT"))])
 
 
 def _fits(r: Resources) -> bool:

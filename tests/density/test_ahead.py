@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import cukde
+from cukde.core.plan import only
 from cukde.density import backends
 from cukde.density.arguments import prepare
+from cukde.density.plan import gpu as plan_gpu
 from tests.conftest import Backend
 
 pytestmark = pytest.mark.small
@@ -38,13 +39,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.fixture
-def launched(launched: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def launched(launched: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The same; none is of small problems."""
-    from cukde.density.pairs.gpu import ahead, small
+    from cukde.density.pairs.gpu import ahead
 
-    monkeypatch.setattr(small, "serves", lambda *_, **__: False)
     monkeypatch.setattr(ahead, "_last", {})
-    return launched
+    with only("f16 ahead"):
+        yield launched
 
 
 def _sample(d: int, reach: float, dtype: str = "float32") -> tuple[np.ndarray, np.ndarray]:
@@ -161,15 +162,14 @@ def test_a_fitted_estimator_prepares_queries_alone(
 
 def test_the_limits_are_those_of_the_forms() -> None:
     """Each form ends where the next one begins, and the last where the engine does."""
-    f16 = importlib.import_module("cukde.density.pairs.gpu.f16")
     for precision in ("float32", "tf32"):
         for d in (2, 8, 16, 17, 64):
             for output in ("sum", "moments", "laplace"):
-                forms = f16.forms(precision, d, output)
+                forms = plan_gpu.forms(precision, d, output)
                 for form in forms:
-                    chosen = f16.form(precision, d, form.limit, output)
+                    chosen = plan_gpu.form(precision, d, form.limit, output)
                     assert (chosen.products, chosen.limit) == (form.products, forms[-1].limit)
-                assert f16.form(precision, d, 1.001 * forms[-1].limit, output) is None
+                assert plan_gpu.form(precision, d, 1.001 * forms[-1].limit, output) is None
 
 
 @pytest.mark.parametrize("name", ["score", "sd"])
@@ -177,9 +177,7 @@ def test_densities_may_be_few_where_scores_are_not(
     device: Backend, launched: list[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Then neither goes back to a look, nor does a fitted estimator."""
-    from cukde.density.pairs.gpu import small
-
-    monkeypatch.setattr(small, "serves", lambda *_, moments: not moments)
+    monkeypatch.setattr(plan_gpu, "small_serves", lambda *_, moments: not moments)
     X, Y = map(device.asarray, _sample(3, NEAR))
     got = FUNCTIONS[name](X, Y, 1.0)
     assert "survey" not in launched

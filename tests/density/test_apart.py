@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from cukde.core.plan import only
 from cukde.density.options import Options
 from cukde.density.sums import PartialSums
 from tests import reference, tolerances
@@ -23,14 +25,12 @@ ROOT_SHIFT = {"float32": 1.5e-4, "tf32": 4e-4}
 
 
 @pytest.fixture
-def gpu(device: Backend, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+def gpu(device: Backend) -> Iterator[SimpleNamespace]:
     """The modules under test, which look for far rows in passes of any size."""
     from cukde.density.pairs.gpu import difference, passes
-    from cukde.density.pairs.gpu.skipping import choice
 
-    monkeypatch.setattr(choice, "too_few", lambda *_: False)
-    monkeypatch.setattr(choice, "differences_take_long", lambda *_: True)
-    return SimpleNamespace(difference=difference, passes=passes, asarray=device.asarray, asnumpy=device.asnumpy)
+    with only("apart"):
+        yield SimpleNamespace(difference=difference, passes=passes, asarray=device.asarray, asnumpy=device.asnumpy)
 
 
 def sample(n: int, m: int | None, d: int, where: str, *, weighted: bool = False, times: float = 1.0) -> Sample:

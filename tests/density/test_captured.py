@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cukde
+from cukde.core.plan import only
 from cukde.density.options import Options
 from cukde.density.sums import PartialSums
 from tests import reference, tolerances
@@ -100,12 +101,11 @@ def test_unchecked_data_that_are_not_finite(
 
     for module, name in ((centred, "sums"), (choice, "chosen"), (choice, "chosen_for_values")):
         monkeypatch.setattr(module, name, fails)
-    monkeypatch.setattr(choice, "too_few", lambda *_: False)
-    monkeypatch.setattr(choice, "centred_is_faster", lambda *_, **__: True)
     here = SimpleNamespace(passes=passes, asarray=device.asarray, asnumpy=device.asnumpy)
     s = Sample(330, 70, 3, dtype=precision)
     s.X[200] = at
-    sums = computed(here, s, output, precision)
+    with only("centred", "skipping", "apart"):
+        sums = computed(here, s, output, precision)
     assert np.isnan(sums.total).all() == np.isnan(at)
     assert np.isnan(sums.total).any() == np.isnan(at)
 

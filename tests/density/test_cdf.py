@@ -21,6 +21,7 @@ from scipy import special
 
 import cukde
 from cukde import perf
+from cukde.core.plan import only
 from cukde.density import cdf
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.cpu import (
@@ -79,9 +80,10 @@ def both(backend: Backend, X: Any, Y: Any, h: Any, w: Any = None, **options: Any
 def ways(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Ways in which a backend sums, one after the other; in the simulator all pairs alone, as others take seconds."""
     if backend.name == "cupy":
-        for few_pairs in (0, math.inf):
-            monkeypatch.setattr("cukde.density.one_dimension.gpu.passes._FEW_PAIRS_CDF", few_pairs)
-            yield "pairs" if few_pairs else "expansions"
+        with only("line"):
+            yield "expansions"
+        with only():
+            yield "pairs"
         return
     if backend.name == "numpy":
         with monkeypatch.context() as patch:
@@ -161,7 +163,6 @@ def test_kernels_of_the_gpu(
     from cukde.core.gpu import numba_cuda
     from cukde.density.one_dimension.gpu import passes as gpu_passes
 
-    monkeypatch.setattr(gpu_passes, "_FEW_PAIRS_CDF", 0)
     monkeypatch.setattr(gpu_passes, "_POINTS_PER_CHUNK", 16)
     if boxes != "laid":
         few = device.size(1000, 100)  # more than hold points, and fewer than there are
@@ -175,15 +176,16 @@ def test_kernels_of_the_gpu(
 
     monkeypatch.setattr(numba_cuda, "launch", noted)
     s = draw(name, weights, dtype, device.size(900, 100), device.size(150, 24))
-    verify(reference.log_distribution(s.X, s.Y, s.h, s.w), *both(device, s.X, s.Y, s.h, s.w))
+    with only("line"):
+        verify(reference.log_distribution(s.X, s.Y, s.h, s.w), *both(device, s.X, s.Y, s.h, s.w))
     of_boxes = ["bounds", "moments", "translate"] if boxes != "few points each" else []
     assert launched == 3 * [*of_boxes, "evaluate"]
 
 
-def test_kernels_of_the_gpu_where_numbers_are_not_finite(device: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cukde.density.one_dimension.gpu.passes._FEW_PAIRS_CDF", 0)
+def test_kernels_of_the_gpu_where_numbers_are_not_finite(device: Backend) -> None:
     x, y = np.linspace(-1, 1, 40), np.array([0.1, np.nan, -np.inf, np.inf])
-    F = device.asnumpy(cukde.cdf(device.asarray(x), device.asarray(y), H, check_finite=False))
+    with only("line"):
+        F = device.asnumpy(cukde.cdf(device.asarray(x), device.asarray(y), H, check_finite=False))
     np.testing.assert_allclose(F[[0, 2, 3]], [reference_at(x, 0.1), 0, 1], rtol=1e-12)
     assert np.isnan(F[1])
 
@@ -205,11 +207,11 @@ def reference_at(x: np.ndarray, y: float) -> float:
 def test_no_call_that_is_captured_waits(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> None:
     from cukde.density.one_dimension.gpu import passes as gpu_passes
 
-    monkeypatch.setattr(gpu_passes, "_FEW_PAIRS_CDF", 0)
     monkeypatch.setattr("cukde.core.gpu.device.capturing", lambda: True)
     monkeypatch.setattr(gpu_passes.cp, "asnumpy", None, raising=False)
     x = np.linspace(-1, 1, 40)
-    got = cukde.cdf(x, x[:1] + 0.3, H, check_finite=False)
+    with only("line"):
+        got = cukde.cdf(x, x[:1] + 0.3, H, check_finite=False)
     np.testing.assert_allclose(got, [reference_at(x, x[0] + 0.3)], rtol=1e-12)
 
 

@@ -22,11 +22,12 @@ from cukde.density.one_dimension import cost as one_dimension_cost
 from cukde.density.pairs.cost import (
     cpu as cost_cpu,
     engines,
-    skipping as cost_skipping,
     tensor,
     wide as cost_wide,
 )
 from cukde.density.pairs.cost.engines import Pass
+from cukde.density.plan import gpu as plan_gpu
+from cukde.density.plan.shape import Shape
 from cukde.density.plane import cost as plane_cost, plan as plane_plan
 from cukde.perf._predict import predicted
 from tests.perf.processors import H200
@@ -87,9 +88,9 @@ def test_a_share_of_the_pairs_takes_what_the_choice_reckons_with(share: float, d
     n, m = 2**20, 2**17
     cost = perf.cost("kde", H200, n=n, m=m, d=d, share=share)
     parts = {part.name: part.seconds for part in predicted(cost, H200).parts}
-    of_all, of_summed = cost_skipping.screening(d), cost_skipping.summing("float32", d, 1.0, once=False)
+    of_all, of_summed = plan_gpu.screening(d), plan_gpu.summing("float32", d, 1.0, once=False)
     assert set(parts) == {"survey", "order", "pass"} | ({"screen"} if d > 5 else set())
-    assert parts["order"] == pytest.approx(1e-3 * cost_skipping.ORDER_MS, rel=1e-2)
+    assert parts["order"] == pytest.approx(1e-3 * plan_gpu.order_ms(), rel=1e-2)
     found = parts.get("screen", 0.0) + parts["pass"]
     assert found == pytest.approx(1e-12 * n * m * (of_all + share * of_summed), rel=0.1, abs=1e-5)
     assert cost.exponentials == share * n * m
@@ -220,31 +221,18 @@ def _passes() -> list[Pass]:
 
 
 @pytest.mark.small
-def test_engine_and_products_are_those_of_the_launchers() -> None:
-    pytest.importorskip("cupy")
-    from cukde.density.pairs.gpu import engine, f16
-
-    for of, capability in itertools.product(_passes(), ((7, 0), (8, 0), (9, 0))):
-        known = {
-            "squared_radius": 1.0,
-            "capability": capability,
-            "symmetric": of.symmetric,
-            "m": of.m,
-            "exact": not of.ratio,
-        }
-        k = of.columns or of.k
-        expected = engine.engine(of.output, of.precision, of.n, of.d, k, **known)
-        assert engines.engine(of, capability) == expected, (of, capability)
-        if expected == "f16":
-            form = f16.form(of.precision, of.d, 1.0, of.output)
-            assert form is not None
-            own = of.ratio and of.output == "moments" and of.itself
-            assert engines.products(of) == (3 if own and form.split else form.products), of
+def test_products_are_those_of_the_launchers() -> None:
+    ordered = [of for of in _passes() if engines.engine(of, H200) == "f16"]
+    assert {of.output for of in ordered} == {"sum", "moments", "laplace", "values"}
+    for of in ordered:
+        form = plan_gpu.form(of.precision, of.d, 1.0, of.output)
+        assert form is not None
+        own = of.ratio and of.output == "moments" and of.itself
+        assert engines.products(of) == (3 if own and form.split else form.products), of
 
 
 def test_tiles_and_limits_are_those_of_the_launchers() -> None:
     pytest.importorskip("cupy")
-    from cukde.density.one_dimension.gpu import passes as one_dimension_passes
     from cukde.density.pairs.gpu import f16, f16_symmetric, specialisation, tiles, wide as pairs_wide, wide_f64
 
     table = tiles.nearest((9, 0), tiles.tables())
@@ -258,10 +246,6 @@ def test_tiles_and_limits_are_those_of_the_launchers() -> None:
         assert (64 * tile["row_tiles"], tile["overlap"]) == (layout.rows, layout.overlap)
         overhead = tensor._OVERLAPPED if layout.overlap else tensor._PLAIN
         assert overhead == layout.block_overhead
-    assert (one_dimension_cost.FEW_PAIRS, one_dimension_cost.FEW_PAIRS_CDF) == (
-        one_dimension_passes._FEW_PAIRS,
-        one_dimension_passes._FEW_PAIRS_CDF,
-    )
     assert cost_wide._STAGED_BYTES == pairs_wide._STAGED_BYTES == wide_f64._STAGED_BYTES
     assert (cost_wide._STAGED_ROWS, cost_wide._STAGED_ROWS_F64) == (pairs_wide._STAGED_ROWS, wide_f64._STAGED_ROWS)
     from cukde.density.one_dimension.cpu import passes as cpu_passes
@@ -603,8 +587,9 @@ def test_transforms(op: str, d: int) -> None:
     few, many = (perf.predict(op, H200, cells=cells, **sizes).seconds for cells in (10_000, 100_000))
     assert few < many < perf.predict(op, H200, **sizes).seconds / 5
     plan = plane_plan.plan(1.0, plane_plan.TOLERANCE["float32"], "moments" if op == "score" else "sum", d)
-    more = 1e-3 * plane_cost.MS_OF_PRODUCT * (plane_cost.products(plan, 100_000) - plane_cost.products(plan, 10_000))
-    assert many - few == pytest.approx(more, rel=0.5)
+    shape = Shape(plan.output, 2**20, 2**20, d)
+    ms = [plan_gpu.plane_transform_ms(shape, plane_cost.products(plan, cells), 0.0) for cells in (10_000, 100_000)]
+    assert many - few == pytest.approx(1e-3 * (ms[1] - ms[0]), rel=0.5)
     on_cpu = [perf.predict(op, CPU, cells=cells, **sizes).seconds for cells in (100, 10_000)]
     assert on_cpu[0] < on_cpu[1] < perf.predict(op, CPU, **sizes).seconds / 5
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import cukde
+from cukde.core.plan import only
 from tests.conftest import Backend, why_no_gpu
 
 DEVICES = 3
@@ -49,10 +50,9 @@ class Emulated:
 
 
 @pytest.fixture
-def shared(device: Backend, monkeypatch: pytest.MonkeyPatch) -> Emulated:
-    """Passes of any size are shared."""
+def several(device: Backend, monkeypatch: pytest.MonkeyPatch) -> Emulated:
+    """Calls may ask for several devices."""
     emulated = Emulated()
-    monkeypatch.setattr("cukde.density.over_devices._LEAST_PAIRS", 0)
     if device.name == "emulated":
         arrays = importlib.import_module("cukde.core.gpu.arrays")
         monkeypatch.setattr(arrays, "several", lambda devices: tuple(range(DEVICES)))
@@ -68,15 +68,23 @@ def shared(device: Backend, monkeypatch: pytest.MonkeyPatch) -> Emulated:
 
 
 @pytest.fixture
-def leaving_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Passes leave out pairs however few there are."""
-    from cukde.density.pairs.gpu.skipping import choice
+def of_any_size() -> Iterator[None]:
+    """Passes of any size are shared."""
+    with only("devices"):
+        yield
 
-    for name in ("_LEAST_MS", "_LEAST_OF_FAST_MS"):
-        monkeypatch.setattr(choice, name, 0.0)
-    monkeypatch.setattr(choice, "_GAIN", np.inf)
-    monkeypatch.setattr(choice, "_MOST_SHARE", 1.0)
-    monkeypatch.setattr(choice, "too_few", lambda *_: False)
+
+@pytest.fixture
+def shared(several: Emulated, of_any_size: None) -> Emulated:
+    """Passes of any size are shared by them."""
+    return several
+
+
+@pytest.fixture
+def leaving_out(shared: Emulated) -> Iterator[None]:
+    """Passes leave out pairs however few there are."""
+    with only("devices", "skipping"):
+        yield
 
 
 def points(d: int, dtype: str, n: int = 700, m: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -204,12 +212,11 @@ def test_shares_of_a_pass_add_up(device: Backend) -> None:
 
 @pytest.mark.small
 def test_few_pairs_take_the_paths_of_one_device(
-    shared: Emulated, device: Backend, monkeypatch: pytest.MonkeyPatch
+    several: Emulated, device: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that begin before values are looked at, too."""
     from cukde.density.pairs.gpu import small
 
-    monkeypatch.setattr("cukde.density.over_devices._LEAST_PAIRS", 700 * 700 + 1)
     begun: list[int] = []
     of = small.Call.of
     monkeypatch.setattr(small.Call, "of", lambda *args: begun.append(1) or of(*args))
@@ -218,7 +225,7 @@ def test_few_pairs_take_the_paths_of_one_device(
         got, want = (device.asnumpy(call(X, Y, 0.5, **options)) for options in ({"devices": "all"}, {}))
         np.testing.assert_array_equal(got, want)
     assert len(begun) == 4
-    assert not shared.calls
+    assert not several.calls
 
 
 @pytest.mark.usefixtures("leaving_out")
@@ -406,14 +413,13 @@ class TestOnGpus:
         with pytest.raises(ValueError, match=r"devices must be numbers of GPUs that are there, from 0 to \d+; got 99"):
             cukde.kde(X, X, 1.0, devices=[0, 99])
 
-    def test_every_device_takes_a_share(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_every_device_takes_a_share(self, of_any_size: None) -> None:
         """The result is on the device of the data; a large pass, and a device without memory for its share."""
         import cupy
 
         count = cupy.cuda.runtime.getDeviceCount()
         if count == 1:
             pytest.skip("there is one GPU")
-        monkeypatch.setattr("cukde.density.over_devices._LEAST_PAIRS", 0)
         rng = np.random.default_rng(0)
         with cupy.cuda.Device(count - 1):
             X, Y = (cupy.asarray(rng.standard_normal((rows, 3))) for rows in (40_000, 10_000))

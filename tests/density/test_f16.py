@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 from cukde.density.options import Options
+from cukde.density.plan import gpu as plan_gpu
+from cukde.density.plan.shape import Device, Shape
+from cukde.density.sums import Output
 from tests import reference
 from tests.density.samples import ORDERED, OUTPUTS, SHIFT, SYMMETRIC, TOTAL, Sample, verify
 from tests.tolerances import DENSITY, Tolerance, check
@@ -46,7 +49,7 @@ def run(
         output,
         s.V[:, :k] if output == "values" else None,
         s.log_weights,
-        form=gpu.f16.Form(products, limit),
+        form=plan_gpu.Form(products, limit),
         centre=s.X.mean(axis=0, dtype=float),
         **options,
     )
@@ -166,7 +169,7 @@ def test_mean_shift_is_that_of_the_symmetric_pass(gpu: SimpleNamespace, d: int, 
     """
     s = Sample(200, 1, d)
     s.X[:, 0] += np.where(np.arange(200) % 2, 0.9, -0.9) * (squared_radius**0.5 * s.h - 3)
-    form = gpu.f16.forms("float32", d, "moments")[-1]
+    form = plan_gpu.forms("float32", d, "moments")[-1]
     found = [
         gpu.density.partial_sums(
             s.X,
@@ -343,29 +346,18 @@ def test_operands_hold_points_to_22_bits_and_their_radius(gpu: SimpleNamespace, 
 class TestForm:
     """Which engine, and how many products an exponent takes."""
 
-    def test_exact_totals_of_data_at_themselves(self, gpu: SimpleNamespace) -> None:
-        from cukde.density.pairs.gpu import engine
-
+    def test_exact_totals_of_data_at_themselves(self) -> None:
         def choice(squared_radius: float, exact: bool, precision: str = "float32") -> str:
-            chosen: str = engine.engine(
-                "moments",
-                precision,
-                999,
-                16,
-                16,
-                squared_radius=squared_radius,
-                capability=(9, 0),
-                symmetric=True,
-                exact=exact,
-            )
-            return chosen
+            device = Device.of((9, 0))
+            shape = Shape("moments", 999, 999, 16, precision, itself=True, ratio=not exact, device=device)
+            return plan_gpu.served(shape, squared_radius).name
 
         assert choice(218.0, True) == choice(220.0, False) == "f16_symmetric"
         assert choice(220.0, True) == "f16"
         assert choice(500.0, True, "tf32") == "f16_symmetric"
 
-    def test_limits(self, gpu: SimpleNamespace) -> None:
-        form = gpu.f16.form
+    def test_limits(self) -> None:
+        form = plan_gpu.form
         assert form("float32", 2, 50.0).products == 3
         assert form("float32", 2, 300.0).products == 4
         assert form("float32", 16, 215.0) == form("float32", 16, 120.0, "values") == (3, 275.0)
@@ -383,7 +375,7 @@ class TestForm:
         ("output", "precision", "d", "k", "squared_radius", "capability", "symmetric", "want"),
         [
             ("sum", "float32", 16, 0, 100.0, (8, 0), False, "f16"),
-            ("sum", "float32", 16, 0, None, (8, 0), True, "difference"),
+            ("sum", "float32", 16, 0, None, (8, 0), True, "centred"),
             ("sum", "tf32", 16, 0, 500.0, (9, 0), False, "f16"),
             ("moments", "float32", 16, 16, 100.0, (9, 0), True, "f16_symmetric"),
             ("moments", "float32", 16, 16, 100.0, (9, 0), False, "f16"),
@@ -401,7 +393,7 @@ class TestForm:
             ("values", "float32", 3, 33, 1.0, (9, 0), True, "f16"),
             ("values", "float32", 16, 16, 218.0, (9, 0), True, "f16_symmetric"),
             ("values", "float32", 16, 16, 219.0, (9, 0), True, "f16"),
-            ("moments", "float32", 16, 16, None, (9, 0), True, "difference"),
+            ("moments", "float32", 16, 16, None, (9, 0), True, "centred"),
             ("values", "float32", 2, 1, 300.0, (9, 0), True, "f16"),
             ("values", "float32", 49, 32, 50.0, (9, 0), True, "f16_symmetric"),
             ("values", "tf32", 16, 16, 100.0, (9, 0), True, "f16"),
@@ -410,10 +402,9 @@ class TestForm:
             ("sum", "float64", 65, 0, None, (9, 0), False, "difference"),
         ],
     )
-    def test_engine(
+    def test_which_pass_takes_all_pairs(
         self,
-        gpu: SimpleNamespace,
-        output: str,
+        output: Output,
         precision: str,
         d: int,
         k: int,
@@ -422,28 +413,17 @@ class TestForm:
         symmetric: bool,
         want: str,
     ) -> None:
-        from cukde.density.pairs.gpu import engine
-
-        got = engine.engine(
-            output, precision, 1000, d, k, squared_radius=squared_radius, capability=capability, symmetric=symmetric
-        )
-        assert got == want
-
-    def test_the_tf32_engine_can_be_asked_for(self, gpu: SimpleNamespace) -> None:
-        from cukde.density.pairs.gpu import engine
-
-        gpu.monkeypatch.setattr(engine, "ENGINE_OF_TF32", "tf32")
-        s = Sample(150, 70, 5)
-        for output in ("sum", "laplace", "moments"):
-            sums = gpu.density.partial_sums(s.X, s.Y, s.h, output, Options("tf32", squared_radius=100.0))
-            verify(s, output, sums, ALLOWED[1])
+        values = k if output == "values" else 0
+        ratio, device = output == "moments", Device.of(capability)
+        shape = Shape(output, 1000, 1000, d, precision, values, itself=symmetric, ratio=ratio, device=device)
+        assert plan_gpu.served(shape, squared_radius).name == want
 
     @pytest.mark.parametrize(("op", "kernel"), [("kde", "kde"), ("sd_kde", "score")])
     @pytest.mark.parametrize("operands", ["float16", "TF32"])
     def test_the_ablation_has_a_row_of_both_operands(
         self, gpu: SimpleNamespace, op: str, kernel: str, operands: str
     ) -> None:
-        from benchmarks.density import bench_ablation, points, variants
+        from benchmarks.density import bench_ablation, points, study_tf32, variants
 
         here = {
             "variants": variants,
@@ -453,6 +433,7 @@ class TestForm:
         }
         for name, found in here.items():  # which the benchmark imports where a GPU works
             gpu.monkeypatch.setattr(bench_ablation, name, found, raising=False)
+        gpu.monkeypatch.setattr(study_tf32, "cp", gpu.finish.cp)
         rows: list[dict[str, Any]] = []
         bench = bench_ablation.bench_operands
         bench(lambda call, row, peers: rows.append(row), op, 150, 70, kernel, operands)

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cukde.density.plan import gpu as plan_gpu
+from cukde.density.plan.shape import Device, Shape
+from cukde.density.sums import Output
 from tests import reference
 from tests.density.samples import DOUBLE, OUTPUTS, Sample, verify
 from tests.host_emulation._kernel import from_source
@@ -19,9 +22,9 @@ ALLOWED = DENSITY["gpu", "float64"].value
 @pytest.fixture
 def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The modules under test, on the emulated device."""
-    from cukde.density.pairs.gpu import engine as pairs_engine, f64, splits
+    from cukde.density.pairs.gpu import f64, splits
 
-    return SimpleNamespace(f64=f64, grid=splits, engine=pairs_engine, monkeypatch=monkeypatch)
+    return SimpleNamespace(f64=f64, grid=splits, monkeypatch=monkeypatch)
 
 
 def sample(n: int, m: int, d: int, weighted: bool = False) -> Sample:
@@ -133,7 +136,7 @@ def test_as_far_as_the_limit_of_the_radius(gpu: SimpleNamespace, d: int, output:
     """Data and queries on a sphere of the largest radius: some queries have data near, others only opposite."""
     s = sample(150, 70, d)
     rng = np.random.default_rng(d)
-    radius = gpu.f64.LIMIT[output] ** 0.5
+    radius = plan_gpu.MOST_F64[output] ** 0.5
     s.h = 0.7
 
     def on_sphere(directions: np.ndarray) -> np.ndarray:
@@ -186,16 +189,17 @@ def test_operands(gpu: SimpleNamespace, d: int) -> None:
     assert (made.norms[150:] == -(2.0**20)).all()
 
 
-def test_which_passes_it_takes(gpu: SimpleNamespace) -> None:
-    def engine(output: str, d: int, squared_radius: float | None, capability: tuple[int, int] = (9, 0)) -> str:
-        chosen: str = gpu.engine.engine(
-            output, "float64", 99, d, 5, squared_radius=squared_radius, capability=capability, symmetric=True
-        )
-        return chosen
+def test_which_passes_it_takes() -> None:
+    def engine(output: Output, d: int, squared_radius: float | None, capability: tuple[int, int] = (9, 0)) -> str:
+        k, device = 5 * (output == "values"), Device.of(capability)
+        shape = Shape(output, 99, 99, d, "float64", k, device=device)
+        return plan_gpu.served(shape, squared_radius).name
 
     assert engine("moments", 2, 620.0) == engine("sum", 64, 620.0) == engine("values", 3, 350.0) == "f64"
-    beyond = ("sum", 1, 1.0), ("sum", 65, 1e6), ("moments", 3, 621.0), ("values", 3, 351.0), ("sum", 3, None)
+    beyond: tuple[tuple[Output, int, float], ...]
+    beyond = ("sum", 1, 1.0), ("sum", 65, 1e6), ("moments", 3, 621.0), ("values", 3, 351.0)
     for output, d, squared_radius in beyond:
         assert engine(output, d, squared_radius) == "difference"
+    assert engine("sum", 3, None) == "centred"
     assert engine("sum", 3, 1.0, (7, 5)) == "difference"
     assert engine("sum", 3, 1.0, (8, 0)) == "f64"

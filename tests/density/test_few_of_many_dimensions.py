@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.density.pairs.cost import differences
+from cukde.core.plan import only
+from cukde.density.plan import gpu as plan_gpu
+from cukde.density.plan.shape import Device, Shape
+from cukde.density.sums import Output
 from tests import reference
 from tests.conftest import Backend
 from tests.density.samples import OUTPUTS, Sample, verify
@@ -68,11 +71,16 @@ def test_far_data(device: Backend, data: str) -> None:
 
 
 def test_which_passes_differences_take() -> None:
-    assert differences.serve(696, 1, 220, 0)
-    assert differences.serve(4074, 16, 247, 247)
-    assert not differences.serve(50_000, 5_000, 96, 0)
-    assert not differences.serve(10_000, 10_000, 65, 65)
-    assert not differences.serve(100, 1, 20_000, 0)  # a tile takes longer than all launches
+    def passes(output: Output, n: int, m: int, d: int) -> list[str]:
+        return [one.name for one in plan_gpu.dense(Shape(output, n, m, d, device=Device.of((9, 0))))]
+
+    assert passes("sum", 696, 1, 220) == ["difference"]
+    assert passes("moments", 4074, 16, 247) == ["difference"]
+    assert passes("sum", 50_000, 5_000, 96) == ["wide"]
+    assert passes("moments", 10_000, 10_000, 65) == ["wide"]
+    assert passes("sum", 100, 1, 20_000) == ["wide"]  # a tile takes longer than all launches
+    with only("wide"):
+        assert passes("sum", 696, 1, 220) == ["wide"]
 
 
 def test_splits(device: Backend) -> None:

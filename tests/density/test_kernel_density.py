@@ -18,6 +18,7 @@ import pytest
 from scipy import integrate
 
 from cukde.core import dispatch
+from cukde.core.plan import only
 from cukde.density import backends, kernels
 from cukde.density.kernel_density import kernel_density
 from cukde.density.kernels import KERNELS
@@ -58,13 +59,7 @@ def blocks_left_out(backend: Backend, *, whatever: bool) -> Iterator[None]:
             patches.enter_context(mock.patch.object(compact, "pays", return_value=whatever))
             patches.enter_context(mock.patch.object(exponential_choice, "posed", posed))
         else:
-            from cukde.density.pairs.gpu.skipping import compact as compact_on_gpu, exponential as exponential_on_gpu
-
-            least, most = (0.0, math.inf) if whatever else (math.inf, 0.0)
-            of_compact = {"_LEAST_MS": least, "_LEAST_MS_OF_SAMPLE": least, "_MOST_SHARE": 1.0}
-            patches.enter_context(mock.patch.multiple(compact_on_gpu, **of_compact))
-            of_exponential = {"_LEAST_MS": least, **dict.fromkeys(("_HOPE", "_IN_VAIN", "_MOST_SHARE", "_GAIN"), most)}
-            patches.enter_context(mock.patch.multiple(exponential_on_gpu, **of_exponential))
+            patches.enter_context(only("radial skipping") if whatever else only())
         yield
 
 

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.density import leave_one_out, problem as density_problem
+from cukde.density import leave_one_out
+from cukde.density.plan import cpu as plan_cpu, gpu as plan_gpu
 from cukde.density.problem import Problem
 from tests import reference, tolerances
 from tests.conftest import Backend
@@ -157,7 +158,8 @@ def test_where_transforms_are_faster_only_some_rows_are_summed_again(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those whose own term is most of the sum, at the others and by halves."""
-    monkeypatch.setattr(density_problem, "_FEW_PAIRS", {"cpu": 20, "gpu": 20})
+    for plan in (plan_cpu, plan_gpu):
+        monkeypatch.setattr(plan, "own_pairs_are_few", lambda n: n**2 <= 20)
     sizes: list[tuple[int, int]] = []
     inner = leave_one_out._part
 

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 
 import cukde
 from cukde.core.gpu import compile as core_compile
+from cukde.core.plan import only
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.plan import TOLERANCE
 from cukde.density.options import Options
@@ -26,16 +28,16 @@ from tests.tolerances import DENSITY
 
 
 @pytest.fixture
-def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """The modules under test on the emulated device, which takes the transform however few pairs there are."""
     from cukde.core.gpu import numba_cuda
     from cukde.density.one_dimension.gpu import boxes as one_dimension_boxes, expansions, passes as one_dimension_passes
 
-    monkeypatch.setattr(one_dimension_passes, "_FEW_PAIRS", 0)
     monkeypatch.setattr(one_dimension_passes, "_POINTS_PER_CHUNK", 16)
-    return SimpleNamespace(
-        boxes=one_dimension_boxes, kernels=expansions, numba=numba_cuda, density=one_dimension_passes
-    )
+    with only("line"):
+        yield SimpleNamespace(
+            boxes=one_dimension_boxes, kernels=expansions, numba=numba_cuda, density=one_dimension_passes
+        )
 
 
 @pytest.fixture
@@ -252,10 +254,10 @@ class TestPasses:
         self, gpu: SimpleNamespace, launched: list[core_compile.Kernel], monkeypatch: pytest.MonkeyPatch, few: bool
     ) -> None:
         X, Y = self.sample(60, 6)
-        monkeypatch.setattr(gpu.density, "_FEW_POINTS", 60 if few else 59)
         monkeypatch.setattr("cukde.core.gpu.device.capturing", lambda: True)
         monkeypatch.setattr(gpu.density.cp, "asnumpy", None, raising=False)
-        got = cukde.sd_kde(X, Y, 0.5, check_finite=False)
+        with only("line", *["small"] * few):
+            got = cukde.sd_kde(X, Y, 0.5, check_finite=False)
         np.testing.assert_allclose(got, reference.sd_kde(X, Y, 0.5), rtol=3e-11)
         assert names(launched) == (["direct"] if few else ["pairs", "evaluate"]) * 2
 
@@ -276,18 +278,18 @@ class TestPasses:
         X, Y = self.sample(70, 6, dtype)
         Y[1], Y[4] = 40, -1e4
         w = np.random.default_rng(0).exponential(size=70) if weighted else None
-        monkeypatch.setattr(gpu.density, "_FEW_PAIRS", 2**29)
         monkeypatch.setattr(queries, "_TERMS", 4)
         queries.direct.cache_clear()
         single = dtype == "float32" or precision == "float32"
         exponent = reference.nearness(X, Y, 0.5, w).exponent
         allowed = tolerances.log_error("gpu", "float32" if single else "float64", exponent)
         try:
-            got = cukde.kde(X, Y, 0.5, weights=w, log=True, precision=precision)
-            tolerances.check_log(got, reference.log_kde(X, Y, 0.5, w), allowed)
-            got = cukde.sd_kde(X, Y, 0.5, weights=w, log=True, precision=precision)
-            tolerances.check_log(got, reference.sd_kde(X, Y, 0.5, weights=w, log=True), allowed + 1e-5 * single)
-            got = cukde.kde(X, Y[:1], 0.5, weights=w, precision=precision)
+            with only("small"):
+                got = cukde.kde(X, Y, 0.5, weights=w, log=True, precision=precision)
+                tolerances.check_log(got, reference.log_kde(X, Y, 0.5, w), allowed)
+                got = cukde.sd_kde(X, Y, 0.5, weights=w, log=True, precision=precision)
+                tolerances.check_log(got, reference.sd_kde(X, Y, 0.5, weights=w, log=True), allowed + 1e-5 * single)
+                got = cukde.kde(X, Y[:1], 0.5, weights=w, precision=precision)
             assert got.dtype == dtype
             np.testing.assert_allclose(got, reference.kde(X, Y[:1], 0.5, w), rtol=1e-5 if single else 1e-12)
         finally:
@@ -312,13 +314,13 @@ class TestPasses:
         X, Y = self.sample(100, 10, "float32")
         Y[3], Y[4] = 30, -1e4
         V = np.random.default_rng(0).standard_normal((100, 9)).astype("float32")
-        monkeypatch.setattr(gpu.density, "_FEW_PAIRS", X.size * Y.size)
         monkeypatch.setattr(pairs, "TILE", 16)
         pairs.pairs.cache_clear()
         try:
-            got = gpu.density.partial_sums(
-                X, Y, 0.5, output, Options("float32"), values=V if output == "values" else None
-            )
+            with only():
+                got = gpu.density.partial_sums(
+                    X, Y, 0.5, output, Options("float32"), values=V if output == "values" else None
+                )
         finally:
             pairs.pairs.cache_clear()
         a = -0.5 * ((Y.astype(float) - X[:, 0]) / 0.5) ** 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from cukde.core import dispatch
+from cukde.core.plan import only
 from cukde.density.options import LOG_ZERO, Options
 from cukde.density.pairs import frame as pairs_frame
 from cukde.density.pairs.cpu import few
@@ -97,6 +98,13 @@ def on_host(backend: Backend, sums: Any) -> PartialSums:
     return PartialSums(*(None if a is None else backend.asnumpy(a) for a in sums))
 
 
+@pytest.fixture
+def centred() -> Iterator[None]:
+    """Beyond the radius of products about one centre blocks have centres of their own, wherever they can."""
+    with only("f64", "centred", "wide", "wide_f64"):
+        yield
+
+
 def passes(backend: Backend, request: pytest.FixtureRequest) -> ModuleType:
     """Passes over pairs; on a GPU blocks have centres of their own wherever they can, though differences are faster.
 
@@ -106,8 +114,7 @@ def passes(backend: Backend, request: pytest.FixtureRequest) -> ModuleType:
         request.getfixturevalue("emulated_device")
     if backend.device == "gpu":
         patch = request.getfixturevalue("monkeypatch")
-        choice = "cukde.density.pairs.gpu.skipping.choice.centred_is_faster"
-        patch.setattr(choice, lambda n, m, d, engine, *_, **__: engine == "difference")
+        request.getfixturevalue("centred")
         for engine in ("wide", "wide_f64"):
             patch.setattr(f"cukde.density.pairs.gpu.{engine}._STAGED_ROWS", 128)
             patch.setattr(f"cukde.density.pairs.gpu.{engine}._STAGED_BYTES", 2**18)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -12,7 +13,9 @@ from hypothesis import given, settings, strategies as st
 
 import cukde
 from cukde.core.cpu import meanwhile
+from cukde.core.plan import only
 from cukde.density.pairs.cpu import few, passes as pairs_passes
+from cukde.density.plan import gpu as plan_gpu
 from cukde.density.plane import plan as plane_plan
 from cukde.density.plane.cpu import cells as plane_cells, passes as plane_passes
 from cukde.density.sums import Output
@@ -338,11 +341,10 @@ class TestDevice:
     """The transform of the GPU backend, whose kernels are emulated where there is no GPU."""
 
     @pytest.fixture(autouse=True)
-    def of_few_pairs(self, device: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    def of_few_pairs(self, device: Backend) -> Iterator[None]:
         """Whatever they take."""
-        choice = importlib.import_module(_CHOICE)
-        monkeypatch.setattr(choice, "too_few", lambda *arguments: False)
-        monkeypatch.setattr(choice, "_pairs_ms", lambda *arguments: np.inf)
+        with only("plane"):
+            yield
 
     @pytest.fixture
     def expanded(self, device: Backend, monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
@@ -446,7 +448,8 @@ class TestDevice:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setattr(importlib.import_module(_CHOICE), "_CELLS", 2**14)
-        monkeypatch.setattr(importlib.import_module(_CHOICE), "_MS_OF_FAR_PAIR", {"float64": 0.0})
+        ms = plan_gpu.plane_transform_ms
+        monkeypatch.setattr(plan_gpu, "plane_transform_ms", lambda shape, products, far: ms(shape, products, 0.0))
         rng = np.random.default_rng(9)
         X = rng.standard_normal((1000, d))
         X[::200] *= 500

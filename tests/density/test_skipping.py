@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
 
+from cukde.core.plan import traced
 from cukde.density.options import Options
+from cukde.density.plan import gpu as plan_gpu
 from cukde.density.sums import Output, PartialSums
 from tests import reference, tolerances
 from tests.conftest import Backend
@@ -106,6 +108,16 @@ def log_weights_of(case: Case) -> np.ndarray | None:
         return np.maximum(np.log(case.w / case.w.sum()), -1e30)
 
 
+def has_kernels(output: Output, precision: str, d: int) -> bool:
+    """Whether a pass under test is for the current device; that of sums in double has centres of its own."""
+    from cukde.density.pairs.gpu.shape import current
+
+    device = current()
+    if precision == "float64":
+        return plan_gpu.centred_serves(output, precision, d, device)
+    return plan_gpu.skipping_serves(output, precision, d, device.capability)
+
+
 def computed(
     gpu: SimpleNamespace,
     case: Case,
@@ -120,7 +132,7 @@ def computed(
     tolerance = DEFAULT[precision] if tolerance is None else tolerance
     chosen = Options(precision, log_weights, rtol=tolerance, **options)
     of_pass: Output = "moments" if output == "ratio" else output
-    if not (gpu.centred if precision == "float64" else gpu.plan).serves(of_pass, precision, X.shape[1]):
+    if not has_kernels(of_pass, precision, X.shape[1]):
         pytest.skip(NO_KERNELS)
     if precision == "float64":
         sums = gpu.centred.sums(X, Y, case.h, of_pass, chosen)
@@ -556,9 +568,12 @@ def test_far_pairs_are_left_out(gpu: SimpleNamespace, d: int, precision: str, ou
     X = centres[np.arange(n) % 8] + 0.2 * rng.standard_normal((n, d))
     case = Case(X, X[: n // 2] + 0.05, 0.5).of(precision)
     for chosen in (case, case._replace(Y=None)):
-        check(computed(gpu, chosen, output, precision), chosen, output, precision)
+        with traced() as ran:
+            check(computed(gpu, chosen, output, precision), chosen, output, precision)
         if precision == "float32":  # or no share is counted
-            assert gpu.passes.recent_shares()["moments" if output == "ratio" else output] < 0.5
+            (one,) = ran
+            assert one.found["output"] == ("moments" if output == "ratio" else output)
+            assert one.found["share"]() < 0.5
 
 
 @pytest.mark.parametrize("output", ["sum", "ratio"])
@@ -570,10 +585,10 @@ def test_points_too_far_for_float16_leave_out_the_others(gpu: SimpleNamespace, d
     X = rng.standard_normal((n, d))
     X[::100] = on_shells(np.full(len(X[::100]), 100.0), d, rng)
     case = Case(X, None, 0.3).of("float32")
-    gpu.passes.recent_shares()  # of tests before
-    check(computed(gpu, case, output, "float32"), case, output, "float32")
+    with traced() as ran:
+        check(computed(gpu, case, output, "float32"), case, output, "float32")
     own_units = 32 / n
-    assert sum(gpu.passes.recent_shares().values()) < 1.2 * own_units
+    assert sum(one.found["share"]() for one in ran) < 1.2 * own_units
 
 
 @pytest.mark.parametrize(("shift", "factor"), [(0.3, 0.9), (30.0, 1.0), (0.0, 1e-3), (-5.0, 1e3)])
@@ -849,7 +864,9 @@ def test_bounds_of_queries_are_close(
     gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, d: int, name: str, precision: str, output: Wanted
 ) -> None:
     """Below the sum, so that they are bounds; not far below its largest term, so that sums do not overflow."""
-    if not gpu.plan.serves(output, precision, d):
+    from cukde.density.pairs.gpu.shape import current
+
+    if not plan_gpu.skipping_serves(output, precision, d, current().capability):
         pytest.skip(NO_KERNELS)
     case = without_near_data(name, gpu.size(8000, 1200), gpu.size(1000, 130), d).of(precision)
     log_weights = log_weights_of(case)

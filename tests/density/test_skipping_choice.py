@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import cukde
+from cukde.core.plan import only
 from cukde.density.cost import calls as cost_calls
 from cukde.density.options import Options
-from cukde.density.pairs.cost import skipping as skipping_cost
+from cukde.density.plan import gpu as plan_gpu
+from cukde.density.plan.shape import Device, Shape
 from cukde.density.sums import Output
 from tests import reference, tolerances
 
@@ -78,9 +80,9 @@ def counted(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNam
         monkeypatch.setattr(module, name, lambda *args, **kw: (counts.update([name]), original(*args, **kw))[1])
 
     for least in ("_LEAST_MS", "_LEAST_OF_FAST_MS"):
-        monkeypatch.setattr(choice, least, 0.0)
-    monkeypatch.setattr(skipping_cost, "ORDER_MS", 0.0)
-    monkeypatch.setattr(choice, "_MOST_SHARE", 1.0)
+        monkeypatch.setattr(plan_gpu, least, 0.0)
+    monkeypatch.setattr(plan_gpu, "order_ms", lambda: 0.0)
+    monkeypatch.setattr(plan_gpu, "_MOST_SHARE", 1.0)
     monkeypatch.setattr(choice, "_share", lambda posed, frame: (shares.pop(0), 0.0))
     for module, names in (
         (skipping_frame, ("sample", "samples", "frame")),
@@ -232,16 +234,18 @@ def test_the_model_is_told_the_shares_that_a_call_takes(counted: SimpleNamespace
 
 @pytest.mark.usefixtures("emulated_device")
 def test_few_pairs_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cukde.density.pairs.gpu import engine as pairs_engine, passes
+    from cukde.density.pairs.gpu import passes
     from cukde.density.pairs.gpu.skipping import choice
 
     def fails(*args: object, **options: object) -> None:
-        pytest.fail("an engine is asked for")
+        pytest.fail("a pass over all pairs is asked for")
 
-    monkeypatch.setattr(pairs_engine, "engine", fails)
+    monkeypatch.setattr(plan_gpu, "served", fails)
     X, Y, h = case()
     arguments = passes.pose(X, Y, h, Options("float32", squared_radius=10.0))
     assert arguments.near("sum") == choice.Chosen()
-    assert not choice.too_few(10**6, 10**6, 8)
-    monkeypatch.setattr(choice, "_LEAST_MS", 0.0)
-    assert not choice.too_few(600, 150, 8)
+    few = Shape("sum", 600, 150, 8, device=Device.of((9, 0)))
+    assert not plan_gpu.takes_all(few._replace(n=10**6, m=10**6), 10.0)
+    with only("skipping"):
+        assert not plan_gpu.takes_all(few, 10.0)
+        assert plan_gpu.takes_all(few, np.inf)

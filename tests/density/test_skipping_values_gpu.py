@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import cukde
+from cukde.core.plan import only, traced
 from cukde.density.cost import calls as cost_calls
 from cukde.density.options import Options
-from cukde.density.pairs.cost import skipping as skipping_cost
+from cukde.density.plan import gpu as plan_gpu
+from cukde.density.plan.shape import Device, Shape
 from tests import reference, tolerances
 from tests.conftest import Backend
 from tests.density import test_skipping as cases
@@ -39,8 +41,10 @@ def gpu(device: Backend) -> SimpleNamespace:
 def pose(
     gpu: SimpleNamespace, case: Case, V: np.ndarray, precision: str, tolerance: float | None = None, **options: Any
 ) -> Any:
+    from cukde.density.pairs.gpu.shape import current
+
     X, Y, log_weights, values = (gpu.asarray(a) for a in (case.X, case.Y, cases.log_weights_of(case), V))
-    if not gpu.plan.serves("sum", precision, X.shape[1]):
+    if not plan_gpu.skipping_serves("sum", precision, X.shape[1], current().capability):
         pytest.skip(cases.NO_KERNELS)
     frame = gpu.frame.frame(gpu.frame.sample(X))
     chosen = DEFAULT[precision] if tolerance is None else tolerance
@@ -55,13 +59,14 @@ def check(
     """Compare every column with all pairs in double, and return the share of pairs that were taken."""
     V = V.astype(case.X.dtype)
     of = pose(gpu, case, V, precision, tolerance, **options)
-    gpu.passes.recent_shares()
-    found = gpu.values.run(of)
+    with traced() as ran:
+        found = gpu.values.run(of)
     found = type(found)(*(gpu.asnumpy(a) for a in found))
     assert {a.dtype for a in found} == {np.dtype(np.float64)}
     assert found.moments.shape == (len(case.queries), V.shape[1])
     cases.check_values(found, case, V, precision, tolerance)
-    return gpu.passes.recent_shares()["values"]
+    share: float = ran[-1].found["share"]()
+    return share
 
 
 HARDEST = (
@@ -211,14 +216,6 @@ def test_sums_beyond_the_range_are_taken_again(
 class TestChoice:
     """Which pass is taken, and that both agree."""
 
-    @pytest.fixture(autouse=True)
-    def always(self, gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Small calls are worth a look."""
-        for least in ("_LEAST_MS", "_LEAST_OF_FAST_MS"):
-            monkeypatch.setattr(gpu.choice, least, 0.0)
-        for fixed in ("ORDER_MS", "_SIGN_MS"):
-            monkeypatch.setattr(skipping_cost, fixed, 0.0)
-
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
     @pytest.mark.parametrize("d", [3, 8])
     def test_kernel_sum_is_that_of_the_formula(self, gpu: SimpleNamespace, d: int, dtype: str) -> None:
@@ -226,25 +223,27 @@ class TestChoice:
         V = np.stack((1.0 + at, signs(np.random.default_rng(d), at.shape)), axis=1).astype(dtype)
         X, Y = case.X.astype(dtype), case.queries.astype(dtype)
         arguments = [gpu.asarray(a) for a in (X, V, Y)]
-        gpu.passes.recent_shares()
-        found, all_pairs = (gpu.asnumpy(cukde.kernel_sum(*arguments, case.h, rtol=rtol)) for rtol in (None, 0))
-        shares = gpu.passes.recent_shares()
-        assert 0 < shares["values"] < 0.6
+        with only("skipping"), traced() as ran:
+            found, all_pairs = (gpu.asnumpy(cukde.kernel_sum(*arguments, case.h, rtol=rtol)) for rtol in (None, 0))
+        (share,) = (one.found["share"]() for one in ran if one.name == "skipping")
+        assert 0 < share < 0.6
         total, size = reference.kernel_sum(X, V, Y, case.h)
         allowed = tolerances.DENSITY["gpu", dtype].value + DEFAULT[dtype]
         for sums in (found, all_pairs):
             tolerances.check(np.abs(sums - total), allowed * size, "values")
-        (one,) = cost_calls.taken("values")(lambda: cukde.kernel_sum(*arguments, case.h), gpu=True).values()
-        assert one == pytest.approx(shares["values"])
-        assert cost_calls.taken("values")(lambda: cukde.kernel_sum(*arguments, case.h, rtol=0), gpu=True) == {
-            "share": None
-        }
+        taken = cost_calls.taken("values")
+        with only("skipping"):
+            (one,) = taken(lambda: cukde.kernel_sum(*arguments, case.h), gpu=True).values()
+            assert one == pytest.approx(share)
+            assert taken(lambda: cukde.kernel_sum(*arguments, case.h, rtol=0), gpu=True) == {"share": None}
 
     def chosen(self, gpu: SimpleNamespace, V: np.ndarray, d: int = 3, engine: str = "f16", **options: Any) -> Any:
         case, _ = clusters(d, 600, 130, apart=8.0)
         X, Y = (gpu.asarray(a.astype(np.float32)) for a in (case.X, case.queries))
         of = Options("float32", squared_radius=100.0)._replace(**options)
-        return gpu.choice.chosen_for_values(X, Y, gpu.asarray(V), case.h, of, engine)
+        many = 10**11  # queries, so that only what a pair takes counts
+        shape = Shape("values", 600, many, d, k=V.shape[1], rtol=of.rtol, device=Device.of((9, 0)))
+        return gpu.choice.chosen_for_values(X, Y, gpu.asarray(V), case.h, of, shape, engine)
 
     def test_a_tolerance_of_zero_takes_all(self, gpu: SimpleNamespace) -> None:
         V = np.ones((600, 1), np.float32)

@@ -12,6 +12,7 @@ import pytest
 
 import cukde
 from cukde.core.gpu import compile as core_compile
+from cukde.core.plan import only
 from tests import host_emulation
 from tests.conftest import why_no_gpu
 
@@ -48,7 +49,7 @@ def asked(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> list[core_c
 
     monkeypatch.setattr("cukde.core.gpu.compile.load", load)
     monkeypatch.setattr("cukde.core.gpu.numba_cuda.launch", launch)
-    monkeypatch.setattr("cukde.density.one_dimension.gpu.passes._FEW_PAIRS", 1000)
+    monkeypatch.setattr("cukde.density.plan.gpu.LINE_PAIRS", 1000)
     monkeypatch.setattr(gpu_arrays, "look", looked)
     monkeypatch.setattr(gpu_arrays, "mean", meant)
     monkeypatch.setattr(survey, "mean", meant)
@@ -141,20 +142,17 @@ def test_any_form_of_bandwidth(asked: list[core_compile.Kernel], h: np.ndarray) 
         (16, "near_units", {"near_pairs_once", "add_own", "near_sum_by_chunks"}),
     ],
 )
-def test_passes_that_leave_out_pairs(
-    asked: list[core_compile.Kernel], monkeypatch: pytest.MonkeyPatch, d: int, stem: str, others: set[str]
-) -> None:
-    from cukde.density.pairs.gpu.skipping import choice
-
-    for least in ("_LEAST_MS", "_LEAST_OF_FAST_MS"):
-        monkeypatch.setattr(choice, least, 0.0)
-    names = cukde.warmup(300, 40, d, functions=["kernel_sum"], values=2)
+def test_passes_that_leave_out_pairs(asked: list[core_compile.Kernel], d: int, stem: str, others: set[str]) -> None:
+    with only("skipping"):
+        names = cukde.warmup(300, 40, d, functions=["kernel_sum"], values=2)
+        of_debiased = cukde.warmup(300, 40, d, functions=["sd_kde"])
+        of_laplace = cukde.warmup(300, 40, d, functions=["laplace_kde"])
     assert {"morton_codes", "order_points", "finish_skipping", f"{stem}_sum_single", "kernel_sum_ieee"} < set(names)
-    names = cukde.warmup(300, 40, d, functions=["sd_kde"])
+    names = of_debiased
     assert {"morton_codes", "order_points", "finish_skipping"} | others < set(names)
     assert {f"{stem}_{summed}_single" for summed in ("sum", "moments")} < set(names)
     assert {"kde_f16x2", "score_symmetric_f16x2"} & set(names)  # all pairs stay a choice
-    assert f"{stem}_laplace_single" in cukde.warmup(300, 40, d, functions=["laplace_kde"])
+    assert f"{stem}_laplace_single" in of_laplace
 
 
 def test_only_the_functions_that_are_named(asked: list[core_compile.Kernel]) -> None:

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cukde.density.plan import gpu as plan_gpu
+from cukde.density.plan.shape import Device, Shape
+from cukde.density.sums import Output
 from tests import reference
 from tests.density.samples import OUTPUTS, Sample, verify
 from tests.tolerances import DENSITY, FAR
@@ -19,13 +22,11 @@ ALLOWED = DENSITY["gpu", "float64"].value
 def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The modules under test, on the emulated device; blocks so small that there are several."""
     from cukde.core.gpu import gemm
-    from cukde.density.pairs.gpu import difference, engine as pairs_engine, wide_f64
+    from cukde.density.pairs.gpu import difference, wide_f64
 
     monkeypatch.setattr(wide_f64, "_STAGED_ROWS", 128)
     monkeypatch.setattr(wide_f64, "_STAGED_BYTES", 8 * 128 * 256)
-    return SimpleNamespace(
-        wide=wide_f64, difference=difference, gemm=gemm, engine=pairs_engine, monkeypatch=monkeypatch
-    )
+    return SimpleNamespace(wide=wide_f64, difference=difference, gemm=gemm, monkeypatch=monkeypatch)
 
 
 def sample(n: int, m: int, d: int, weighted: bool = False, itself: bool = False) -> Sample:
@@ -136,7 +137,7 @@ def test_as_far_as_the_limit_of_the_radius(gpu: SimpleNamespace, referred: bool,
     gpu.monkeypatch.setattr(gpu.gemm, "gram", gram_in_one_chain)
     s = sample(150, 70, d)
     rng = np.random.default_rng(d)
-    limit = gpu.wide.ROW_LIMIT if referred else gpu.wide.LIMIT[output]
+    limit = plan_gpu.MOST_ROWS_WIDE_F64 if referred else plan_gpu.MOST_F64[output]
     s.h = 0.7
 
     def on_sphere(directions: np.ndarray) -> np.ndarray:
@@ -186,7 +187,7 @@ def test_queries_far_from_the_centre_and_near_data_are_summed_again(gpu: SimpleN
     s.Y[5] += 2 * away
     centre = s.X.mean(axis=0)
     squared_radius = max(float(((A - centre) ** 2).sum(axis=1).max()) for A in (s.X, s.Y)) / s.h**2
-    assert gpu.wide.ROW_LIMIT < squared_radius < gpu.wide.FAR_LIMIT
+    assert plan_gpu.MOST_ROWS_WIDE_F64 < squared_radius < plan_gpu.MOST_WIDE_F64
     verified(s, output, run(gpu, s, output, squared_radius=squared_radius, centre=centre))
     assert len(again) == 1
     assert 0 < again[0] < 70
@@ -202,22 +203,22 @@ def test_long_products_of_far_points_are_made_in_parts(gpu: SimpleNamespace) -> 
     s.X -= 3
     s.Y = s.X + 0.05 * np.random.default_rng(0).standard_normal(s.X.shape)
     for points in (s.X, s.Y):
-        points *= 0.999 * gpu.wide.LIMIT["sum"] ** 0.5 * s.h / np.linalg.norm(points, axis=1, keepdims=True)
+        points *= 0.999 * plan_gpu.MOST_F64["sum"] ** 0.5 * s.h / np.linalg.norm(points, axis=1, keepdims=True)
     centre = np.zeros(1000)
     verify(s, "sum", run(gpu, s, "sum", squared_radius=620.0, centre=centre), ALLOWED)
     with pytest.raises(AssertionError, match="log total"):
         verify(s, "sum", run(gpu, s, "sum", squared_radius=1.0, centre=centre), ALLOWED)
 
 
-def test_which_passes_it_takes(gpu: SimpleNamespace) -> None:
-    def engine(output: str, d: int, squared_radius: float | None, capability: tuple[int, int] = (9, 0)) -> str:
-        chosen: str = gpu.engine.engine(
-            output, "float64", 99, d, 5, squared_radius=squared_radius, capability=capability, symmetric=True
-        )
-        return chosen
+def test_which_passes_it_takes() -> None:
+    def engine(output: Output, d: int, squared_radius: float | None, capability: tuple[int, int] = (9, 0)) -> str:
+        k, device = 5 * (output == "values"), Device.of(capability)
+        shape = Shape(output, 99, 99, d, "float64", k, itself=True, device=device)
+        return plan_gpu.served(shape, squared_radius).name
 
     assert engine("moments", 65, 1.0) == engine("sum", 4096, 620.0) == engine("values", 65, 350.0) == "wide_f64"
     assert engine("sum", 65, 1.0, (7, 5)) == "wide_f64"
+    others: tuple[tuple[Output, int, float | None], ...]
     others = ("sum", 64, 1.0), ("sum", 65, None), ("moments", 65, 1.1e5), ("values", 65, 1.1e5)
     for output, d, squared_radius in others:
         assert engine(output, d, squared_radius) != "wide_f64"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 from cukde import KernelDensity
+from cukde.core.plan import only
 from tests.conftest import Backend
 
 pytest.importorskip("cupy", reason="needs CuPy: install the test extra")
@@ -44,24 +44,12 @@ WAYS = {
 
 
 @pytest.fixture(params=WAYS)
-def way(request: pytest.FixtureRequest, device: Backend, monkeypatch: pytest.MonkeyPatch) -> Way:
+def way(request: pytest.FixtureRequest, device: Backend) -> Iterator[Way]:
     """A way, which is taken whatever the sizes are."""
     chosen = WAYS[request.param]
-    if chosen.name == "order":
-        choice = importlib.import_module("cukde.density.pairs.gpu.skipping.choice")
-        cost = importlib.import_module("cukde.density.pairs.cost.skipping")
-        for name in ("_LEAST_MS", "_LEAST_OF_FAST_MS"):
-            monkeypatch.setattr(choice, name, 0.0)
-        monkeypatch.setattr(choice, "_MOST_SHARE", 1.0)
-        monkeypatch.setattr(choice, "_GAIN", np.inf)
-        monkeypatch.setattr(cost, "ORDER_MS", 0.0)
-    if chosen.name == "cells":
-        choice = importlib.import_module("cukde.density.plane.gpu.choice")
-        monkeypatch.setattr(choice, "too_few", lambda *_: False)
-        monkeypatch.setattr(choice, "_pairs_ms", lambda *_: np.inf)
-    if chosen.name == "order of a line":
-        monkeypatch.setattr(importlib.import_module("cukde.density.one_dimension.gpu.passes"), "_FEW_PAIRS", 0)
-    return chosen
+    passes = {"order": ["skipping"], "cells": ["plane"], "order of a line": ["line"]}.get(chosen.name, [])
+    with only(*passes):
+        yield chosen
 
 
 def _made(fitted: KernelDensity, name: str) -> Any:

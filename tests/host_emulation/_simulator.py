@@ -25,9 +25,7 @@ _PATIENCE = 60.0  # seconds, for threads that do not come to a barrier
 def use(monkeypatch: pytest.MonkeyPatch, numba_cuda: ModuleType) -> None:
     """Launch kernels with NumPy arrays, in small blocks, for one test."""
     monkeypatch.setattr("cukde.density.one_dimension.gpu.passes._THREADS", _THREADS)
-    monkeypatch.setattr(
-        "cukde.density.one_dimension.gpu.passes._FEW_PAIRS_CDF", math.inf
-    )  # its transform takes seconds here
+    monkeypatch.setattr("cukde.density.plan.gpu.LINE_PAIRS_CDF", math.inf)  # its transform takes seconds here
     monkeypatch.setattr(numba_cuda, "place", lambda: ("host", 0))
     monkeypatch.setattr(numba_cuda, "_run", _run)
     monkeypatch.setattr(numba_cuda, "_Loaded", lambda kernel, types: object())

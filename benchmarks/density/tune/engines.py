@@ -14,6 +14,7 @@ from benchmarks.density.planned import planned
 from benchmarks.density.tune import candidates, choice
 from cukde.core.gpu import arrays as core_arrays, compile as core_compile
 from cukde.density.pairs.gpu import f16, f16_symmetric, f64, operands, splits, values, wide
+from cukde.density.plan.gpu import Form
 from cukde.density.sums import PartialSums
 
 # Candidates differ in the order of their sums, by the truncation of tensor cores; what is wrong differs by far more.
@@ -143,7 +144,7 @@ class _OrderedPass:
 
     @property
     def _options(self) -> dict[str, Any]:
-        form = f16.Form(self.task.products, f16.SQUARED_RADIUS)
+        form = Form(self.task.products, 700.0)  # points are near
         return {"form": form, "centre": core_arrays.xp.zeros(self.d)}
 
     def run(self, tile: splits.Shape) -> PartialSums:

@@ -177,23 +177,44 @@ class Dense(NamedTuple):
         return self.name not in ("difference", "centred")
 
 
-_DIFFERENCE = Dense("difference")
+_DIFFERENCE, _WIDE = Dense("difference"), Dense("wide")
+
+
+def dense(shape: Shape) -> tuple[Dense, ...]:
+    """The passes over all pairs, in order: the first that takes the data's scaled squared radius serves."""
+    return _dense(shape, few=shape.d > MOST_COLUMNS and not wanted("wide") and differences_are_few(shape))
 
 
 @functools.lru_cache(maxsize=4096)
-def dense(shape: Shape) -> tuple[Dense, ...]:
-    """The passes over all pairs, in order: the first that takes the data's scaled squared radius serves."""
+def _dense(shape: Shape, *, few: bool) -> tuple[Dense, ...]:
+    found = [*_products(shape)]
+    if found == [_WIDE]:
+        return (_DIFFERENCE if few else _WIDE,)
+    found.append(_DIFFERENCE)
+    if _centred_serves(shape):
+        faster = {one.name: centred_is_faster(shape, one.name) for one in found}
+        found = [Dense("centred", min(one.limit, _ANY)) if faster[one.name] else one for one in found]
+        if not faster["difference"]:  # which needs not to be told that a radius is not known
+            found[-1] = _DIFFERENCE._replace(blind=False)
+            found.append(Dense("centred", -1.0))
+        else:
+            found.append(_DIFFERENCE)
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=4096)
+def _products(shape: Shape) -> tuple[Dense, ...]:
+    """Passes by products about one centre, in order, whatever their time."""
     output, precision, d = shape.output, shape.precision, shape.d
-    device = _device(shape)
     if output == "laplace_moments" or shape.local:
-        return (_DIFFERENCE,)
+        return ()
     if precision == "float64" and d > MOST_COLUMNS:  # by a library, on any device
         far = MOST_ROWS_WIDE_F64 if shape.captured else MOST_WIDE_F64  # beyond, the host waits for the device
-        return Dense("wide_f64", far, blind=False), _DIFFERENCE
-    if precision == "ieee" or device.capability < _TENSOR_CORES:
-        return (_DIFFERENCE,)
+        return (Dense("wide_f64", far, blind=False),)
+    if precision == "ieee" or _device(shape).capability < _TENSOR_CORES:
+        return ()
     if d > MOST_COLUMNS:
-        return (_DIFFERENCE,) if differences_are_few(shape) else (Dense("wide"),)
+        return (_WIDE,)
     found: list[Dense] = []
     if precision == "float64":
         if d >= 2:
@@ -203,17 +224,11 @@ def dense(shape: Shape) -> tuple[Dense, ...]:
         if shape.once and shape.n <= MOST_SYMMETRIC_ROWS:
             found.append(Dense("f16_symmetric", min(limit, _most_symmetric(shape)), blind=False))
         found.append(Dense("f16", limit, blind=False))
-    found = [one for one in found if one.limit > 0]
-    found.append(_DIFFERENCE)
-    if centred_serves(output, precision, d, device):
-        faster = {one.name: centred_is_faster(shape, one.name) for one in found}
-        found = [Dense("centred", min(one.limit, _ANY)) if faster[one.name] else one for one in found]
-        if not faster["difference"]:  # which needs not to be told that a radius is not known
-            found[-1] = _DIFFERENCE._replace(blind=False)
-            found.append(Dense("centred", -1.0))
-        else:
-            found.append(_DIFFERENCE)
-    return tuple(found)
+    return tuple(one for one in found if one.limit > 0)
+
+
+def _centred_serves(shape: Shape) -> bool:
+    return not shape.local and centred_serves(shape.output, shape.precision, shape.d, _device(shape))
 
 
 def _most_symmetric(shape: Shape) -> float:
@@ -233,10 +248,9 @@ def served(shape: Shape, squared_radius: float | None) -> Dense:
     """The first pass over all pairs that takes data of a scaled squared radius; None: it is unknown."""
     passes = dense(shape)
     if wanted("difference") is not None:
-        asked = next((one for one in (*passes, _DIFFERENCE) if wanted(one.name)), None)
-        centred = wanted("centred") and centred_serves(shape.output, shape.precision, shape.d, _device(shape))
-        if asked is not None or centred:
-            return Dense("centred", _ANY) if centred else asked or _DIFFERENCE
+        centred = (Dense("centred", _ANY),) if _centred_serves(shape) else ()
+        asked = (one for one in (*_products(shape), *centred, _DIFFERENCE) if wanted(one.name))
+        passes = *asked, *passes
     if squared_radius is not None:
         for one in passes:
             if squared_radius <= one.limit:
@@ -358,14 +372,13 @@ def _ahead_serves(shape: Shape) -> bool:
 
 def takes_all(shape: Shape, squared_radius: float | None) -> bool:
     """Whether no pass of its own leaves out pairs, whatever the data are."""
+    if squared_radius == math.inf or shape.precision == "ieee" or shape.output == "laplace_moments":
+        return True
     if wanted("skipping") is not None:
         return not (wanted("skipping") or wanted("apart"))
-    slowest = max(1e-9 * shape.n * shape.m * _slowest(shape.d), 0.0)
-    by_itself = shape.precision == "float64" and centred_serves(
-        shape.output, shape.precision, shape.d, _device(shape)
-    )  # the centred pass leaves them out
-    few = slowest <= min(_LEAST_MS, _LEAST_OF_FAST_MS) or squared_radius == math.inf
-    return few or by_itself or shape.precision == "ieee" or shape.output == "laplace_moments"
+    slowest = 1e-9 * shape.n * shape.m * _slowest(shape.d)
+    by_itself = shape.precision == "float64" and _centred_serves(shape)  # the centred pass leaves them out
+    return slowest <= min(_LEAST_MS, _LEAST_OF_FAST_MS) or by_itself
 
 
 @functools.cache
@@ -405,7 +418,7 @@ def apart_serves(shape: Shape, squared_radius: float | None) -> Dense | None:
         or shape.captured
         or wanted("apart") is False
         or (wanted("apart") is None and dense_ms("difference", shape._replace(output="sum", k=0)) < _LEAST_MS)
-        or (shape.precision == "float64" and centred_serves(shape.output, shape.precision, shape.d, _device(shape)))
+        or (shape.precision == "float64" and _centred_serves(shape))
     ):
         return None
     products = [one for one in dense(shape._replace(own_out=False)) if one.is_product and one.limit < math.inf]
@@ -628,7 +641,8 @@ def _radial_ms(shape: Shape) -> float:
 
 def devices_pay(n: int, m: int, count: int) -> bool:
     """Whether a pass takes so long that each of several GPUs should have a share."""
-    return m >= count > 0 and n * m >= _SHARED_PAIRS
+    asked = wanted("devices")
+    return m >= count > 0 and (n * m >= _SHARED_PAIRS if asked is None else asked)
 
 
 def own_pairs_are_few(n: int) -> bool:
@@ -641,6 +655,11 @@ def own_pairs_are_few(n: int) -> bool:
 
 def plan(shape: Shape) -> Plan:
     """All candidates for a pass, in the order in which they are asked."""
+    return _plan(shape) if wanted("") is None else _plan.__wrapped__(shape)  # what is asked for is not kept
+
+
+@functools.lru_cache(maxsize=1024)
+def _plan(shape: Shape) -> Plan:
     found = [_small(shape), _ahead(shape), _transform(shape), _skipping(shape), _apart(shape), *_all_pairs(shape)]
     if shape.kernel != "gaussian":
         found = [*_radial(shape)]

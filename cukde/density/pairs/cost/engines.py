@@ -90,8 +90,12 @@ class Pass:
 
 
 def engine(task: Pass, on: Peaks) -> str:
-    """Name of the pass over all pairs that takes data near their mean, by the plan."""
-    return plan_gpu.served(task.shape(on), 0.0).name
+    """Name of the pass over all pairs that takes data near their mean, by the plan.
+
+    The centred pass, which takes data at themselves in float64, has no formula: products about one centre stand for it.
+    """
+    name = plan_gpu.served(task.shape(on), 0.0).name
+    return "f64" if name == "centred" else name
 
 
 def products(task: Pass) -> int:

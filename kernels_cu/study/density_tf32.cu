@@ -1,4 +1,5 @@
-// Sums over all pairs on the tensor cores in TF32, from inner products of centred and scaled points:
+// Study, not for use: the sums of density/pairs.cu on the tensor cores in TF32, from inner products of centred and scaled
+// points. The library takes one float16 term in its place, which has the same significand; it is measured against this.
 //
 //   z = (point - centre) sqrt(log2 e) / h, rounded to TF32
 //   e_ij = min(z_i . z_j - |z_i|^2/2 - |z_j|^2/2, 0) + log2 w_j
@@ -10,7 +11,7 @@
 //   V            (n, k)      float   rounded to TF32; for output MOMENTS it is X itself, and the moments are
 //                                    sum_j 2^(e - a) z_j, not yet about the query
 //   log_weights  (n,)        double  or null: all weights 1
-//   reference, total, moments        see pairs.cu
+//   reference, total, moments        see density/pairs.cu
 //   rows         data rows of a split, a multiple of 64
 //   at_zero      1 + d/2, for output LAPLACE, of which k = 1
 //
@@ -18,7 +19,14 @@
 // in registers as the left operand of the second matrix product: its columns 2t and 2t + 1 become t and t + 4 of the
 // inner index, and so do the rows of V. Four neighbouring lanes share a query. Barriers: two for each chunk of
 // dimensions; all threads of a block pass all of them.
-#pragma once
+//
+// Macros: KERNEL the name; OUTPUT one of SUM, MOMENTS, LAPLACE, VALUES; COLUMNS the columns of the moments a block owns;
+// CHUNK the dimensions staged at a time.
+#include "ptx.cuh"
+#include "log_sum_exp.cuh"
+
+enum Output { SUM, MOMENTS, LAPLACE, VALUES };
+constexpr Output output = OUTPUT;
 
 constexpr int threads = 128;
 constexpr int groups = tile / 8;      // fragments of 8 data rows

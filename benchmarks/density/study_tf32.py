@@ -1,7 +1,7 @@
-"""All pairs on the tensor cores in TF32 operands: the launcher of ``tf32.cuh``.
+"""All pairs on the tensor cores in TF32 operands: the launcher of ``kernels_cu/study/density_tf32.cu``.
 
-The float16 engine has the same significand at half the cost wherever the range allows, which the limit of the scaled
-squared radius sees to; it is measured against this one.
+Passes of one float16 term have the same significand at half the cost wherever the range allows, which the limit of the
+scaled squared radius sees to; they are measured against this one.
 """
 
 from __future__ import annotations
@@ -35,15 +35,12 @@ def specialise(output: Output, d: int, k: int) -> Compiled:
     elif output == "values":
         columns = at_least(k, (8, 64))
     name = f"{OPERATION[output]}_tf32"
-    defines = core_compile.macros(
-        KERNEL=name, OUTPUT=output.upper(), TF32=True, CHUNK=at_least(d, (16, 32)), COLUMNS=columns
-    )
-    return Compiled(Specialisation("density/pairs", name, defines, "9P 2q 2i q f"), columns)
+    defines = core_compile.macros(KERNEL=name, OUTPUT=output.upper(), CHUNK=at_least(d, (16, 32)), COLUMNS=columns)
+    return Compiled(Specialisation("study/density_tf32", name, defines, "9P 2q 2i q f"), columns)
 
 
-@core_compile.listed
 def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
+    """Every kernel."""
     for output, d, k in itertools.product(OPERATION, (16, 32, 33), (1, 64)):
         yield specialise(output, d, k).kernel
 
@@ -53,8 +50,8 @@ def run(X: Any, Y: Any, h: float, output: Output, values: Any, log_weights: Any,
     n, d = X.shape
     chosen = specialise(output, d, moment_columns(output, d, values))
     scale = scale_of(h)
-    x, x_norms = _operand(X, centre, scale)
-    y, y_norms = (x, x_norms) if Y is None else _operand(Y, centre, scale)
+    x, x_norms = operand(X, centre, scale)
+    y, y_norms = (x, x_norms) if Y is None else operand(Y, centre, scale)
     V = None
     k = 0
     if output == "moments":
@@ -62,7 +59,7 @@ def run(X: Any, Y: Any, h: float, output: Output, values: Any, log_weights: Any,
     elif output == "laplace":
         k = 1
     elif output == "values":
-        V, k = _rounded(finish.contiguous(values, FLOAT)), values.shape[1]
+        V, k = rounded(finish.contiguous(values, FLOAT)), values.shape[1]
     m = y.shape[0]
     out = finish.empty(m, k)
     splits = finish.splits(n, m, chosen.columns, out)
@@ -76,17 +73,17 @@ def run(X: Any, Y: Any, h: float, output: Output, values: Any, log_weights: Any,
     return sums._replace(moments=moments)
 
 
-def _operand(points: Any, centre: Any, scale: float) -> tuple[Any, Any]:
+def operand(points: Any, centre: Any, scale: float) -> tuple[Any, Any]:
     """Centred and scaled points, rounded to TF32, with columns padded to a multiple of 8; and -|z|^2/2."""
     n, d = points.shape
     z = cp.zeros((n, -(-d // 8) * 8), dtype=np.float32)
     z[:, :d] = (points - centre) * scale
-    z = _rounded(z)
+    z = rounded(z)
     norms = cp.square(z, dtype=np.float64).sum(axis=1) * -0.5
     return z, norms.astype(np.float32)
 
 
-def _rounded(a: Any) -> Any:
+def rounded(a: Any) -> Any:
     """Float32 numbers rounded to the 10 fraction bits of TF32, to nearest, ties away from zero."""
     bits = a.view(np.uint32)
     return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
