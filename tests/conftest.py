@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
 
+from cukde.core.plan import without
 from tests import compilation, host_emulation
 
 
@@ -134,10 +135,10 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 
 @pytest.fixture
-def many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+def many_pairs() -> Iterator[None]:
     """The CPU takes few pairs as it does many, for tests that can afford no more of them."""
-    monkeypatch.setattr("cukde.density.pairs.cpu.few.serves", lambda *_: False)
-    monkeypatch.setattr("cukde.density.one_dimension.cpu.few.serves", lambda *_: False)
+    with without("few", "line few"):
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

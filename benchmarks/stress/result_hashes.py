@@ -297,7 +297,13 @@ def picture(function: str, *args: Any, panels: int | None = None, **options: Any
 
 def as_if_many(function: str, *args: Any, **options: Any) -> Any:
     """A call that takes the ways of many pairs and points, few as there are: their numbers are constants of modules."""
-    constants = "_FEW_PAIRS", "_FEWEST_POINTS", "_PAIRS_OF_OWN", "LINE_PAIRS"
+    constants = (
+        "_FEW_PAIRS",
+        "_FEWEST_POINTS",
+        "_PAIRS_OF_OWN",
+        "LINE_PAIRS",
+        *(*("_FEW_SKIPPING_PAIRS", "_FEW_RADIAL_PAIRS", "_FEW_PLANE_PAIRS"),),
+    )
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("cukde.")]
     places = [(module, name) for module in modules for name in constants if hasattr(module, name)]
     if not set(constants[:2]) <= {name for _, name in places}:  # earlier versions lack the others

@@ -6,6 +6,7 @@ and over all pairs.
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import functools
 import math
@@ -26,7 +27,6 @@ from cukde.density import cdf
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.cpu import (
     cdf as one_dimension_cdf,
-    few as one_dimension_few,
     passes as one_dimension_passes,
 )
 from tests import reference
@@ -86,21 +86,22 @@ def ways(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             yield "pairs"
         return
     if backend.name == "numpy":
-        with monkeypatch.context() as patch:
-            patch.setattr(one_dimension_few, "serves", lambda *_: True)
-            patch.setattr(one_dimension_few, "_MOST_CDF_PAIRS", 0)
+        with only("line few", "line"):
             yield "array operations"
-        monkeypatch.setattr(one_dimension_few, "serves", lambda *_: False)
-    for few_pairs, pair_cost in ((0, 1e9), (0, 0), (math.inf, 0))[: 3 if backend.name == "numpy" else 1]:
-        monkeypatch.setattr(one_dimension_passes, "_FEW_PAIRS", few_pairs)
+    on_cpu = ("expansions", 1e9), ("points", 0), ("pairs", 0)
+    for name, pair_cost in on_cpu[: 3 if backend.name == "numpy" else 1]:
         monkeypatch.setattr(one_dimension_passes, "_PAIR_COST", pair_cost)
-        yield "pairs" if few_pairs else "expansions" if pair_cost else "points"
+        with only(*([] if name == "pairs" else ["line"])) if backend.name == "numpy" else contextlib.nullcontext():
+            yield name
 
 
 @pytest.fixture
-def expansions(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+def expansions(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The first of these ways, on the CPU by compiled loops."""
-    next(way for way in ways(backend, monkeypatch) if way != "array operations")
+    compiled = (way for way in ways(backend, monkeypatch) if way != "array operations")
+    next(compiled)
+    yield
+    compiled.close()
 
 
 @functools.cache
@@ -230,21 +231,18 @@ def test_any_data(data: Any) -> None:
     if w is not None:
         w[0] = 1.0
     with pytest.MonkeyPatch.context() as patch:
-        are_few = data.draw(st.booleans())
-        patch.setattr(one_dimension_few, "serves", lambda *_: are_few)
-        patch.setattr(one_dimension_few, "_MOST_CDF_PAIRS", 0)
-        patch.setattr(one_dimension_passes, "_FEW_PAIRS", 0)
         patch.setattr(one_dimension_passes, "_PAIR_COST", data.draw(st.sampled_from([0, 1e9])))
-        verify(reference.log_distribution(x, y, h, w), *both(Backend("numpy"), x, y, h, w))
+        with only("line", *data.draw(st.sampled_from([(), ("line few",)]))):
+            verify(reference.log_distribution(x, y, h, w), *both(Backend("numpy"), x, y, h, w))
 
 
-def test_a_query_that_no_box_reaches(many_pairs: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_that_no_box_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Boxes of data may be none at all within its reach, on the CPU."""
-    monkeypatch.setattr(one_dimension_passes, "_FEW_PAIRS", 0)
     monkeypatch.setattr(one_dimension_passes, "_PAIR_COST", 0)
     rng = np.random.default_rng(0)
     x, y = ((1 + scale * 1e3 * rng.standard_t(2, size)).astype(np.float32) for scale, size in ((1.0, 2), (1.5, 1)))
-    verify(reference.log_distribution(x, y, 1.0, None), *both(Backend("numpy"), x, y, 1.0, None))
+    with only("line"):
+        verify(reference.log_distribution(x, y, 1.0, None), *both(Backend("numpy"), x, y, 1.0, None))
 
 
 @pytest.mark.usefixtures("expansions")
@@ -320,11 +318,10 @@ class TestProperties:
 
 
 def test_ieee_takes_every_pair(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(one_dimension_passes, "_FEW_PAIRS", 0)
-    monkeypatch.setattr(one_dimension_few, "_MOST_CDF_PAIRS", 0)
     monkeypatch.setattr(one_dimension_plan, "plan", None)
     x = np.linspace(-1, 1, 50).astype(np.float32)
-    verify(reference.log_distribution(x, x, H), *both(backend, x, x, H, precision="ieee"))
+    with only("line"):
+        verify(reference.log_distribution(x, x, H), *both(backend, x, x, H, precision="ieee"))
 
 
 def test_rows_without_weight_do_not_count(backend: Backend) -> None:

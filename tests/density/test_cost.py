@@ -18,7 +18,6 @@ import cukde
 from cukde import perf
 from cukde.core.cost.registry import by_name, called
 from cukde.density.cost import formulas as cost_formulas
-from cukde.density.one_dimension import cost as one_dimension_cost
 from cukde.density.pairs.cost import (
     cpu as cost_cpu,
     engines,
@@ -248,10 +247,8 @@ def test_tiles_and_limits_are_those_of_the_launchers() -> None:
         assert overhead == layout.block_overhead
     assert cost_wide._STAGED_BYTES == pairs_wide._STAGED_BYTES == wide_f64._STAGED_BYTES
     assert (cost_wide._STAGED_ROWS, cost_wide._STAGED_ROWS_F64) == (pairs_wide._STAGED_ROWS, wide_f64._STAGED_ROWS)
-    from cukde.density.one_dimension.cpu import passes as cpu_passes
     from cukde.density.pairs.cpu import passes as pairs_passes
 
-    assert (one_dimension_cost.FEW_PAIRS_CPU, one_dimension_cost._CDF) == (cpu_passes._FEW_PAIRS, cpu_passes._CDF_COST)
     assert cost_cpu._OWN_ROWS == 2 * pairs_passes._OWN_ROWS  # of two threads
 
 

@@ -107,17 +107,16 @@ def transform(backend: Backend, many_pairs: None, monkeypatch: pytest.MonkeyPatc
     """The backend's module, with the transform taken, and expansions in it, however few pairs there are."""
     module = importlib.import_module(f"cukde.density.one_dimension.{backend.device}.passes")
     if backend.device == "cpu":
-        monkeypatch.setattr(module, "_FEW_PAIRS", 0)
         monkeypatch.setattr(module, "_PAIR_COST", 1e9)
     with only("line"):
         yield module
 
 
 @pytest.fixture
-def array_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+def array_operations() -> Iterator[None]:
     """The CPU takes the transform by array operations, however few pairs there are."""
-    monkeypatch.setattr("cukde.density.backends.has_few", lambda *_: False)
-    monkeypatch.setattr(few, "serves", lambda *_: True)
+    with only("line few", "line"):
+        yield
 
 
 def allowed_log(dtype: str, exponent: np.ndarray) -> np.ndarray:

@@ -107,8 +107,8 @@ def few_may_pass_on(n: int, m: int, d: int) -> bool:
 
 def line_is_few(n: int, m: int) -> bool:
     """Whether data and queries of one column are few."""
-    if wanted("few") is not None:
-        return bool(wanted("few")) and m > 0
+    if wanted("line few") is not None:
+        return bool(wanted("line few")) and m > 0
     return m > 0 and n + m <= _MOST_LINE_POINTS
 
 
@@ -121,6 +121,8 @@ def line_takes_pairs(n: int, m: int, *, cdf: bool = False) -> bool:
 
 def few_of_line_take_pairs(n: int, m: int, *, cdf: bool) -> bool:
     """The same of data and queries that are few."""
+    if cdf and wanted("line"):
+        return False
     return n * m <= _MOST_CDF_PAIRS if cdf else few_serve(n, m, 1)
 
 
@@ -352,11 +354,11 @@ def _few(shape: Shape) -> list[Candidate]:
     if shape.local:
         return []
     n, m, d = shape.n, shape.m, max(shape.d, shape.k)
-    is_few = line_is_few(n, m) if d == 1 else few_serve(n, m, d)
-    if not is_few:
-        return [Candidate("few", refused="compiled loops are faster")]
-    condition = "products or differences serve" if few_may_pass_on(n, m, shape.d) else ""
-    return [Candidate("few", None, condition)]
+    if few_serve(n, m, d):
+        return [Candidate("few", condition="products or differences serve" if few_may_pass_on(n, m, shape.d) else "")]
+    if d == 1 and line_is_few(n, m):
+        return [Candidate("line few", condition="boxes are few")]
+    return [Candidate("few", refused="compiled loops are faster")]
 
 
 def _transform(shape: Shape) -> list[Candidate]:

@@ -303,7 +303,7 @@ class Arguments(NamedTuple):
     def apart(self, output: Output, *, ratio: bool) -> Possible | None:
         """Say which pass of products could take all rows but a few; None where it is not worth its time."""
         products = plan_gpu.apart_serves(self.shape(output, ratio=ratio), self.options.squared_radius)
-        if products is None or core_compile.is_rehearsal():
+        if products is None:
             return None
         find = functools.partial(Apart.of, self.X, self.Y, self.h, self.options, products.limit)
         return Possible(products, find)
