@@ -9,6 +9,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -742,7 +743,9 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "perf.measure_peaks": lambda a: Call(perf.measure_peaks, ("cpu",)),
     "perf.operations": lambda a: Call(perf.operations),
     "perf.peaks": lambda a: Call(perf.peaks, (a.one("H200", "cpu", H200),)),
-    "perf.plan": lambda a: Call(perf.plan, (cukde.kde, a.points, a.queries, 1.0), {"gpu": a.one("H200", H200)}),
+    "perf.plan": lambda a: Call(
+        perf.plan, (partial(cukde.kde, a.points, a.queries, 1.0),), {"gpu": a.one("H200", H200)}
+    ),
     "perf.predict": _predict,
     "perf.read_record": lambda a: Call(perf.read_record, (_record(a),)),
     "perf.roofline": _roofline,

@@ -97,7 +97,8 @@ def plan(fn: Callable[..., Any], *args: Any, gpu: str | Peaks | None = None, **k
     TypeError
         For a call with Dask collections, whose blocks take a pass each.
     ValueError
-        For a call whose cost is not known, and for a processor that is not known: the message says which are.
+        For a call whose cost is not known, and for a processor that is not known: the message says which are. For
+        arguments without sizes.
 
     See Also
     --------
@@ -122,7 +123,13 @@ def plan(fn: Callable[..., Any], *args: Any, gpu: str | Peaks | None = None, **k
     held = list(held_by(functools.partial(fn, *args, **kwargs)))
     in_memory(held, "plan", "name a call with one block")
     on = peaks(gpu if gpu is not None or any(map(dispatch.is_gpu_array, held)) else "cpu")
-    shapes = known.shapes
+    try:
+        shapes = known.shapes
+    except (AttributeError, IndexError, KeyError) as error:
+        raise ValueError(
+            f"the arguments of {known.operation.name} must be such as it takes, to have sizes: call it to see its own "
+            f"error; got {type(error).__name__}: {error}"
+        ) from error
     with collected() as plans:
         counted(known.operation, on, shapes)
     sizes = _text.sizes(told(known.operation.name, shapes))

@@ -116,6 +116,8 @@ def test_errors() -> None:
         perf.plan(len, TAPS)
     with pytest.raises(ValueError, match="gpu must be one of"):
         perf.plan(cukde.kendall_matrix, columns(9, 2), gpu="H2000")
+    with pytest.raises(ValueError, match="the arguments of kde must be such as it takes"):
+        perf.plan(cukde.kde, 1.0, np.zeros((3, 2)), 0.5, gpu="H200")
     dask_array = pytest.importorskip("dask.array")
     with pytest.raises(TypeError, match="plan takes calls with arrays in memory; got a Dask Array"):
         perf.plan(cukde.kendall_matrix, dask_array.zeros((9, 2)), gpu="H200")
