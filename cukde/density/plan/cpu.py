@@ -88,6 +88,10 @@ def few_serve(n: int, m: int, columns: int) -> bool:
     """Whether pairs of so many data and queries are few, with points, or values, of so many columns."""
     if wanted("few") is not None:
         return bool(wanted("few")) and n * m > 0
+    return _are_few(n, m, columns)
+
+
+def _are_few(n: int, m: int, columns: int) -> bool:
     pairs, width = n * m, columns + 2
     if pairs <= PAIRS_OF_BLOCK and pairs * width <= PRODUCTS_OF_BLOCK:  # of one block
         return pairs > 0
@@ -115,7 +119,7 @@ def line_is_few(n: int, m: int) -> bool:
 def line_takes_pairs(n: int, m: int, *, cdf: bool = False) -> bool:
     """Whether the sum of all pairs of one column is as fast as the transform, of the distribution function or not."""
     if wanted("line") is not None:
-        return not wanted("line")
+        return n * m == 0 or not wanted("line")
     return n * m * (CDF_PAIRS if cdf else 1) <= LINE_PAIRS
 
 
@@ -123,7 +127,7 @@ def few_of_line_take_pairs(n: int, m: int, *, cdf: bool) -> bool:
     """The same of data and queries that are few."""
     if cdf and wanted("line"):
         return False
-    return n * m <= _MOST_CDF_PAIRS if cdf else few_serve(n, m, 1)
+    return n * m <= _MOST_CDF_PAIRS if cdf else _are_few(n, m, 1)
 
 
 def answers_meanwhile(n: int, m: int, columns: int, *, local: bool) -> bool:

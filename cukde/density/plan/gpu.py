@@ -570,7 +570,7 @@ def _arithmetic(precision: str) -> str:
 def line_takes_pairs(n: int, m: int, precision: str, *, cdf: bool = False) -> bool:
     """Whether the sum of all pairs of one column is as fast as the transform, of the distribution function or not."""
     if wanted("line") is not None:
-        return not wanted("line")
+        return n * m == 0 or not wanted("line")
     if cdf:
         return n * m <= LINE_PAIRS_CDF
     return n * m * (_LINE_DOUBLE if precision == "float64" else 1) <= LINE_PAIRS
