@@ -255,12 +255,12 @@ def test_what_is_left_out(gpu: SimpleNamespace, rtol: float, precision: str) -> 
 
 def test_which_passes_of_float64_it_takes(gpu: SimpleNamespace) -> None:
     """Any of data beyond the reach of products about one centre, or unknown; and many columns at themselves."""
-    from cukde.density.pairs.gpu import passes
+    from cukde.density.pairs.gpu import shape
+    from cukde.density.plan import gpu as plan_gpu
 
     def engine(n: int, squared_radius: float | None, output: Any = "sum", d: int = 5) -> str:
-        options = Options("float64", None, None, squared_radius)
-        chosen: str = passes.Arguments(gpu.asarray(np.zeros((n, d))), None, 1.0, options).engine(output, 0)
-        return chosen
+        of = shape.shape_of(output, n, n, d, Options("float64"), itself=True)
+        return plan_gpu.served(of, squared_radius).name
 
     for output in ("sum", "moments", "laplace"):
         assert engine(300, None, output) == engine(100_000, None, output) == "centred"

@@ -270,7 +270,7 @@ def test_without_its_lead_a_share_chooses_itself(emulated_device: None) -> None:
     with pytest.raises(MemoryError):
         lead.run(0, fails)
     for share in (0, 1):  # the first of them once more
-        assert lead.run(share, lambda choose: choose(arguments, "sum")) == arguments.near("sum")
+        assert lead.run(share, lambda choose: choose(arguments, "sum")) == choice.near(arguments, "sum")
 
 
 class TestArguments:

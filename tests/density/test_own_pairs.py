@@ -201,7 +201,8 @@ def test_where_leaving_out_pairs_is_faster_a_gpu_has_none(device: Backend, monke
     from cukde.density.pairs.gpu import passes as gpu_passes
 
     X = device.asarray(np.random.default_rng(0).standard_normal((300, 3)))
-    monkeypatch.setattr(gpu_passes.Arguments, "near", lambda *_, **__: gpu_passes.skipping_choice.Chosen(object()))
+    choice = gpu_passes.skipping_choice
+    monkeypatch.setattr(choice, "near", lambda *_, **__: choice.Chosen(object()))
     assert gpu_passes.sums_without_own(X, None, 0.1, "sum", Options("float64", own=device.xp.arange(300))) is None
 
 

@@ -243,7 +243,7 @@ def test_few_pairs_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_gpu, "served", fails)
     X, Y, h = case()
     arguments = passes.pose(X, Y, h, Options("float32", squared_radius=10.0))
-    assert arguments.near("sum") == choice.Chosen()
+    assert choice.near(arguments, "sum") == choice.Chosen()
     few = Shape("sum", 600, 150, 8, device=Device.of((9, 0)))
     assert not plan_gpu.takes_all(few._replace(n=10**6, m=10**6), 10.0)
     with only("skipping"):

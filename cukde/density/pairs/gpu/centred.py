@@ -21,6 +21,7 @@ from cukde.core.gpu.launch import C_TYPE, FLOAT, Specialisation, begin
 from cukde.core.gpu.scratch import Layout, Spec
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import centred_f64, centred_finish, centred_order, finish as pairs_finish
+from cukde.density.pairs.gpu.arguments import Arguments
 from cukde.density.pairs.gpu.centred_finish import SpanSums
 from cukde.density.pairs.gpu.operands import scale_of
 from cukde.density.pairs.gpu.specialisation import OPERATION
@@ -252,6 +253,16 @@ def _warps(output: Output, steps: int, power_terms: int) -> tuple[int, int]:
 def _block_bytes(steps: int, moments: bool) -> int:
     """Bytes of a block of data (``centred.cuh``)."""
     return (2 if moments else 1) * 8192 * steps + 2 * 4 * _BLOCK_ROWS + 64 * steps + 16
+
+
+def take(of: Arguments, output: Output, values: None, *, ratio: bool) -> PartialSums:
+    """Take a pass."""
+    return sums(of.X, of.Y, of.h, output, of.options, ratio=ratio)
+
+
+def take_density(of: Arguments, form: pairs_finish.DensityForm, points: Any, epilogue: Epilogue) -> Any:
+    """Take a pass that ends in densities."""
+    return density(of.X, of.Y, of.h, form, of.options, epilogue)
 
 
 @core_compile.listed

@@ -18,6 +18,7 @@ import numpy as np
 from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation, at_least
 from cukde.density.pairs.gpu import finish
+from cukde.density.pairs.gpu.arguments import Arguments
 from cukde.density.pairs.gpu.operands import LOG2_E
 from cukde.density.pairs.gpu.specialisation import OPERATION, Compiled
 from cukde.density.sums import Output, PartialSums, moment_columns
@@ -77,6 +78,13 @@ def specialise(output: Output, precision: str, storage: np.dtype, d: int, k: int
     )
     types = f"8P 2q 2i q i {stored.char} {real.char} f 2P q P 2i"
     return Compiled(Specialisation("density/pairs", name, defines, types), columns, real, stored)
+
+
+def take(of: Arguments, output: Output, values: Any | None, *, ratio: bool) -> finish.Splits:
+    """Take a pass, whose splits are still to be merged."""
+    out = finish.empty(of.m, moment_columns(output, of.X.shape[1], values))
+    operands = of.X, of.Y, of.h, output, values, of.options.log_weights
+    return launch(of.options.precision, *operands, out=out, own_out=of.options.own_out)
 
 
 @core_compile.listed

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device, survey
@@ -23,10 +24,11 @@ from cukde.density.pairs.gpu import (
     tiles as pairs_tiles,
     values as pairs_values,
 )
+from cukde.density.pairs.gpu.arguments import Arguments
 from cukde.density.pairs.gpu.operands import Operand
 from cukde.density.pairs.gpu.specialisation import OPERATION, TiledTask, shapes
 from cukde.density.plan.gpu import Form
-from cukde.density.sums import Output, PartialSums, moment_columns
+from cukde.density.sums import Epilogue, Output, PartialSums, moment_columns
 
 # Sums without a reference that are smaller may have lost parts below float32's range, and are taken again.
 LEAST = 2.0**-80
@@ -119,6 +121,39 @@ def tasks() -> Iterator[Task]:
             if of_themselves and (output != "moments" or weighted or products == 4):
                 continue
             yield task(output, products, depth, k, weighted, of_themselves=of_themselves)
+
+
+def take(of: Arguments, output: Output, values: Any | None, *, ratio: bool) -> PartialSums:
+    """Take a pass."""
+    return _take(of, output, values, None, None, ratio=ratio)
+
+
+def take_density(of: Arguments, form: pairs_finish.DensityForm, points: Points | None, epilogue: Epilogue) -> Any:
+    """Take a pass that ends in densities; ``points`` are operands that are there already."""
+    out = cp.empty(of.m, epilogue.dtype)
+    _take(of, pairs_finish.OUTPUT_OF[form], None, points, Density(out, epilogue.log_constant, epilogue.log, form))
+    return out
+
+
+def _take(
+    of: Arguments,
+    output: Output,
+    values: Any | None,
+    points: Points | None,
+    density: Density | None,
+    *,
+    ratio: bool = False,
+) -> PartialSums:
+    arguments, more = (of.X, of.Y, of.h, output, values, of.options.log_weights), of.options
+    return run(
+        *arguments,
+        form=of.form(output),
+        centre=more.centre,
+        ratio=ratio,
+        points=points,
+        density=density,
+        store=more.kept,
+    )
 
 
 @core_compile.listed

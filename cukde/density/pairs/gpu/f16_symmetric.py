@@ -7,19 +7,20 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile, device
-from cukde.core.gpu.launch import C_TYPE, FLOAT, Specialisation
+from cukde.core.gpu import compile as core_compile, device, scratch
+from cukde.core.gpu.launch import C_TYPE, FLOAT, Specialisation, begin
 from cukde.core.gpu.scratch import Spec, part
-from cukde.density.pairs.gpu import tiles as pairs_tiles, values as pairs_values
+from cukde.density.pairs.gpu import operands as pairs_operands, tiles as pairs_tiles, values as pairs_values
+from cukde.density.pairs.gpu.arguments import Arguments
 from cukde.density.pairs.gpu.operands import Operand, depth_of, padded, scale_of
 from cukde.density.pairs.gpu.share import WHOLE, Share
 from cukde.density.pairs.gpu.values import Values
-from cukde.density.sums import PartialSums
+from cukde.density.sums import Output, PartialSums
 
 _STEM = "density/f16_symmetric"
 _WARPS = 4
@@ -385,3 +386,62 @@ def finish_values(V: Any, S: Any, T: Any) -> PartialSums:
 
 def _terms(operand: Operand) -> int:
     return 1 if operand.lo is None else 3
+
+
+def take(of: Arguments, output: Output, values: Any | None, *, ratio: bool) -> PartialSums:
+    """Take a pass of the data at themselves, each exponential once."""
+    if output == "values":
+        return _values(of, values)
+    memory = MemoryOfScore.allocate(of.X.shape, None, of.form(output).split)
+    return finish(*score(of, memory, exact_sums=not ratio), len(of.X), of.X.shape[1], of.h)
+
+
+class MemoryOfScore(NamedTuple):
+    """Memory of the mean shift of self-interaction (Y = X), and of moving the data along it, in one chunk."""
+
+    operands: list[Any]
+    sums: Any
+    moved: list[Any]
+
+    @classmethod
+    def allocate(cls, shape: tuple[int, int], m: int | None, split: bool) -> MemoryOfScore:
+        """Allocate it for data of a shape, and ``m`` queries if they are going to be moved."""
+        operands, (sums,), moved, _ = _layout_of_score(*shape, m, split).allocate()
+        return cls(operands, sums, moved)
+
+
+@functools.lru_cache(maxsize=1024)
+def _layout_of_score(n: int, d: int, m: int | None, split: bool) -> scratch.Layout:
+    operands = pairs_operands.specs_of_both(
+        n, None, d, split=split, symmetric=True, weighted=False, weights_apart=False
+    )
+    moved = [] if m is None else pairs_operands.specs_of_moved(n, m, d, split=split)
+    return scratch.Layout([operands, [spec_of_sums(n, d)], moved])
+
+
+def score(arguments: Arguments, memory: MemoryOfScore, *, exact_sums: bool) -> tuple[Operand, Any, Any]:
+    """Launch the mean shift of self-interaction (Y = X), each exponential taken once; return what is to be finished."""
+    X, split = arguments.X, arguments.form("moments").split
+    kernel = kernel_of_score(X.shape[1], split=split, exact_sums=exact_sums)
+    begin(kernel, pairs_operands.kernel(X.dtype, pairs_operands.depth_of(X.shape[1])))
+    operand, _ = pairs_operands.prepare(
+        X,
+        None,
+        arguments.options.centre,
+        arguments.h,
+        split=split,
+        symmetric=True,
+        sums=memory.sums,
+        memory=memory.operands,
+    )
+    return operand, *launch(operand, exact_sums=exact_sums, sums=memory.sums)
+
+
+def _values(arguments: Arguments, values: Any) -> PartialSums:
+    """Sums of values of self-interaction (Y = X), each exponential taken once."""
+    V = pairs_values.contiguous(values)
+    operand, _ = pairs_operands.prepare(
+        arguments.X, None, arguments.options.centre, arguments.h, split=True, symmetric=True
+    )
+    S, T = launch_values(operand, pairs_values.prepare(V))
+    return finish_values(V, S, T)

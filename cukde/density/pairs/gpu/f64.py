@@ -13,6 +13,7 @@ from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import DOUBLE, Specialisation, at_least, begin
 from cukde.density.kept import Kept, kept
 from cukde.density.pairs.gpu import finish, splits as pairs_splits
+from cukde.density.pairs.gpu.arguments import Arguments
 from cukde.density.pairs.gpu.operands import scale_of
 from cukde.density.pairs.gpu.specialisation import OPERATION, TiledTask
 from cukde.density.sums import Output, PartialSums, moment_columns
@@ -171,6 +172,12 @@ def run(
         *(n, m, k, splits.rows, 1 + d / 2, unit, own_out),
     )
     return finish.merge(splits, out)
+
+
+def take(of: Arguments, output: Output, values: Any | None, *, ratio: bool) -> PartialSums:
+    """Take a pass."""
+    options, operands = of.options, (of.X, of.Y, of.h, output, values, of.options.log_weights)
+    return run(*operands, centre=options.centre, store=options.kept, own_out=options.own_out)
 
 
 @core_compile.listed

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import functools
-import math
+import importlib
+from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 import cupy as cp
 
-from cukde.core.gpu import device, scratch, survey
+from cukde.core.gpu import survey
 from cukde.core.gpu.launch import DOUBLE, begin
 from cukde.core.plan import note
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import (
-    centred,
     difference,
     ends,
     f16,
     f16_symmetric,
-    f64,
     finish as pairs_finish,
     operands as pairs_operands,
-    values as pairs_values,
-    wide,
-    wide_f64,
 )
-from cukde.density.pairs.gpu.apart import Apart, Possible
+from cukde.density.pairs.gpu.apart import Apart
+from cukde.density.pairs.gpu.arguments import Arguments, form_of, located, pose
 from cukde.density.pairs.gpu.shape import shape_of
 from cukde.density.pairs.gpu.skipping import (
     choice as skipping_choice,
@@ -33,11 +30,7 @@ from cukde.density.pairs.gpu.skipping import (
     values as skipping_values,
 )
 from cukde.density.plan import gpu as plan_gpu
-from cukde.density.plan.gpu import Dense, Form
-from cukde.density.plan.shape import Shape
 from cukde.density.sums import Epilogue, Output, PartialSums, merge, moment_columns, put
-
-_ALL_PAIRS = skipping_choice.Chosen()
 
 
 def partial_sums(
@@ -74,7 +67,7 @@ def partial_sums(
     ratio : bool
         Only moments / total of output "moments" is wanted: the total alone may then be off by 2.4e-4.
     choose : callable, optional
-        Chooses the pairs that the pass takes in place of :meth:`Arguments.near`, but for output "values".
+        Chooses the pairs that the pass takes in place of ``skipping.choice.near``, but for output "values".
 
     Notes
     -----
@@ -103,10 +96,10 @@ def partial_sums(
         return _differences(*pairs_operands.of_one_dtype(X, Y), h, output, options)
     arguments = pose(X, Y, h, options)
     if values is not None:
-        near = arguments.near_values(values)
+        near = skipping_choice.near_values(arguments, values)
     else:
-        near = (choose or Arguments.near)(arguments, output, ratio=ratio)
-    return arguments.sums(output, values, ratio=ratio, near=near)
+        near = (choose or skipping_choice.near)(arguments, output, ratio=ratio)
+    return run(arguments, output, values, ratio=ratio, near=near)
 
 
 def sums_without_own(X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums | None:
@@ -114,7 +107,7 @@ def sums_without_own(X: Any, Y: Any | None, h: float, output: Output, options: O
     if options.local_factors is not None:
         return _differences(*pairs_operands.of_one_dtype(X, Y), h, output, options)
     arguments = pose(X, Y, h, options)
-    return arguments.sums(output, None) if arguments.near(output).takes_all else None
+    return run(arguments, output) if skipping_choice.near(arguments, output).takes_all else None
 
 
 def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> tuple[PartialSums, PartialSums]:
@@ -172,8 +165,8 @@ def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> t
     if plan_gpu.served(once, options.squared_radius).name == "f16_symmetric":
         return _mutual_score(A, B, h, options, exact_sums=not ratio)
     options = options._replace(deterministic=False)
-    at_A = pose(B, A, h, options).sums("moments", None, ratio=ratio)
-    at_B = pose(A, B, h, options).sums("moments", None, ratio=ratio)
+    at_A = run(pose(B, A, h, options), "moments", ratio=ratio)
+    at_B = run(pose(A, B, h, options), "moments", ratio=ratio)
     return at_A, at_B
 
 
@@ -195,8 +188,9 @@ def density(
         return ends.density(partial_sums(X, Y, h, "sum", options), epilogue)
     start = _Start() if points is None else points
     arguments = pose(X, Y, h, start.located(options))
-    near = arguments.near("sum", look=start.look) if choose is None else choose(arguments, "sum", ratio=False)
-    out = arguments.finished("kde", start.operands, epilogue) if near.takes_all else None
+    choose = choose or functools.partial(skipping_choice.near, look=start.look)
+    near = choose(arguments, "sum", ratio=False)
+    out = _finished(arguments, "kde", start.operands, epilogue) if near.takes_all else None
     return _ended(arguments, "kde", near, epilogue) if out is None else out
 
 
@@ -218,8 +212,8 @@ def laplace_density(
     if options.local_factors is not None:
         return ends.density(partial_sums(X, Y, h, "laplace", options), epilogue, form)
     arguments = pose(X, Y, h, options)
-    near = (choose or Arguments.near)(arguments, "laplace", ratio=False)
-    out = arguments.finished(form, None, epilogue) if near.takes_all else None
+    near = (choose or skipping_choice.near)(arguments, "laplace", ratio=False)
+    out = _finished(arguments, form, None, epilogue) if near.takes_all else None
     return _ended(arguments, form, near, epilogue) if out is None else out
 
 
@@ -228,7 +222,9 @@ def _ended(
 ) -> Any:
     """Run a pass and what makes densities of its sums."""
     begin(ends.kernel_of_density(epilogue.dtype))
-    return ends.density(arguments.unmerged(pairs_finish.OUTPUT_OF[form], None, near=near), epilogue, form)
+    return ends.density(
+        _unmerged(arguments, pairs_finish.OUTPUT_OF[form], None, ratio=False, near=near), epilogue, form
+    )
 
 
 def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[Any, Any, Any]:
@@ -246,7 +242,7 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     estimate = pose(X, None, score_h, located_options.at_ratio(h / score_h))
     # About a given centre points that move at most half way to a mean of the data move no farther out.
     radius = located_options.squared_radius if options.centre is not None and h <= score_h else None
-    near = estimate.near("moments", ratio=True, following=arguments.Y)
+    near = skipping_choice.near(estimate, "moments", ratio=True, following=arguments.Y)
     if (
         near.posed is None
         and arguments.m
@@ -256,7 +252,7 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
         moved, queries, operands = _moved_operands(arguments, estimate)
         return moved, queries, _Start(operands, near.look, radius)
     begin(ends.kernel_of_points(DOUBLE, X.dtype))
-    sums = estimate.unmerged("moments", None, ratio=True, near=near)
+    sums = _unmerged(estimate, "moments", None, ratio=True, near=near)
     return *ends.ready(X, Y, sums, h, score_h), _Start(None, near.look, radius)
 
 
@@ -273,226 +269,86 @@ class _Start(NamedTuple):
 
 
 class Choose(Protocol):
-    """Chooses which pairs a pass takes, as :meth:`Arguments.near` does."""
+    """Chooses which pairs a pass takes, as :func:`cukde.density.pairs.gpu.skipping.choice.near` does."""
 
     def __call__(self, arguments: Arguments, output: Output, *, ratio: bool = False) -> skipping_choice.Chosen: ...
 
 
-class Arguments(NamedTuple):
-    """The arguments of a pass, but for what it sums."""
-
-    X: Any
-    Y: Any | None
-    h: float
-    options: Options  # with a centre
-    base: Shape  # of sums
-
-    @property
-    def m(self) -> int:
-        """Number of queries."""
-        return int((self.X if self.Y is None else self.Y).shape[0])
-
-    def shape(self, output: Output, *, k: int = 0, ratio: bool = False) -> Shape:
-        """What a plan of the pass is made from; with ``k`` columns of values."""
-        return self.base._replace(output=output, k=k, ratio=ratio)
-
-    def engine(self, output: Output, *, k: int = 0, ratio: bool = False) -> Dense:
-        """Which pass over all pairs takes it. Of an unknown scaled squared radius it is one that serves any."""
-        return plan_gpu.served(self.shape(output, k=k, ratio=ratio), self.options.squared_radius)
-
-    def apart(self, output: Output, *, ratio: bool) -> Possible | None:
-        """Say which pass of products could take all rows but a few; None where it is not worth its time."""
-        products = plan_gpu.apart_serves(self.shape(output, ratio=ratio), self.options.squared_radius)
-        if products is None:
-            return None
-        find = functools.partial(Apart.of, self.X, self.Y, self.h, self.options, products.limit)
-        return Possible(products, find)
-
-    def form(self, output: Output) -> Form:
-        """How the float16 engines make exponents."""
-        return _form(self.options, self.X.shape[1], output)
-
-    def may_leave_out(self, output: Output, *, ratio: bool) -> bool:
-        """Whether samples are worth their time that may choose to leave out pairs."""
-        shape, squared_radius = self.shape(output, ratio=ratio), self.options.squared_radius
-        if plan_gpu.takes_all(shape, squared_radius):
-            return False
-        return plan_gpu.may_leave_out(shape, self.engine(output, ratio=ratio).name, squared_radius)
-
-    def near(
-        self,
-        output: Output,
-        *,
-        ratio: bool = False,
-        following: Any | None = None,
-        look: skipping_choice.Look | None = None,
-    ) -> skipping_choice.Chosen:
-        """Prepare the pass that leaves out pairs, where it is faster.
-
-        ``following`` are queries of a pass over data near these, which can start from the samples of this one.
-        """
-        shape, squared_radius = self.shape(output, ratio=ratio), self.options.squared_radius
-        if plan_gpu.takes_all(shape, squared_radius):
-            return _ALL_PAIRS
-        engine = self.engine(output, ratio=ratio).name
-        if self.options.own_out and engine == "centred":
-            return _ALL_PAIRS
-        apart = self.apart(output, ratio=ratio) if engine in ("difference", "centred") else None
-        arguments = self.X, self.Y, self.h, self.options, shape, engine
-        if engine == "centred" and plan_gpu.may_leave_out(shape, engine, squared_radius):
-            centred.begin_kernels(self.X, self.Y, output, self.options, ratio=ratio)
-        return skipping_choice.chosen(*arguments, apart=apart, following=following, look=look)
-
-    def near_values(self, values: Any) -> skipping_choice.Chosen:
-        """Prepare the pass over values that leaves out pairs, where it is faster."""
-        shape = self.shape("values", k=values.shape[1])
-        if plan_gpu.takes_all(shape, self.options.squared_radius):
-            return _ALL_PAIRS
-        engine = self.engine("values", k=values.shape[1]).name
-        return skipping_choice.Chosen(
-            skipping_choice.chosen_for_values(self.X, self.Y, values, self.h, self.options, shape, engine)
-        )
-
-    def sums(
-        self,
-        output: Output,
-        values: Any | None,
-        *,
-        ratio: bool = False,
-        near: skipping_choice.Chosen = _ALL_PAIRS,
-    ) -> PartialSums:
-        """Run the pass; ``near`` is what :meth:`near` has chosen."""
-        sums = self.unmerged(output, values, ratio=ratio, near=near)
-        if isinstance(sums, PartialSums):
-            return sums
-        out = (
-            PartialSums(*sums.sums)
-            if sums.parts == 1
-            else pairs_finish.empty(self.m, moment_columns(output, self.X.shape[1], values))
-        )
-        return pairs_finish.merge(sums, out)
-
-    def unmerged(
-        self,
-        output: Output,
-        values: Any | None,
-        *,
-        ratio: bool = False,
-        near: skipping_choice.Chosen = _ALL_PAIRS,
-    ) -> PartialSums | pairs_finish.Splits:
-        """Run the pass, and leave the splits of differences to who takes the sums further."""
-        if isinstance(near.posed, skipping_values.Posed):
-            return skipping_values.run(near.posed)
-        if near.posed is not None:
-            return skipping_passes.run(near.posed)
-        if near.apart is not None:
-            return self.sums_apart(output, near.apart, ratio=ratio)
-        d, options = self.X.shape[1], self.options
-        k = moment_columns(output, d, values)
-        if self.m == 0:
-            return pairs_finish.empty(0, k)
-        engine = self.engine(output, k=0 if values is None else k, ratio=ratio).name
-        note(engine, output=output)
-        if engine == "f16":
-            return self.in_f16(output, values, None, None, ratio=ratio)
-        if engine == "f16_symmetric" and output == "values":
-            return _symmetric_values(self, values)
-        if engine == "centred":
-            return centred.sums(self.X, self.Y, self.h, output, options, ratio=ratio)
-        if engine == "f16_symmetric":
-            memory = _MemoryOfScore.allocate(self.X.shape, None, self.form(output).split)
-            score = _symmetric_score(self, memory, exact_sums=not ratio)
-            return f16_symmetric.finish(*score, len(self.X), d, self.h)
-        operands, centre = (self.X, self.Y, self.h, output, values, options.log_weights), options.centre
-        if engine == "difference":
-            out = pairs_finish.empty(self.m, k)
-            return difference.launch(options.precision, *operands, out=out, own_out=options.own_out)
-        squared_radius = options.squared_radius
-        more: dict[str, Any] = {"centre": centre, "store": options.kept, "own_out": options.own_out}
-        if engine == "wide":
-            terms = 1 if options.precision == "tf32" else 2
-            return wide.run(*operands, terms=terms, squared_radius=squared_radius, ratio=ratio, **more)
-        if engine == "f64":
-            return f64.run(*operands, **more)
-        return wide_f64.run(*operands, squared_radius=squared_radius, **more)
-
-    def sums_apart(self, output: Output, apart: Apart, *, ratio: bool) -> PartialSums:
-        """Run the pass by products of the points near the centre, and by differences of the few others."""
-        X, h, options = self.X, self.h, self.options
-        data, queries = apart.data, apart.queries
-        Y = X if self.Y is None else self.Y
-        near = X[data.near]
-        at_near_queries = None if self.Y is None else Y[queries.near]
-        arguments = pose(near, at_near_queries, h, apart.of_near_data(options))
-        parts = [arguments.sums(output, None, ratio=ratio)]
-        if len(data.far):
-            at = near if arguments.Y is None else arguments.Y
-            parts.append(_differences(X[data.far], at, h, output, apart.of_far_data(options)))
-        at_near = merge(parts, cp)
-        if not len(queries.far):
-            return at_near
-        at_far = _differences(X, Y[queries.far], h, output, options)
-        out = pairs_finish.empty(self.m, moment_columns(output, X.shape[1], None))
-        put(out, queries.near, at_near)
-        put(out, queries.far, at_far)
-        return out
-
-    def finished(self, form: pairs_finish.DensityForm, points: Any, epilogue: Epilogue) -> Any | None:
-        """Run the pass where it ends in the density itself, and return that; otherwise None, and nothing is run."""
-        output = pairs_finish.OUTPUT_OF[form]
-        engine = self.engine(output).name if self.m else None
-        if engine == "centred":
-            note(engine, output=output)
-            return centred.density(self.X, self.Y, self.h, form, self.options, epilogue)
-        if engine != "f16":
-            return None
-        note(engine, output=output)
-        out = cp.empty(self.m, epilogue.dtype)
-        self.in_f16(output, None, points, f16.Density(out, epilogue.log_constant, epilogue.log, form))
-        return out
-
-    def in_f16(
-        self, output: Output, values: Any | None, points: Any, density: f16.Density | None, *, ratio: bool = False
-    ) -> PartialSums:
-        """Run the pass by the ordered float16 engine."""
-        return f16.run(
-            self.X,
-            self.Y,
-            self.h,
-            output,
-            values,
-            self.options.log_weights,
-            form=self.form(output),
-            centre=self.options.centre,
-            ratio=ratio,
-            points=points,
-            density=density,
-            store=self.options.kept,
-        )
+def run(
+    of: Arguments,
+    output: Output,
+    values: Any | None = None,
+    *,
+    ratio: bool = False,
+    near: skipping_choice.Chosen = skipping_choice.ALL_PAIRS,
+) -> PartialSums:
+    """Run the pass; ``near`` is what :func:`cukde.density.pairs.gpu.skipping.choice.near` has chosen."""
+    sums = _unmerged(of, output, values, ratio=ratio, near=near)
+    if isinstance(sums, PartialSums):
+        return sums
+    out = (
+        PartialSums(*sums.sums)
+        if sums.parts == 1
+        else pairs_finish.empty(of.m, moment_columns(output, of.X.shape[1], values))
+    )
+    return pairs_finish.merge(sums, out)
 
 
-def pose(X: Any, Y: Any | None, h: float, options: Options) -> Arguments:
-    """Pose a pass on the current device, :func:`located`."""
-    X, Y = pairs_operands.of_one_dtype(X, Y)
-    options = located(X, Y, h, options)
-    m = len(X if Y is None else Y)
-    return Arguments(X, Y, h, options, shape_of("sum", X.shape[0], m, X.shape[1], options, itself=Y is None))
+def _unmerged(
+    of: Arguments, output: Output, values: Any | None, *, ratio: bool, near: skipping_choice.Chosen
+) -> PartialSums | pairs_finish.Splits:
+    """Run the pass, and leave the splits of differences to who takes the sums further."""
+    if isinstance(near.posed, skipping_values.Posed):
+        return skipping_values.run(near.posed)
+    if near.posed is not None:
+        return skipping_passes.run(near.posed)
+    if near.apart is not None:
+        return _sums_apart(of, output, near.apart, ratio=ratio)
+    k = moment_columns(output, of.X.shape[1], values)
+    if of.m == 0:
+        return pairs_finish.empty(0, k)
+    name = of.engine(output, k=0 if values is None else k, ratio=ratio).name
+    note(name, output=output)
+    sums: PartialSums | pairs_finish.Splits = _pass(name).take(of, output, values, ratio=ratio)
+    return sums
 
 
-def located(X: Any, Y: Any | None, h: float, options: Options) -> Options:
-    """Return the options with a centre and the scaled squared radius; the host waits for the device to find it.
+@functools.cache
+def _pass(name: str) -> ModuleType:
+    """The module of a pass over all pairs, which has its name in the plan."""
+    return importlib.import_module(f"cukde.density.pairs.gpu.{name}")
 
-    It stays None where no engine asks for it, and while a stream is captured, which may not wait. With NaN or infinity
-    among the points it is infinite, and all pairs are taken by differences.
-    """
-    if options.centre is None:
-        options = options._replace(centre=survey.mean(X))
-    unasked = options.precision == "ieee" or X.shape[1] == 1
-    if options.squared_radius is not None or unasked or device.capturing():
-        return options
-    look = survey.look(*pairs_operands.of_one_dtype(X, Y), options.centre)
-    radius = look.squared / h / h
-    return options._replace(squared_radius=radius if all(look.finite) else math.inf)
+
+def _sums_apart(of: Arguments, output: Output, apart: Apart, *, ratio: bool) -> PartialSums:
+    """Run the pass by products of the points near the centre, and by differences of the few others."""
+    X, h, options = of.X, of.h, of.options
+    data, queries = apart.data, apart.queries
+    Y = X if of.Y is None else of.Y
+    near = X[data.near]
+    of_near = pose(near, None if of.Y is None else Y[queries.near], h, apart.of_near_data(options))
+    parts = [run(of_near, output, ratio=ratio)]
+    if len(data.far):
+        at = near if of_near.Y is None else of_near.Y
+        parts.append(_differences(X[data.far], at, h, output, apart.of_far_data(options)))
+    at_near = merge(parts, cp)
+    if not len(queries.far):
+        return at_near
+    at_far = _differences(X, Y[queries.far], h, output, options)
+    out = pairs_finish.empty(of.m, moment_columns(output, X.shape[1], None))
+    put(out, queries.near, at_near)
+    put(out, queries.far, at_far)
+    return out
+
+
+def _finished(of: Arguments, form: pairs_finish.DensityForm, points: Any, epilogue: Epilogue) -> Any | None:
+    """Run the pass where it ends in the density itself, and return that; otherwise None, and nothing is run."""
+    output = pairs_finish.OUTPUT_OF[form]
+    name = of.engine(output).name if of.m else "difference"
+    ends_in_densities = getattr(_pass(name), "take_density", None)
+    if ends_in_densities is None:
+        return None
+    note(name, output=output)
+    return ends_in_densities(of, form, points, epilogue)
 
 
 def _differences(X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums:
@@ -515,59 +371,10 @@ def _differences(X: Any, Y: Any | None, h: float, output: Output, options: Optio
     return pairs_finish.merge(launched, out)
 
 
-def _form(options: Options, d: int, output: Output) -> Form:
-    form = plan_gpu.form(options.precision, d, options.squared_radius, output)
-    assert form is not None  # or the engine would be another
-    return form
-
-
-class _MemoryOfScore(NamedTuple):
-    """Memory of the mean shift of self-interaction (Y = X), and of moving the data along it, in one chunk."""
-
-    operands: list[Any]
-    sums: Any
-    moved: list[Any]
-
-    @classmethod
-    def allocate(cls, shape: tuple[int, int], m: int | None, split: bool) -> _MemoryOfScore:
-        """Allocate it for data of a shape, and ``m`` queries if they are going to be moved."""
-        operands, (sums,), moved, _ = _layout_of_score(*shape, m, split).allocate()
-        return cls(operands, sums, moved)
-
-
-@functools.lru_cache(maxsize=1024)
-def _layout_of_score(n: int, d: int, m: int | None, split: bool) -> scratch.Layout:
-    operands = pairs_operands.specs_of_both(
-        n, None, d, split=split, symmetric=True, weighted=False, weights_apart=False
-    )
-    moved = [] if m is None else pairs_operands.specs_of_moved(n, m, d, split=split)
-    return scratch.Layout([operands, [f16_symmetric.spec_of_sums(n, d)], moved])
-
-
-def _symmetric_score(
-    arguments: Arguments, memory: _MemoryOfScore, *, exact_sums: bool
-) -> tuple[pairs_operands.Operand, Any, Any]:
-    """Launch the mean shift of self-interaction (Y = X), each exponential taken once; return what is to be finished."""
-    X, split = arguments.X, arguments.form("moments").split
-    kernel = f16_symmetric.kernel_of_score(X.shape[1], split=split, exact_sums=exact_sums)
-    begin(kernel, pairs_operands.kernel(X.dtype, pairs_operands.depth_of(X.shape[1])))
-    operand, _ = pairs_operands.prepare(
-        X,
-        None,
-        arguments.options.centre,
-        arguments.h,
-        split=split,
-        symmetric=True,
-        sums=memory.sums,
-        memory=memory.operands,
-    )
-    return operand, *f16_symmetric.launch(operand, exact_sums=exact_sums, sums=memory.sums)
-
-
 def _mutual_score(A: Any, B: Any, h: float, options: Options, *, exact_sums: bool) -> tuple[PartialSums, PartialSums]:
     """Mean shift of two blocks of data at the points of each other, each exponential taken once."""
     n, d = A.shape
-    operand = pairs_operands.prepare_two(A, B, options.centre, h, split=_form(options, d, "moments").split)
+    operand = pairs_operands.prepare_two(A, B, options.centre, h, split=form_of(options, d, "moments").split)
     own_rows = pairs_operands.padded(n)
     S, T = f16_symmetric.launch(operand, exact_sums=exact_sums, own_rows=own_rows)
 
@@ -577,22 +384,12 @@ def _mutual_score(A: Any, B: Any, h: float, options: Options, *, exact_sums: boo
     return finished(n, slice(own_rows)), finished(len(B), slice(own_rows, None))
 
 
-def _symmetric_values(arguments: Arguments, values: Any) -> PartialSums:
-    """Sums of values of self-interaction (Y = X), each exponential taken once."""
-    V = pairs_values.contiguous(values)
-    operand, _ = pairs_operands.prepare(
-        arguments.X, None, arguments.options.centre, arguments.h, split=True, symmetric=True
-    )
-    S, T = f16_symmetric.launch_values(operand, pairs_values.prepare(V))
-    return f16_symmetric.finish_values(V, S, T)
-
-
 def _moved_operands(arguments: Arguments, estimate: Arguments) -> tuple[Any, Any, f16.Points]:
     """:func:`debias` by launches that leave the operands of the next pass: prepare, pass, prepare."""
     X = arguments.X
     begin(pairs_operands.kernel(X.dtype, pairs_operands.depth_of(X.shape[1]), moved=True))
-    memory = _MemoryOfScore.allocate(X.shape, arguments.m, estimate.form("moments").split)
-    operand, S, T = _symmetric_score(estimate, memory, exact_sums=False)
+    memory = f16_symmetric.MemoryOfScore.allocate(X.shape, arguments.m, estimate.form("moments").split)
+    operand, S, T = f16_symmetric.score(estimate, memory, exact_sums=False)
     moved, queries, data, of_queries = pairs_operands.prepare_moved(
         operand,
         arguments.X,

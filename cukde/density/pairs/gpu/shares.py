@@ -12,7 +12,8 @@ import cupy as cp
 from cukde.core.gpu import arrays
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import f16_symmetric, operands as pairs_operands, passes as pairs_passes
-from cukde.density.pairs.gpu.passes import Arguments, Choose
+from cukde.density.pairs.gpu.arguments import Arguments
+from cukde.density.pairs.gpu.passes import Choose
 from cukde.density.pairs.gpu.share import Share
 from cukde.density.pairs.gpu.skipping import (
     bounds as skipping_bounds,
@@ -68,14 +69,14 @@ class Lead:
 
     def _first(self, arguments: Arguments, output: Output, *, ratio: bool = False) -> Chosen:
         X, Y, h, *_ = arguments
-        may, look = arguments.may_leave_out(output, ratio=ratio), self.look
+        may, look = skipping_choice.may_leave_out(arguments, output, ratio=ratio), self.look
         if may and look is None:
             look = skipping_choice.looked(X, self._following if Y is None else Y, h)
         if may and look is not None and look.frame is None:
             look = look._replace(frame=skipping_frame.frame(look.data))
         arrays.synchronize()  # others are going to read it
         self._frame.set_result(look.frame if may and look is not None else None)
-        chosen = arguments.near(output, ratio=ratio, look=look, following=self._following)
+        chosen = skipping_choice.near(arguments, output, ratio=ratio, look=look, following=self._following)
         self.look = look if chosen.look is None else chosen.look
         self._kind.set_result("near" if chosen.posed is not None else "apart" if chosen.apart is not None else "all")
         return chosen
@@ -90,7 +91,7 @@ class Lead:
         except RuntimeError:  # of the first share, which another device takes then
             kind = "apart"
         if kind == "apart":
-            return arguments.near(output, ratio=ratio)
+            return skipping_choice.near(arguments, output, ratio=ratio)
         return Chosen(posed if kind == "near" else None)
 
 
@@ -140,7 +141,7 @@ def sums_once(
     options = whole.options
     by_products = whole.engine("moments", ratio=ratio).name == "f16_symmetric"
     plan = skipping_plan.Plan.of(X.shape[1], "moments", options, itself=True, ratio=ratio)
-    if not (by_products or (plan.once and whole.may_leave_out("moments", ratio=ratio))):
+    if not (by_products or (plan.once and skipping_choice.may_leave_out(whole, "moments", ratio=ratio))):
         return None
 
     def summed(share: Share, choose: Choose) -> _Sums | None:

@@ -25,6 +25,7 @@ from cukde.density.pairs.gpu import (
     tiles as pairs_tiles,
     values as pairs_values,
 )
+from cukde.density.pairs.gpu.arguments import Arguments
 from cukde.density.pairs.gpu.operands import scale_of
 from cukde.density.pairs.gpu.specialisation import OPERATION
 from cukde.density.sums import Output, PartialSums, moment_columns
@@ -446,6 +447,14 @@ class _Pass(NamedTuple):
             *(references, totals, products, self.queries.hi, self.queries.lo, self.queries.quanta, *out),
             *(self.m, pitch, rows, k, width, parts, self_interaction, shift, unit),
         )
+
+
+def take(of: Arguments, output: Output, values: Any | None, *, ratio: bool) -> PartialSums:
+    """Take a pass."""
+    options, operands = of.options, (of.X, of.Y, of.h, output, values, of.options.log_weights)
+    terms = 1 if options.precision == "tf32" else 2
+    more: dict[str, Any] = {"centre": options.centre, "store": options.kept, "own_out": options.own_out}
+    return run(*operands, terms=terms, squared_radius=options.squared_radius, ratio=ratio, **more)
 
 
 @core_compile.listed

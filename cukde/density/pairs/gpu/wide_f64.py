@@ -17,6 +17,7 @@ from cukde.core.gpu import compile as core_compile, device, gemm
 from cukde.core.gpu.launch import DOUBLE, Specialisation, begin
 from cukde.density.kept import Kept, kept
 from cukde.density.pairs.gpu import difference, f64, finish as pairs_finish
+from cukde.density.pairs.gpu.arguments import Arguments
 from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
 from cukde.density.plan.gpu import MOST_F64, MOST_ROWS_WIDE_F64
 from cukde.density.sums import Output, PartialSums, moment_columns, put
@@ -247,6 +248,13 @@ class _Pass(NamedTuple):
             *(None if self.references is None else self.references[0], *out),
             *(self.m, pitch, k, width, points.shape[1], parts, self.shift, unit),
         )
+
+
+def take(of: Arguments, output: Output, values: Any | None, *, ratio: bool) -> PartialSums:
+    """Take a pass."""
+    options, operands = of.options, (of.X, of.Y, of.h, output, values, of.options.log_weights)
+    more: dict[str, Any] = {"centre": options.centre, "store": options.kept, "own_out": options.own_out}
+    return run(*operands, squared_radius=options.squared_radius, **more)
 
 
 @core_compile.listed

@@ -13,8 +13,9 @@ from cukde.core.gpu.launch import DOUBLE, Specialisation, begin
 from cukde.density.kept import kept
 from cukde.density.options import Options
 from cukde.density.pairs import counting
-from cukde.density.pairs.gpu import difference
+from cukde.density.pairs.gpu import centred, difference
 from cukde.density.pairs.gpu.apart import Apart, Possible
+from cukde.density.pairs.gpu.arguments import Arguments
 from cukde.density.pairs.gpu.skipping import (
     frame as skipping_frame,
     passes,
@@ -67,7 +68,61 @@ class Chosen(NamedTuple):
         return self.posed is None and self.apart is None
 
 
-def chosen(
+ALL_PAIRS = Chosen()
+
+
+def may_leave_out(of: Arguments, output: Output, *, ratio: bool) -> bool:
+    """Whether samples are worth their time that may choose to leave out pairs."""
+    shape, squared_radius = of.shape(output, ratio=ratio), of.options.squared_radius
+    if plan_gpu.takes_all(shape, squared_radius):
+        return False
+    return plan_gpu.may_leave_out(shape, of.engine(output, ratio=ratio).name, squared_radius)
+
+
+def near(
+    of: Arguments,
+    output: Output,
+    *,
+    ratio: bool = False,
+    following: Any | None = None,
+    look: Look | None = None,
+) -> Chosen:
+    """Prepare the pass that leaves out pairs, where it is faster.
+
+    ``following`` are queries of a pass over data near these, which can start from the samples of this one.
+    """
+    shape, squared_radius = of.shape(output, ratio=ratio), of.options.squared_radius
+    if plan_gpu.takes_all(shape, squared_radius):
+        return ALL_PAIRS
+    engine = of.engine(output, ratio=ratio).name
+    if of.options.own_out and engine == "centred":
+        return ALL_PAIRS
+    apart = _apart(of, output, ratio=ratio) if engine in ("difference", "centred") else None
+    arguments = of.X, of.Y, of.h, of.options, shape, engine
+    if engine == "centred" and plan_gpu.may_leave_out(shape, engine, squared_radius):
+        centred.begin_kernels(of.X, of.Y, output, of.options, ratio=ratio)
+    return _chosen(*arguments, apart=apart, following=following, look=look)
+
+
+def near_values(of: Arguments, values: Any) -> Chosen:
+    """Prepare the pass over values that leaves out pairs, where it is faster."""
+    shape = of.shape("values", k=values.shape[1])
+    if plan_gpu.takes_all(shape, of.options.squared_radius):
+        return ALL_PAIRS
+    engine = of.engine("values", k=values.shape[1]).name
+    return Chosen(chosen_for_values(of.X, of.Y, values, of.h, of.options, shape, engine))
+
+
+def _apart(of: Arguments, output: Output, *, ratio: bool) -> Possible | None:
+    """Say which pass of products could take all rows but a few; None where it is not worth its time."""
+    products = plan_gpu.apart_serves(of.shape(output, ratio=ratio), of.options.squared_radius)
+    if products is None:
+        return None
+    find = functools.partial(Apart.of, of.X, of.Y, of.h, of.options, products.limit)
+    return Possible(products, find)
+
+
+def _chosen(
     X: Any,
     Y: Any | None,
     h: float,
