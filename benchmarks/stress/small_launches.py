@@ -328,11 +328,9 @@ def ends_of_sums(launches: Launches) -> None:
         def sums(output: Output, several: bool = several) -> Any:
             on = Device(s, output, 1)
             arguments = pairs_passes.pose(on.X, on.Y, s.h, Options("ieee", log_weights=on.log_weights))
-            return (
-                pairs_difference.take(arguments, output, None, ratio=False)
-                if several
-                else pairs_passes.run(arguments, output)
-            )
+            if several:
+                return difference.take(arguments, output, None, ratio=False)
+            return pairs_passes.run(arguments, output)
 
         epilogue = Epilogue(s.log_scale, False, dtype)
         logs = pairs_ends.density(sums("sum"), epilogue._replace(log=True))

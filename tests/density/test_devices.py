@@ -259,6 +259,7 @@ def test_shares_in_another_order_are_not_added(
 def test_without_its_lead_a_share_chooses_itself(emulated_device: None) -> None:
     from cukde.density.options import Options
     from cukde.density.pairs.gpu import passes, shares
+    from cukde.density.pairs.gpu.skipping import choice
 
     X, Y = points(8, "float32")
     arguments = passes.pose(X, Y, 0.5, Options("float32", squared_radius=9.0))
