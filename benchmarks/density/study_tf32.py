@@ -45,6 +45,11 @@ def specialisations() -> Iterator[Specialisation]:
         yield specialise(output, d, k).kernel
 
 
+def take(of: Any, output: Output, values: Any, *, ratio: bool) -> PartialSums:
+    """Take a pass as those of the library do."""
+    return run(of.X, of.Y, of.h, output, values, of.options.log_weights, of.options.centre)
+
+
 def run(X: Any, Y: Any, h: float, output: Output, values: Any, log_weights: Any, centre: Any) -> PartialSums:
     """Sum over all pairs; the caller sees to the limit of the scaled squared radius."""
     n, d = X.shape

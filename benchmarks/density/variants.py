@@ -32,19 +32,17 @@ def tf32_operands() -> Iterator[None]:
     All pairs are taken, and values are inspected before.
     """
     from benchmarks.density import study_tf32  # needs CuPy
-    from cukde.density.pairs.gpu.passes import Arguments
+    from cukde.density.pairs.gpu import passes
+    from cukde.density.pairs.gpu.arguments import Arguments
 
     def engine(arguments: Any, output: Output, *, k: int = 0, ratio: bool = False) -> Dense:
         one: Dense = engine_of_library(arguments, output, k=k, ratio=ratio)
         replaced = arguments.options.precision == "tf32" and one.name in ("f16", "f16_symmetric")
         return one._replace(name="tf32") if replaced else one
 
-    def unmerged(arguments: Any, output: Output, values: Any, **options: Any) -> Any:
-        if engine(arguments, output).name != "tf32":
-            return unmerged_of_library(arguments, output, values, **options)
-        X, Y, h = arguments.X, arguments.Y, arguments.h
-        return study_tf32.run(X, Y, h, output, values, arguments.options.log_weights, arguments.options.centre)
+    def module(name: str) -> Any:
+        return study_tf32 if name == "tf32" else module_of_library(name)
 
-    engine_of_library, unmerged_of_library = Arguments.engine, Arguments.unmerged
-    with mock.patch.multiple(Arguments, engine=engine, unmerged=unmerged), only():
+    engine_of_library, module_of_library = Arguments.engine, passes._pass
+    with mock.patch.object(Arguments, "engine", engine), mock.patch.object(passes, "_pass", module), only():
         yield
