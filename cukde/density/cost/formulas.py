@@ -304,7 +304,6 @@ _OF_ALL_PAIRS = {
     "f16 ahead": tensor.ordered,
     "f16": tensor.ordered,
     "f16_symmetric": tensor.symmetric,
-    "centred": skipping.centred,
     "wide": wide.f16,
     "wide_f64": wide.f64,
     "f64": cuda_cores.f64,
@@ -314,7 +313,7 @@ _OF_ALL_PAIRS = {
 
 def _engine(task: Pass, on: Peaks) -> str:
     """Name of the pass over all pairs: that which ran, or which takes data near their mean."""
-    return task.ran if task.ran in _OF_ALL_PAIRS else engines.engine(task, on)
+    return engines.engine(task, on) if task.ran is None else task.ran
 
 
 def _passed(task: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_order: bool = False) -> list[Part]:
@@ -339,7 +338,8 @@ def _passed(task: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_orde
         return one_dimension_cost.passed(task, on, boxes, ordered=ordered, in_order=in_order)
     if on.backend == "cpu":
         return cost_cpu.passed(task)
-    return _OF_ALL_PAIRS[_engine(task, on)](task, on)
+    name = _engine(task, on)
+    return _OF_ALL_PAIRS[name](task, on) if name in _OF_ALL_PAIRS else skipping.by_rate(name, task, on)
 
 
 def _local(task: Pass, on: Peaks) -> list[Part]:

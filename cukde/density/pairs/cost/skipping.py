@@ -43,14 +43,16 @@ def passed(task: Pass, on: Peaks, share: float) -> list[Part]:
     return parts
 
 
-def centred(task: Pass, on: Peaks) -> list[Part]:
-    """Parts of the pass with centres of their own; pairs that it leaves out are in its rate."""
+def by_rate(name: str, task: Pass, on: Peaks) -> list[Part]:
+    """Parts of a pass over all pairs that is known by its rate in the plan's table; what it leaves out is in that."""
     double = task.precision == "float64"
-    output: Output = "sum" if task.itself else task.output  # of data at themselves it leaves out more
-    rate = plan_gpu.dense_rate("centred", task.precision, task.d, output)
+    output: Output = "sum" if name == "centred" and task.itself else task.output  # which then leaves out more
+    rate = plan_gpu.dense_rate(name, task.precision, task.d, output, task.k)
     of_exponentials = 1 / (_EXPONENTIALS_DOUBLE if double else _EXPONENTIALS)
     others = math.sqrt(max(0.0, rate**2 - of_exponentials**2))
     unit: Unit = "exponential_f64" if double else "exponential"
     work: dict[Unit, float] = {unit: task.pairs, "instruction": _INSTRUCTIONS * others * task.pairs}
-    order = Part("order", task.point_bytes, cycles=1e-3 * plan_gpu.centred_ms() * on.clock)
-    return [order, Part("pass", task.result_bytes, work)]
+    parts = [Part("pass", task.point_bytes + task.result_bytes, work)]
+    if name == "centred":
+        parts.insert(0, Part("order", task.point_bytes, cycles=1e-3 * plan_gpu.centred_ms() * on.clock))
+    return parts
