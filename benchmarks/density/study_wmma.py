@@ -84,7 +84,7 @@ def _sizes(X: Any, Y: Any, h: Any = None) -> dict[str, int]:
 def kde(X: Any, Y: Any, h: float) -> Any:
     """Density of the data ``X``, (n, d) of float32, at the queries ``Y``: of at most 64 dimensions, no weights.
 
-    The operands are those of the TF32 engine, centred at the mean, so that the kernels alone differ.
+    The operands are those of :mod:`study_tf32`, centred at the mean, so that the kernels alone differ.
     """
     n, d = X.shape
     total = _summed("sum", X, Y, h).total

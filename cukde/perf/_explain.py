@@ -288,7 +288,7 @@ def explain(
     Notes
     -----
     If a pass on a GPU leaves out pairs that cannot matter, the report has the share that it takes, and the prediction
-    is for that share, by the rates of ``cukde/density/pairs/cost/skipping.py``. The call is run once more to find it.
+    is for that share, by the rates of ``cukde/density/plan/rates_gpu.json``. The call is run once more to find it.
     In two and three dimensions the report also has the number of cells of queries that a fast Gauss transform took
     (``cukde/density/plane/cost.py``).
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from cukde.density.options import Options
-from cukde.density.sums import PartialSums
+from cukde.density.plan import gpu as plan_gpu
+from cukde.density.plan.shape import Shape
+from cukde.density.sums import Output, PartialSums
 from tests import reference, tolerances
 from tests.conftest import Backend
 
@@ -255,14 +257,14 @@ def test_what_is_left_out(gpu: SimpleNamespace, rtol: float, precision: str) -> 
 
 def test_which_passes_of_float64_it_takes(gpu: SimpleNamespace) -> None:
     """Any of data beyond the reach of products about one centre, or unknown; and many columns at themselves."""
-    from cukde.density.pairs.gpu import shape
-    from cukde.density.plan import gpu as plan_gpu
+    from cukde.density.pairs.gpu.shape import current
 
-    def engine(n: int, squared_radius: float | None, output: Any = "sum", d: int = 5) -> str:
-        of = shape.shape_of(output, n, n, d, Options("float64"), itself=True)
-        return plan_gpu.served(of, squared_radius).name
+    def engine(n: int, squared_radius: float | None, output: Output = "sum", d: int = 5) -> str:
+        shape = Shape(output, n, n, d, "float64", itself=True, device=current())
+        return plan_gpu.served(shape, squared_radius).name
 
-    for output in ("sum", "moments", "laplace"):
+    outputs: tuple[Output, ...] = ("sum", "moments", "laplace")
+    for output in outputs:
         assert engine(300, None, output) == engine(100_000, None, output) == "centred"
         assert engine(100_000, 1e4, output) == engine(100_000, 50.0, output, d=33) == "centred"
         assert engine(300, 50.0, output) == engine(100_000, 50.0, output) == "f64"

@@ -238,12 +238,13 @@ class TestChoice:
 def gpu(device: Backend, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The module under test, which puts nothing in order: the share that few queries take is set."""
     from cukde.core.gpu import device as core_device
+    from cukde.density.pairs.gpu.shape import shape_of
     from cukde.density.pairs.gpu.skipping import exponential as on_gpu
 
     monkeypatch.setattr(on_gpu, "pose", lambda *_: None)
     monkeypatch.setattr(on_gpu, "run", lambda _: True)
     set_share(on_gpu, monkeypatch, 0.5)
-    return SimpleNamespace(backend=device, module=on_gpu, device=core_device)
+    return SimpleNamespace(backend=device, module=on_gpu, device=core_device, shape_of=shape_of)
 
 
 def set_share(on_gpu: Any, monkeypatch: pytest.MonkeyPatch, share: float) -> None:
@@ -253,7 +254,9 @@ def set_share(on_gpu: Any, monkeypatch: pytest.MonkeyPatch, share: float) -> Non
 def chooses(gpu: SimpleNamespace, n: int, m: int, d: int, h: float, **options: Any) -> bool:
     rng = np.random.default_rng(d)
     X, Y = (gpu.backend.asarray(rng.standard_normal((rows, d), np.float32)) for rows in (n, m))
-    return bool(gpu.module.sums(X, Y, h, 1.0, 1.0 / h, Options("float32", **({"squared_radius": 1.0} | options))))
+    of_pass = Options("float32", **({"squared_radius": 1.0} | options))
+    shape = gpu.shape_of("sum", n, m, d, of_pass, kernel="exponential")
+    return bool(gpu.module.sums(X, Y, h, 1.0, 1.0 / h, of_pass, shape))
 
 
 def fails(*args: object, **options: object) -> None:

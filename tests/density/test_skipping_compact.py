@@ -16,6 +16,7 @@ import pytest
 from cukde.core.gpu import compile as core_compile
 from cukde.density.kernel_density import kernel_density
 from cukde.density.kernels import BOUNDED, Kernel, edge
+from cukde.density.options import Options
 from tests import reference
 from tests.conftest import Backend
 from tests.density.test_kernel_density import blocks_left_out
@@ -224,6 +225,7 @@ def gpu(device: Backend) -> SimpleNamespace:
     """The modules under test, and arrays for them."""
     from cukde.core.gpu import device as core_device
     from cukde.density.pairs.gpu import radial
+    from cukde.density.pairs.gpu.shape import shape_of
     from cukde.density.pairs.gpu.skipping import blocks, compact, frame
 
     return SimpleNamespace(
@@ -233,6 +235,7 @@ def gpu(device: Backend) -> SimpleNamespace:
         frame=frame,
         radial=radial,
         device=core_device,
+        shape_of=shape_of,
         asarray=device.asarray,
     )
 
@@ -309,7 +312,8 @@ def chooses(gpu: SimpleNamespace, n: int, m: int, d: int, h: float, at: Any = No
     X, Y = (rng.standard_normal((rows, d)).astype(dtype) for rows in (n, m))
     if at is not None:
         X[::3] = at
-    found = gpu.compact.look(gpu.asarray(X), gpu.asarray(Y), h)
+    shape = gpu.shape_of("sum", n, m, d, Options(dtype), kernel="linear")
+    found = gpu.compact.look(gpu.asarray(X), gpu.asarray(Y), h, shape)
     assert (found.frame is None) == (not found.pays or d == 1)
     return bool(found.pays)
 
