@@ -11,7 +11,6 @@ import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -22,8 +21,7 @@ from cukde.core.plan import only
 from cukde.density import backends, kernels
 from cukde.density.kernel_density import kernel_density
 from cukde.density.kernels import KERNELS
-from cukde.density.pairs.cpu import few, radial
-from cukde.density.pairs.cpu.skipping import compact, exponential, exponential_choice
+from cukde.density.pairs.cpu import radial
 from tests import reference
 from tests.conftest import Backend
 from tests.tolerances import FAR, KERNEL_DENSITY, KERNEL_DENSITY_OF_SIZE, check
@@ -50,23 +48,16 @@ def weights_of(n: int, kind: str) -> np.ndarray | None:
 
 
 @contextlib.contextmanager
-def blocks_left_out(backend: Backend, *, whatever: bool) -> Iterator[None]:
+def blocks_left_out(*, whatever: bool) -> Iterator[None]:
     """Leave out blocks that cannot matter to queries, whatever the sizes, or take all pairs."""
-    with contextlib.ExitStack() as patches:
-        if backend.name == "numpy":
-            patches.enter_context(mock.patch.object(few, "serves", return_value=False))
-            posed = exponential.pose if whatever else mock.Mock(return_value=None)
-            patches.enter_context(mock.patch.object(compact, "pays", return_value=whatever))
-            patches.enter_context(mock.patch.object(exponential_choice, "posed", posed))
-        else:
-            patches.enter_context(only("radial skipping") if whatever else only())
+    with only("radial skipping") if whatever else only():
         yield
 
 
 def ways(backend: Backend) -> Iterator[None]:
     """The CPU takes pairs as few and as many, one after the other, whatever their number."""
     for are_few in (True, False) if backend.name == "numpy" else (False,):
-        with mock.patch.object(few, "serves", return_value=are_few):
+        with only("few") if are_few else only():
             yield
 
 
@@ -78,7 +69,7 @@ def verify(
     call = functools.partial(kernel_density, on(X), on(Y), h, kernel=kernel, weights=on(w), **options)
     found = [backend.asnumpy(call()), *(backend.asnumpy(call()) for _ in ways(backend))]
     for whatever in (True, False):
-        with blocks_left_out(backend, whatever=whatever):
+        with blocks_left_out(whatever=whatever):
             found.append(backend.asnumpy(call()))
     p, size = reference.kernel_density(X, Y, h, kernel, w)
     for got in found:

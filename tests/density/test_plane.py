@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 import cukde
 from cukde.core.cpu import meanwhile
 from cukde.core.plan import only
-from cukde.density.pairs.cpu import few, passes as pairs_passes
+from cukde.density.pairs.cpu import passes as pairs_passes
 from cukde.density.plan import gpu as plan_gpu
 from cukde.density.plane import plan as plane_plan
 from cukde.density.plane.cpu import cells as plane_cells, passes as plane_passes
@@ -194,7 +194,7 @@ def test_any_clusters(seed: int, rtol: float | None, dtype: str, weighted: bool,
     weights = 10.0 ** rng.uniform(-12, 0, clusters)[of] if weighted and dtype == "float64" else None
     with (
         mock.patch.object(plane_passes, "_worth", return_value=True),
-        mock.patch.object(few, "serves", return_value=False),
+        only("plane"),
         mock.patch.object(plane_passes, "_PAIR_COST", 1e9 if rng.uniform() < 0.7 else plane_passes._PAIR_COST),
     ):
         verify(X, adversarial(X.astype(float), h, 120, seed).astype(dtype), h, rtol, weights)
