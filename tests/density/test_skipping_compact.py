@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -13,9 +12,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from cukde.core.gpu import compile as core_compile
 from cukde.density.kernel_density import kernel_density
-from cukde.density.kernels import BOUNDED, Kernel, edge
+from cukde.density.kernels import BOUNDED, edge
 from cukde.density.options import Options
 from tests import reference
 from tests.conftest import Backend
@@ -107,7 +105,7 @@ def density(backend: Backend, case: Case, kernel: str, *, left_out: bool, log: b
     """By the pass that leaves out blocks, or by that which takes all pairs."""
     X, w = backend.asarray(case.X), backend.asarray(case.w)
     Y = X if case.Y is None else backend.asarray(case.Y)
-    with blocks_left_out(backend, whatever=left_out):
+    with blocks_left_out(whatever=left_out):
         return backend.asnumpy(kernel_density(X, Y, case.h, kernel=kernel, weights=w, log=log))
 
 
@@ -208,7 +206,7 @@ def test_bandwidths_of_every_form(backend: Backend, form: str, d: int) -> None:
     h = deviations if form == "vector" else np.diag(deviations**2) + 0.05
     case = of("float32", case)
     p, size = reference.kernel_density(case.X, case.Y, h, "cosine")
-    with blocks_left_out(backend, whatever=True):
+    with blocks_left_out(whatever=True):
         got = backend.asnumpy(kernel_density(*map(backend.asarray, case[:2]), h, kernel="cosine"))
     check(np.abs(got - p), KERNEL_DENSITY["float32"].value * p + KERNEL_DENSITY_OF_SIZE.value * size, "density")
 
@@ -338,19 +336,3 @@ def test_what_is_chosen(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -
     for d in (1, 2, 8):
         assert not chooses(gpu, 1000, 1000, d, 0.1)
     assert not chooses(gpu, n, 0, 2, 0.1)
-
-
-@pytest.mark.parametrize("d", [1, 2, 8])
-@pytest.mark.parametrize("kernel", BOUNDED)
-def test_a_rehearsal_asks_for_every_kernel(gpu: SimpleNamespace, kernel: Kernel, d: int) -> None:
-    """Of both passes: of which a call takes one."""
-    X = gpu.asarray(np.zeros((60_000, d), np.float32))
-    call = functools.partial(kernel_density, X, X, 1.0, kernel=kernel, check_finite=False)
-    with core_compile.rehearsed(loads=False) as rehearsal:
-        call()
-    names = {asked.name for asked in rehearsal.asked}
-    codes = set() if d == 1 else {"morton_codes"}
-    assert {"radial_blocks_ieee", "radial_groups_ieee", f"near_{kernel}_ieee", f"{kernel}_ieee"} | codes <= names
-    with core_compile.rehearsed(loads=False) as rehearsal:
-        kernel_density(X[:100], X[:100], 1.0, kernel=kernel, check_finite=False)
-    assert f"near_{kernel}_ieee" not in {asked.name for asked in rehearsal.asked}
