@@ -152,7 +152,7 @@ def test_every_backend_takes_tolerances(backend: Backend, kernel: str, of_median
     X, Y, w = map(backend.asarray, (s.X, s.Y, s.w))
     atol = of_median * s.median(kernel)
     fitted = KernelDensity(bandwidth=s.h, kernel=kernel, rtol=1e-3, atol=atol).fit(X, sample_weight=w)
-    with blocks_left_out(backend, whatever=True):
+    with blocks_left_out(whatever=True):
         got = backend.asnumpy(fitted.score_samples(Y))
     check_promise(s, kernel, 1e-3, atol, got)
 
