@@ -95,13 +95,25 @@ def add_laplace_moments(
 
 @njit(**_JIT)
 def add_values(
-    queries: Any, data: Any, values: Any, memory: Any, step: int, own: Any, shift: Any, total: Any, moments: Any
+    queries: Any,
+    data: Any,
+    values: Any,
+    least: float,
+    memory: Any,
+    step: int,
+    own: Any,
+    shift: Any,
+    total: Any,
+    moments: Any,
 ) -> None:
-    """Add the sums of weights to ``total``, and those of weights times ``values`` (n, k) to ``moments`` (q, k)."""
+    """Add the sums of weights to ``total``, and those of weights times ``values`` (n, k) to ``moments`` (q, k).
+
+    Weights of exponents up to ``least`` are 0.
+    """
     rescale, product = np.empty(len(queries)), np.empty(moments.shape, data.dtype)
     for start in range(0, data.shape[0], step):
         tile = _exponents(queries, data, start, step, memory, own)
-        tiles.weigh(tile, shift, rescale, total)
+        tiles.weigh(tile, shift, rescale, total, least)
         np.dot(tile, values[start : start + step], product)
         for i in range(moments.shape[0]):
             for k in range(moments.shape[1]):

@@ -54,6 +54,13 @@ _RADIUS_OF_FACTORS = 0.5
 _FAR, _FAR_ROOT_D = 20.0, 160.0
 _FARTHER, _RADII_OF_FARTHER = 80.0, 2.0
 
+# Columns up to which differences in single precision take less time than products in double, of two cores: 0.24 ns a
+# pair beside 0.57 of 8 columns, 0.67 beside 1.1 of 32, 1.2 beside 1.9 of 64; of points as they are given whatever their
+# radius, and up to the second of those that are rounded about the centre. A query's exponent is off by some 0.3 eps of
+# itself, at worst by 1: from the third on, and up to _FARTHER, it is taken in double.
+_COLUMNS_OF_DIFFERENCES, _RADIUS_OF_ROUNDED, _FAR_OF_DIFFERENCES = 64, 450.0, 40.0
+_LEAST_SQUARE, _LARGEST_SQUARE = 1e-24, 1e35  # of a bandwidth, and of a distance to the centre, in single precision
+
 # A sample of queries tells whether all are so far from the data; it pays from so many queries and columns on.
 _SAMPLE, _LEAST_QUERIES, _LEAST_COLUMNS = 8, 128, 96
 
@@ -63,6 +70,8 @@ _TILES_OF_STRETCH = 32
 # Multiply-adds of all pairs that take less than compiling the pass that leaves out some; an exponential takes as long
 # as so many.
 _MOST_MEANWHILE, _EXPONENTIAL = 2**37, 16
+
+_RADIUS_OF_DOUBLE = pairs_tolerance.PRODUCTS_IN_DOUBLE["float32"]
 
 _NO_EXPONENT = -1e305  # of a pair that is left out: below that of any two points
 
@@ -215,10 +224,14 @@ class _Gram:
         pairs_gram.add_laplace_moments(*operands_, weights, constant, self.unit, *self._tile(rows, data), *to)
 
     def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
-        pairs_gram.add_values(self._queries[rows], self._data[data], values[data], *self._tile(rows, data), *to)
+        self._add_values(rows, data, values, -math.inf, to)
 
     def add_moments(self, rows: slice, data: slice, to: _Running) -> None:
-        self.add_values(rows, data, self._basis, to)
+        self._add_values(rows, data, self._basis, tiles.NEGLIGIBLE[self.dtype.type], to)
+
+    def _add_values(self, rows: slice, data: slice, values: np.ndarray, least: float, to: _Running) -> None:
+        queries, points = self._queries[rows], self._data[data]
+        pairs_gram.add_values(queries, points, values[data], least, *self._tile(rows, data), *to)
 
     def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
         if self._of_gradient:
@@ -250,14 +263,12 @@ class _Gram:
 
 
 class _Differences:
-    """Exponents by squared differences in double precision: accurate however far the data reach.
+    """Exponents by squared differences: accurate however far the data reach.
 
-    The points stay as they were given: a difference of two of them is then rounded once. To those of whitened points
-    that reach far, the difference of what these have lost is added.
+    The points stay as they were given: a difference of two of them is then rounded once. In single precision those that
+    were given in double are rounded about the ``centre``. To those of whitened points that reach far, the difference of
+    what these have lost is added.
     """
-
-    dtype = np.dtype(np.float64)
-    stretch = query_blocks.tile_columns(dtype)
 
     def __init__(
         self,
@@ -271,14 +282,24 @@ class _Differences:
         own: np.ndarray | None = None,
         of_gradient: bool,
         lost: tuple[Any, Any] | None = None,
+        dtype: Any = np.float64,
+        centre: np.ndarray,
     ) -> None:
+        self.dtype = np.dtype(dtype)
+        self.stretch = query_blocks.tile_columns(self.dtype)
         self._own = own
-        self._scale = 0.5 * _LOG2_E / h**2
+        self._scale = self.dtype.type(0.5 * _LOG2_E / h**2)
         self._softness = None if local_factors is None else 1 / (local_factors * local_factors)
         self._of_gradient, self.columns = of_gradient, X.shape[1]
-        self._log2_weights = np.broadcast_to(np.asarray(log2_weights, np.float64), (len(X),))
-        self._data = kept(store, "columns", X, None, lambda: np.ascontiguousarray(X.T, np.float64))
-        self._queries = np.ascontiguousarray(X if Y is None else Y, np.float64)
+        self._log2_weights = np.full(len(X), log2_weights, self.dtype)
+
+        def rounded(A: np.ndarray) -> np.ndarray:
+            return A - centre if A.dtype.itemsize > self.dtype.itemsize else A
+
+        self._data = kept(
+            store, f"columns {self.dtype}", X, None, lambda: np.ascontiguousarray(rounded(X).T, self.dtype)
+        )
+        self._queries = np.ascontiguousarray(rounded(X if Y is None else Y), self.dtype)
         self._lost = lost and (lost[0], lost[0] if lost[1] is None else lost[1])
         self.m = len(self._queries)
 
@@ -298,20 +319,24 @@ class _Differences:
         self._add_differences(tile, rows, data, to.moments)
 
     def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
-        tile = self._weigh(rows, data, to)
+        tile = self._weigh(rows, data, -math.inf, to)
         to.moments[:] += np.dot(tile, values[data])
 
     def add_moments(self, rows: slice, data: slice, to: _Running) -> None:
-        tile = self._weigh(rows, data, to)
+        tile = self._weigh(rows, data, tiles.NEGLIGIBLE[self.dtype.type], to)
         self._soften(tile, data)
         self._add_differences(tile, rows, data, to.moments)
 
     def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
         return moments
 
+    def _columns(self, data: slice) -> np.ndarray:
+        """Columns of some data, contiguous: loops over others take ten times as long."""
+        return np.ascontiguousarray(self._data[:, data])
+
     def _exponents(self, rows: slice, data: slice) -> np.ndarray:
         """One tile, in bits."""
-        queries, points, weights = self._queries[rows], self._data[:, data], self._log2_weights[data]
+        queries, points, weights = self._queries[rows], self._columns(data), self._log2_weights[data]
         tile = query_blocks.scratch_tile(len(queries), len(weights), self.dtype)
         of_tile = weights if self._softness is None else np.zeros_like(weights)
         if self._lost is None:
@@ -323,11 +348,12 @@ class _Differences:
             tile *= self._softness[data]
             tile += weights
         if self._own is not None:
-            tiles.leave_out(tile, self._own[rows] - data.start, _NO_EXPONENT)
+            nothing = _NO_EXPONENT if self.dtype == np.float64 else pairs_gram.NO_EXPONENT
+            tiles.leave_out(tile, self._own[rows] - data.start, nothing)
         return tile
 
     def _add_differences(self, tile: np.ndarray, rows: slice, data: slice, moments: np.ndarray) -> None:
-        tiles.add_difference_moments(tile, self._queries[rows], self._data[:, data], moments)
+        tiles.add_difference_moments(tile, self._queries[rows], self._columns(data), moments)
         if self._lost is not None:
             of_data, of_queries = self._lost
             moments += tile @ of_data[data] - tile.sum(axis=1)[:, None] * of_queries[rows]
@@ -337,10 +363,10 @@ class _Differences:
         if self._of_gradient and self._softness is not None:
             tile *= self._softness[data]
 
-    def _weigh(self, rows: slice, data: slice, to: _Running) -> np.ndarray:
+    def _weigh(self, rows: slice, data: slice, least: float, to: _Running) -> np.ndarray:
         """One tile of weights, whose sums are added."""
         tile, rescale = self._exponents(rows, data), np.empty(len(to.total))
-        tiles.weigh(tile, to.shift, rescale, to.total)
+        tiles.weigh(tile, to.shift, rescale, to.total, least)
         to.moments[:] *= rescale[:, None]
         return tile
 
@@ -383,23 +409,26 @@ def partial_sums(
     chosen = np.float32 if distant > _FARTHER else None
     with attempt:
         product = chosen or _product(X.shape[1], options, own=alike)
+        if _takes_single_differences(X, Y, h, options):
+            product = np.float32  # about as fast
         near = skipping_choice.posed(X, Y, h, output, options, product=product, values=values)
         if near is not None:
             return skipping_passes.run(near)
-    pairs = _pairs(X, Y, h, log2_weights, options, chosen)
+    pairs = _pairs(X, Y, h, log2_weights, options, chosen, single=True)
     if chosen is not None and not distant > _least_of_farther(pairs, options):
-        pairs, chosen = _pairs(X, Y, h, log2_weights, options), None
+        pairs, chosen = _pairs(X, Y, h, log2_weights, options, single=True), None
     if output == "moments" and alike and isinstance(pairs, _Gram) and len(X) >= _OWN_ROWS * threads.count():
         sums: PartialSums = mutual.run_own(pairs)
     else:
         sums = _Sums(pairs, output, values, log2_weights, X.shape).run()
         if pairs.dtype == np.float32:
-            served = -math.inf if chosen is not None else min(_FAR, _FAR_ROOT_D / math.sqrt(X.shape[1]))
+            served = -math.inf if chosen is not None else _served(pairs, X.shape[1])
             farther = math.inf if options.log_weights is not None else _least_of_farther(pairs, options)
             far = np.flatnonzero((sums.reference < -served) & (sums.reference > -farther))
             if len(far):
                 some = options._replace(own=options.own[far]) if options.own_out else options
-                pairs = _pairs(X, (X if Y is None else Y)[far], h, log2_weights, some, np.float64)
+                double = None if options.squared_radius > _RADIUS_OF_DOUBLE else np.float64
+                pairs = _pairs(X, (X if Y is None else Y)[far], h, log2_weights, some, double)
                 put(sums, far, _Sums(pairs, output, values, log2_weights, X.shape).run())
         if largest:
             sums = sums._replace(reference=sums.reference + largest)
@@ -490,9 +519,30 @@ def _most_of_single(d: int, *, own: bool) -> float:
     return min(_SINGLE_GRAM_RADIUS, _SINGLE_GRAM_RADIUS_ROOT_D / math.sqrt(d))
 
 
+def _served(pairs: _Pairs, d: int) -> float:
+    """Smallest exponent of a query up to which single precision serves it."""
+    return min(_FAR, _FAR_ROOT_D / math.sqrt(d)) if isinstance(pairs, _Gram) else _FAR_OF_DIFFERENCES
+
+
+def _takes_single_differences(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> bool:
+    """Whether differences in single precision are accurate, and take less time than products in double."""
+    given = all(A is None or A.dtype == np.float32 for A in (X, Y))
+    radius = float(options.squared_radius)
+    return (
+        options.precision in ("float32", "tf32")
+        and options.local_factors is None
+        and X.shape[1] <= _COLUMNS_OF_DIFFERENCES
+        and radius < (math.inf if given else _RADIUS_OF_ROUNDED)
+        and h * h > _LEAST_SQUARE
+        and max(1.0, radius) * h * h < _LARGEST_SQUARE
+    )
+
+
 def _least_of_farther(pairs: _Pairs, options: Options) -> float:
-    """Smallest exponent of a query from which products in single precision serve it, whatever the radius."""
-    squared_radius_of_four = 2 / _LOG2_E * pairs.norm if isinstance(pairs, _Gram) else math.inf
+    """Smallest exponent of a query from which single precision serves it, whatever the radius."""
+    if not isinstance(pairs, _Gram):
+        return _FARTHER
+    squared_radius_of_four = 2 / _LOG2_E * pairs.norm
     return max(_FARTHER, math.sqrt(squared_radius_of_four * options.squared_radius) / _RADII_OF_FARTHER)
 
 
@@ -524,19 +574,35 @@ def _squared_radius(options: Options) -> float:
 
 
 def _pairs(
-    X: np.ndarray, Y: np.ndarray | None, h: float, log2_weights: Any, options: Options, dtype: Any = None
+    X: np.ndarray,
+    Y: np.ndarray | None,
+    h: float,
+    log2_weights: Any,
+    options: Options,
+    dtype: Any = None,
+    *,
+    single: bool = False,
 ) -> _Pairs:
-    """How pairs are computed; ``dtype`` that of a product, by default what their radius asks for."""
+    """How pairs are computed; ``dtype`` that of a product, by default what their radius asks for.
+
+    ``single``: differences in single precision may be taken in place of double.
+    """
     more: dict[str, Any] = {"own": options.own, "of_gradient": options.of_gradient}
     own = Y is None and not options.own_out  # and without weights
     given, others = dtype, (options.local_factors, options.kept)
     dtype = given or _product(X.shape[1], options, own=own)
+    by_differences: dict[str, Any] = {"lost": options.lost, "centre": options.centre, **more}
+    single = single and given is None and _takes_single_differences(X, Y, h, options)
+    if single and dtype != np.float32:
+        return _Differences(X, Y, h, log2_weights, *others, dtype=np.float32, **by_differences)
     if dtype is None:
-        return _Differences(X, Y, h, log2_weights, *others, lost=options.lost, **more)
+        return _Differences(X, Y, h, log2_weights, *others, **by_differences)
     group = _group(X.shape[1], _squared_radius(options), dtype)
     with meanwhile.within(meanwhile.WAITING if options.deterministic else meanwhile.mode.get()):
         pairs = _Gram(X, Y, h, options.centre, log2_weights, dtype, group, *others, **more)
     if given is None and dtype == np.float32 and pairs.norm > 0.5 * _LOG2_E * _SINGLE_GRAM_RADIUS_OF_FOUR:
+        if single:
+            return _Differences(X, Y, h, log2_weights, *others, dtype=np.float32, **by_differences)
         return _pairs(X, Y, h, log2_weights, options, np.float64)
     return pairs
 

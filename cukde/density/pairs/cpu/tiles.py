@@ -20,6 +20,11 @@ from cukde.core.cpu.jit import njit
 _FAST = {"reassoc", "contract", "nsz", "arcp", "nnan", "ninf"}
 _JIT: dict[str, Any] = {"fastmath": _FAST, "nogil": True, "error_model": "numpy", "cache": True}
 _LN2 = math.log(2.0)
+
+NEGLIGIBLE = {np.float32: -64.0, np.float64: -128.0}
+"""Exponents, of a largest one of 0, below which terms of moments are none: their products with differences would be
+less than normal numbers, which takes ten times as long."""
+
 _LANES = 64  # of a search for the largest; fewer and more take longer
 
 
@@ -102,18 +107,21 @@ def leave_out(tile: Any, own: Any, nothing: Any) -> None:
 
 
 @njit(**_JIT)
-def weigh(tile: Any, shift: Any, rescale: Any, total: Any) -> None:
+def weigh(tile: Any, shift: Any, rescale: Any, total: Any, least: float = -math.inf) -> None:
     """Turn exponents into weights in place, about a ``shift`` that is updated; add each row's sum to ``total``.
 
-    ``rescale`` (float64, as ``total``) becomes what sums from before are worth beside the new shift.
+    ``rescale`` (float64, as ``total``) becomes what sums from before are worth beside the new shift. Weights of
+    exponents up to ``least`` are 0.
     """
+    lowest = tile.dtype.type(least)
     lanes = np.empty(_LANES, tile.dtype)
     for i in range(tile.shape[0]):
         row = tile[i]
         row_shift, factor = _settle(row, lanes, shift[i])
         row_sum = tile.dtype.type(0)
         for j in range(row.size):
-            w = _exp2(row[j] + row_shift)
+            e = row[j] + row_shift
+            w = _exp2(e) if e > lowest else tile.dtype.type(0)
             row[j] = w
             row_sum += w
         shift[i] = row_shift
