@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from cukde.density.sums import Output
 _FEW_PAIRS = 2**22  # up to so many, all are taken before points could be brought in order
 _GAIN = 0.95  # of the time of all pairs, at most
 _HOPE, _HOPE_OF_MANY = 1.05, 1.2  # the same of an estimate from samples; of many dimensions it knows no boxes
-_TRIAL = 0.1  # of it, that an order may take where the estimate is worse, but blocks may be tighter than it expects
+_TRIAL = 0.16  # of it, that an order may take where the estimate is worse, but blocks may be tighter than it expects
 _QUERIES = 32  # that are tried, at most, and of so many one
 _ONE_IN = 64
 
@@ -35,13 +34,13 @@ def posed(
     output: Output,
     options: Options,
     *,
-    product: Any,
+    single: bool,
     values: np.ndarray | None = None,
 ) -> passes.Posed | None:
     """Pose the pass that leaves out pairs, or return None where all pairs are faster.
 
-    ``product`` is the dtype of the product of matrices by which all pairs would be taken, or None. Centre and squared
-    radius of the options are known; all data have weight.
+    ``single``: all pairs would be taken in single precision. Centre and squared radius of the options are known; all
+    data have weight.
     """
     n, d = X.shape
     m = n if Y is None else len(Y)
@@ -60,10 +59,10 @@ def posed(
     k = 0 if values is None else values.shape[1]
     once = output == "moments" and Y is None and options.log_weights is None and options.lost is None
     once &= not options.own_out
-    dense = n * m * skipping_cost.dense(output, d, k, product=product, once=once)
-    single = options.log_weights is None and options.local_factors is None and passes.dtype(X, Y, options) == np.float32
-
-    time = functools.partial(skipping_cost.skipping, output, d, n, m, k, single=single, once=once)
+    dense = n * m * skipping_cost.dense(output, d, k, single=single, once=once)
+    plain = options.log_weights is None and options.local_factors is None
+    alike = plain and passes.dtype(X, Y, options) == np.float32
+    time = functools.partial(skipping_cost.skipping, output, d, n, m, k, single=alike, once=once)
     rows = pairs_frame.rows(d)
     data = X[:: max(1, n // rows)][:rows]
     queries = data if Y is None else Y[:: max(1, m // counting.QUERIES)][: counting.QUERIES]
