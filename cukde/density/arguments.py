@@ -149,7 +149,7 @@ def prepare(
         of_few = backends.few_queries(backend) if may_be_unchecked and method != "sd" else None  # which moves all data
         plain = y is not None and query_shape == y.shape and whitening.plain
         if of_few is not None and plain and v is None and factors is None and domain is None and not numbers:
-            call = of_few.Call.of(x, y, w)
+            call = of_few.Call.of(x, y, w, chosen)
             if call is not None:
 
                 def look() -> Problem:

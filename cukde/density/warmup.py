@@ -145,7 +145,13 @@ def warmup(
                     calls.make(name, options | {"check_finite": check_finite})
                 if module is cpu and backends.may_hand_over(calls.X, calls.Y, values or 0):
                     calls.sum(name, passes, whitening, Options(chosen))
-        if module is not cpu:
+                if module is cpu and chosen != "float64":  # of queries far from all data
+                    calls.sum(name, backends.pairs(module), whitening, Options("ieee"))
+        if module is cpu:  # data most of whose pairs are left out
+            calls.X[:, 0] = calls.X[0, 0] * np.linspace(1, 0, n)
+            for name in names:
+                calls.make(name, options)
+        else:
             calls.begin_others(names, Options(chosen, calls.weights, deterministic=deterministic))
     if module is cpu:
         from cukde.core.cpu import jit

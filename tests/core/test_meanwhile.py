@@ -190,3 +190,15 @@ def test_a_process_without_a_cache(script: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert not done.stderr
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("d", [2, 6, 40])
+def test_few_queries(d: int) -> None:
+    """What NumPy adds to sums is not added again by compiled code."""
+    rng = np.random.default_rng(d)
+    X, Y = rng.normal(size=(9000, d)), rng.normal(size=(3, d))
+    for call in (cukde.score, cukde.kde, cukde.laplace_kde):
+        with nothing_compiled():
+            plain = call(X, Y, 2.0)
+        np.testing.assert_allclose(plain, call(X, Y, 2.0), rtol=1e-9)

@@ -137,7 +137,7 @@ def test_each_exponential_once(monkeypatch: pytest.MonkeyPatch, dtype: str) -> N
 
     add_mutual = gram.add_mutual
     monkeypatch.setattr(gram, "add_mutual", counted)
-    monkeypatch.setattr(gram, "add_values", None)
+    monkeypatch.setattr(gram, "add_moments", None)
     monkeypatch.setattr(pairs_passes, "_TILES_OF_STRETCH", 1)
     monkeypatch.setattr(pair_blocks, "_BLOCKS_A_THREAD", 1)
     monkeypatch.setattr(core_threads, "count", lambda: 1)
@@ -227,7 +227,7 @@ def test_data_at_their_own_points(monkeypatch: pytest.MonkeyPatch, n: int, threa
         monkeypatch.setattr(gram, name, call)
 
     counted("add_mutual")
-    counted("add_values")
+    counted("add_moments")
     monkeypatch.setattr(pairs_passes, "_TILES_OF_STRETCH", 1)
     monkeypatch.setattr(pairs_passes, "_OWN_ROWS", 0)
     monkeypatch.setattr(core_threads, "count", lambda: threads)

@@ -199,7 +199,7 @@ def test_a_gradient_has_the_tolerance_of_the_narrowest_point() -> None:
     for of_gradient in (False, True):
         options = Options("float64", -3 * np.log(factors), local_factors=factors, rtol=1e-6, of_gradient=of_gradient)
         options = pairs_passes._located(options, X, Y, 0.05)
-        of = choice.posed(X, Y, 0.05, "moments", options, product=np.float64)
+        of = choice.posed(X, Y, 0.05, "moments", options, single=False)
         assert of is not None
         found.append(of.tolerance)
     assert found == pytest.approx([1e-6, 1e-6 * factors.min()])
@@ -226,7 +226,7 @@ class TestChoice:
     def taken(self, X: np.ndarray, Y: np.ndarray, h: float, **options: object) -> bool:
         of = Options(str(X.dtype), **options)
         of = pairs_passes._located(of, X, Y, h)
-        return choice.posed(X, Y, h, "sum", of, product=pairs_passes._product(X.shape[1], of)) is not None
+        return choice.posed(X, Y, h, "sum", of, single=X.dtype == np.float32) is not None
 
     @pytest.mark.parametrize("d", [2, 3, 5, 8, 16])
     def test_small_bandwidths_leave_out_pairs(self, d: int) -> None:

@@ -8,13 +8,14 @@ A call of the Gaussian asks its candidates in this order:
 2. "few": NumPy alone, for few pairs, which a process without Numba need not load it for;
 3. "plane" or "line": the fast Gauss transform of one to three columns;
 4. "skipping": leaves out pairs that cannot matter, where samples of the points say that it pays;
-5. "product float32" or "product float64", by BLAS, as far as their accuracy reaches; else "difference".
+5. "each pair once", of data at themselves by products of matrices; else "difference float32" or "difference float64".
 
 While a pass is compiled for the first time, "few" answers calls that it takes in less time than that.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from cukde.core.plan import Candidate, Plan, wanted
@@ -27,8 +28,45 @@ _OF_ALL, _SKIPPING, _EXPONENTIAL = _RATES["all pairs"], _RATES["skipping"], _RAT
 
 # --- Limits of accuracy: scaled squared radii, squared distances to the centre in bandwidths ---
 
-PRODUCTS_IN_DOUBLE = {"float32": 1e8, "tf32": 1e8, "float64": 2800.0}
-"""Largest scaled squared radius at which exponents from products in double are accurate enough."""
+# Products that take each pair of the data at themselves once. Columns that share a norm in their operands: small groups
+# cost columns, and are needed as the radius grows. One norm serves while that times sqrt(d) is at most the first limit,
+# eight columns share one up to the second, and beyond four do.
+_ONE_NORM, _NORM_OF_EIGHT = {True: 170.0, False: 4000.0}, {True: 44.0, False: 0.0}  # in single precision or not
+
+# In single precision their terms cancel: the running sum of many columns rounds too, hence the second limit, divided by
+# sqrt(d), and the squared radius of any four columns has a limit of its own, as clusters may lie along few. Of data at
+# themselves it is the fourth, times sqrt(d), and at most the fifth: the exponents that count there are small, so that
+# running sums are, and groups of columns round independently. Worst density errors measured at the limits
+# (python -m benchmarks.density.gram_error): 7e-6 single, 6e-13 double.
+_SINGLE_PRODUCTS, _SINGLE_PRODUCTS_ROOT_D, _SINGLE_PRODUCTS_OF_FOUR = 150.0, 600.0, 88.0
+_OWN_PRODUCTS_ROOT_D, _MOST_OWN_PRODUCTS = 27.0, 1000.0
+_PRODUCTS_IN_DOUBLE = 2800.0
+
+# Differences in single precision take half the time of those in double: of two cores 0.26 ns a pair beside 0.47 of 8
+# columns, 0.72 beside 1.25 of 64. A query's exponent is off by 0.3 eps of itself, at worst by 1: from the first on, and
+# up to the second, from where the error that is promised grows with the exponent, it is taken in double.
+_FAR, _FARTHER = 32.0, 80.0
+
+# Points in double are rounded about the centre, up to the first scaled squared radius, and of queries whose exponent is
+# more than it over the second: the rounding of coordinates counts times distances.
+RADIUS_OF_ROUNDED, _RADII_OF_FARTHER = 450.0, 20.0
+_LEAST_SQUARE, _LARGEST_SQUARE = 1e-24, 1e35  # of a bandwidth, and of a distance to the centre, in single precision
+
+# Sums of absolute coordinates beyond which a point may lie farther out than is allowed, in bandwidths, and beyond which
+# squares may leave single precision.
+_MOST_BANDWIDTHS, _MOST_SINGLE = 1e13, 1e17
+
+# A sample of queries tells whether all are so far from the data, or most are taken in double anyway; it pays from so
+# many queries and columns on, or pairs.
+_LEAST_QUERIES, _LEAST_COLUMNS, _MANY_PAIRS = 64, 8, 2**20
+
+# --- Work of threads ---
+
+_LEAST_WORK = 2**22  # multiply-adds that are worth a thread
+
+# Rows for each thread from which data at themselves take each exponential once: a quarter less time, where blocks are
+# large enough for rounds in which no two threads add to the same sums.
+_ROWS_ONCE = 2048
 
 # --- Few pairs ---
 
@@ -59,7 +97,7 @@ _MOST_LINE_MEANWHILE = 2**20  # data and queries together, times columns of valu
 _FEW_SKIPPING_PAIRS = 2**22  # up to so many, all are taken before points could be brought in order
 _SKIPPING_GAIN = 0.95  # of the time of all pairs, at most
 _HOPE, _HOPE_OF_MANY = 1.05, 1.2  # the same of an estimate from samples; of many columns it knows no boxes
-_TRIAL = 0.1  # of it, that an order may take where the estimate is worse, but blocks may be tighter than it expects
+_TRIAL = 0.16  # of it, that an order may take where the estimate is worse, but blocks may be tighter than it expects
 SCREENED_FROM = 6
 """Columns from which on boxes are so wide that squared distances in single precision pay, before those in double."""
 
@@ -97,6 +135,22 @@ def _are_few(n: int, m: int, columns: int) -> bool:
         return pairs > 0
     fit = n <= PAIRS_OF_BLOCK and n * width <= PRODUCTS_OF_BLOCK  # those of a query
     return fit and pairs <= _MOST_FEW_PAIRS and pairs * width <= _MOST_FEW_PRODUCTS
+
+
+# Queries up to which one pass over the data as they are takes less time than to inspect these first, by columns; of two
+# and three columns than a transform. Measured on two threads with 2,000 to 1,000,000 data.
+_MOST_QUERIES = {3: 8, 47: 16, 399: 64, math.inf: 128}
+
+
+def few_queries_serve(n: int, m: int, d: int, *, has_loops: bool) -> bool:
+    """Whether one pass over the data as they are takes few queries; few pairs where a process has compiled loops."""
+    if d < 2 or n * m == 0:
+        return False
+    if wanted("few queries") is not None:
+        return bool(wanted("few queries"))
+    if _are_few(n, m, d):
+        return has_loops
+    return m <= next(queries for columns, queries in _MOST_QUERIES.items() if d <= columns)
 
 
 def few_may_multiply(n: int, m: int, d: int) -> bool:
@@ -148,6 +202,84 @@ def answers_radial_meanwhile(n: int, m: int, d: int) -> bool:
 def answers_line_meanwhile(n: int, m: int, columns: int) -> bool:
     """Whether NumPy makes the transform of one column in less time than compiling does."""
     return (n + m) * columns <= _MOST_LINE_MEANWHILE
+
+
+# --- Precision of all pairs ---
+
+
+def single_serves(precision: str, squared_radius: float, h: float, *, local: bool) -> bool:
+    """Whether differences in single precision may be accurate; not with factors, whose logarithms may be large."""
+    if precision not in ("float32", "tf32") or local:
+        return False
+    return h * h > _LEAST_SQUARE and max(1.0, squared_radius) * h * h < _LARGEST_SQUARE  # not of what is no number
+
+
+def rounded_serves(squared_radius: float, least_exponent: float) -> bool:
+    """Whether points in double may be rounded to single precision, for queries of such an exponent at least."""
+    return squared_radius <= RADIUS_OF_ROUNDED or least_exponent > squared_radius / _RADII_OF_FARTHER
+
+
+def sample_pays(m: int, d: int) -> bool:
+    """Whether a sample of the queries is worth its time."""
+    return m >= _LEAST_QUERIES and d >= _LEAST_COLUMNS
+
+
+def single_is_sampled(n: int, m: int) -> bool:
+    """Whether there are so many pairs that a sample tells whether most queries are taken in double anyway."""
+    return n * m > _MANY_PAIRS
+
+
+def single_is_far(exponent: float, *, weighted: bool) -> bool:
+    """Whether queries of such an exponent are taken in double."""
+    return _FAR < exponent < (math.inf if weighted else _FARTHER)
+
+
+def taken_in_double(squared_radius: float, *, rounded: bool, weighted: bool) -> tuple[float, float]:
+    """Between which exponents queries are taken in double, after single precision."""
+    least, most = _FAR, _FARTHER
+    if rounded and squared_radius > RADIUS_OF_ROUNDED:
+        least, most = -math.inf, max(most, squared_radius / _RADII_OF_FARTHER)
+    return least, math.inf if weighted else most
+
+
+def most_unchecked(h: float, *, single: bool) -> float:
+    """Sum of absolute coordinates below which nothing that is refused is among values that nobody has inspected."""
+    return min(_MOST_BANDWIDTHS * h, _MOST_SINGLE if single else math.inf)
+
+
+def rows_of_thread(d: int, queries: int) -> int:
+    """Data rows that are worth a thread, at so many queries."""
+    return _LEAST_WORK // ((_EXPONENTIAL_PRODUCTS + d) * max(1, queries))
+
+
+# --- Each pair of the data once ---
+
+
+def once_pays(n: int, threads: int) -> bool:
+    """Whether there are so many data that each pair is taken once, by products."""
+    return n >= _ROWS_ONCE * threads
+
+
+def products_serve(precision: str, d: int, squared_radius: float, *, itself: bool) -> bool:
+    """Whether products are accurate; in single precision those in double take longer than differences do."""
+    if precision == "float64":
+        return squared_radius <= _PRODUCTS_IN_DOUBLE
+    most = min(_SINGLE_PRODUCTS, _SINGLE_PRODUCTS_ROOT_D / math.sqrt(d))
+    if itself:
+        most = min(_MOST_OWN_PRODUCTS, max(_SINGLE_PRODUCTS, _OWN_PRODUCTS_ROOT_D * math.sqrt(d)))
+    return precision != "ieee" and squared_radius <= most
+
+
+def products_of_four_serve(squared_radius: float) -> bool:
+    """Whether products in single precision are accurate, by the scaled squared radius of any four columns."""
+    return squared_radius <= _SINGLE_PRODUCTS_OF_FOUR
+
+
+def columns_of_norm(d: int, squared_radius: float, *, single: bool) -> int:
+    """Columns that share a norm."""
+    if squared_radius * math.sqrt(d) <= _ONE_NORM[single]:
+        return d
+    return 8 if squared_radius <= _NORM_OF_EIGHT[single] else 4
 
 
 # --- Passes that leave out pairs ---
@@ -212,12 +344,9 @@ def _expected(share: float, d: int) -> tuple[float, float]:
 
 def dense_rate(name: str, output: Output, d: int, k: int = 0, *, once: bool = False) -> float:
     """Nanoseconds a pair of a pass that takes all of them; ``once``: a pair serves both of its points."""
-    moments = output == "moments"
-    values = _of_values(_OF_ALL["values float32" if name == "product float32" else "values float64"], k)
-    rate = _at(_OF_ALL[name], d)
-    if name == "difference":
-        return rate * (2.0 if moments else 1.0) + values
-    return rate * (1 + 0.9 * d / (d + 14) if moments else 1.0) * (_OF_ALL["once"] if once else 1.0) + values
+    values = _of_values(_OF_ALL["values float32" if name == "difference float32" else "values float64"], k)
+    rate = _at(_OF_ALL[name], d) * (1 + 0.9 * d / (d + 14) if output == "moments" else 1.0)
+    return rate * (_OF_ALL["once"] if once else 1.0) + values
 
 
 def summed_rate(output: Output, d: int, k: int = 0, *, single: bool) -> float:
@@ -338,8 +467,8 @@ def own_pairs_are_few(n: int) -> bool:
 
 
 def radii() -> tuple[float, ...]:
-    """Scaled squared radii that stand for all others: of products in single and in double, and of differences."""
-    return 0.0, 300.0, 2 * PRODUCTS_IN_DOUBLE["float32"]
+    """Scaled squared radii that stand for all others: of single and of double precision."""
+    return 0.0, 2 * RADIUS_OF_ROUNDED, 2e8
 
 
 # --- The whole plan, for people and for the performance model ---
@@ -358,11 +487,19 @@ def _few(shape: Shape) -> list[Candidate]:
     if shape.local:
         return []
     n, m, d = shape.n, shape.m, max(shape.d, shape.k)
+    of_density = shape.output in ("sum", "moments", "laplace") and not (shape.itself or shape.own_out)
+    if of_density and few_queries_serve(n, m, d, has_loops=True):
+        few = [Candidate("few queries", condition="a number as bandwidth; few pairs where loops are compiled")]
+    elif of_density:
+        few = [Candidate("few queries", refused=f"more than {min(_MOST_QUERIES.values())} queries, or by columns more")]
+    else:
+        few = []
     if few_serve(n, m, d):
-        return [Candidate("few", condition="products or differences serve" if few_may_pass_on(n, m, shape.d) else "")]
+        condition = "products or differences serve" if few_may_pass_on(n, m, shape.d) else ""
+        return [*few, Candidate("few", condition=condition)]
     if d == 1 and line_is_few(n, m):
-        return [Candidate("line few", condition="boxes are few")]
-    return [Candidate("few", refused="compiled loops are faster")]
+        return [*few, Candidate("line few", condition="boxes are few")]
+    return [*few, Candidate("few", refused="compiled loops are faster")]
 
 
 def _transform(shape: Shape) -> list[Candidate]:
@@ -392,18 +529,20 @@ def _skipping(shape: Shape) -> list[Candidate]:
 
 
 def _all_pairs(shape: Shape) -> list[Candidate]:
-    def candidate(name: str, condition: str = "") -> Candidate:
-        once = shape.once and shape.output == "moments" and name != "difference"
+    def candidate(name: str, condition: str = "", *, once: bool = False) -> Candidate:
         ns = shape.n * shape.m * dense_rate(name, shape.output, shape.d, shape.k, once=once)
-        return Candidate(name, 1e-6 * ns, condition)
+        return Candidate("each pair once" if once else name, 1e-6 * ns, condition)
 
-    if shape.precision == "ieee":
-        return [candidate("difference")]
+    single = shape.precision in ("float32", "tf32") and not shape.local
     found = []
-    if shape.precision != "float64" and not shape.local:
-        found.append(candidate("product float32", "points near the centre, or queries far from all data"))
-    most = PRODUCTS_IN_DOUBLE[shape.precision]
-    return [*found, candidate("product float64", f"scaled squared radius up to {most:g}"), candidate("difference")]
+    if shape.output == "moments" and shape.itself and not (shape.weighted or shape.own_out or shape.local):
+        near = "points so near the centre that products are accurate, 2,048 rows a thread"
+        if products_serve(shape.precision, shape.d, 0.0, itself=True):
+            found.append(candidate(f"difference {'float32' if single else 'float64'}", near, once=True))
+    if single:
+        condition = "numbers within single precision; queries of exponents from 32 to 80 are taken again"
+        found.append(candidate("difference float32", condition))
+    return [*found, candidate("difference float64")]
 
 
 def _radial(shape: Shape) -> list[Candidate]:

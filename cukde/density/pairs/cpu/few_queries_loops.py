@@ -1,4 +1,4 @@
-"""Loops over data as they are given, at few queries (``few_queries.py``); NumPy answers until they are compiled."""
+"""Squared distances of data as they are given to few queries; NumPy answers until the loop is compiled."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 _FAST: dict[str, Any] = _JIT | {"fastmath": {"reassoc", "contract", "nsz"}}
 
 
-def _squares(X: np.ndarray, queries: np.ndarray, out: np.ndarray) -> None:
+# NumPy's answer returns True: None would say that there is none.
+
+
+def _squares(X: np.ndarray, queries: np.ndarray, out: np.ndarray) -> bool:
     with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused later
         for query, squares_of in zip(queries, out, strict=True):
             steps = X - query
             np.einsum("ik,ik->i", steps, steps, out=squares_of)
+    return True
 
 
 @meanwhile.answered_by(_squares, from_call=9)
@@ -31,21 +35,3 @@ def squares(X: Any, queries: Any, out: Any) -> None:
                 step = X[i, k] - queries[j, k]
                 square += step * step
             out[j, i] = square
-
-
-def _add_moments(X: np.ndarray, queries: np.ndarray, terms: np.ndarray, out: np.ndarray) -> None:
-    for query, of_query, moments in zip(queries, terms, out, strict=True):
-        moments += of_query @ (X - query)
-
-
-@meanwhile.answered_by(_add_moments, from_call=9)
-@njit(**_FAST)
-def add_moments(X: Any, queries: Any, terms: Any, out: Any) -> None:
-    """Add differences of data (n, d) and queries (m, d) times ``terms`` (m, n) to ``out`` (m, d), all float64."""
-    n, d = X.shape
-    for i in range(n):
-        for j in range(queries.shape[0]):
-            term = terms[j, i]
-            if term > 0:
-                for k in range(d):
-                    out[j, k] += term * (X[i, k] - queries[j, k])

@@ -7,16 +7,25 @@ one tile a thread.
 
 from __future__ import annotations
 
-import functools
 import math
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cukde.core.cpu import meanwhile, survey, threads
+from cukde.core.plan import note
 from cukde.density.kept import Kept, kept
 from cukde.density.options import Options
-from cukde.density.pairs.cpu import few, few_queries_loops, gram as pairs_gram, mutual, operands, query_blocks, tiles
+from cukde.density.pairs.cpu import (
+    differences,
+    few,
+    few_queries_loops,
+    gram as pairs_gram,
+    mutual,
+    operands,
+    query_blocks,
+    tiles,
+)
 from cukde.density.pairs.cpu.skipping import choice as skipping_choice, passes as skipping_passes
 from cukde.density.pairs.cpu.weighted import nothing_of, weighted
 from cukde.density.plan import cpu as plan_cpu
@@ -24,47 +33,19 @@ from cukde.density.sums import Epilogue, Output, PartialSums, laplace_constant, 
 
 _LOG2_E = math.log2(math.e)
 
-# Dimensions that share a norm in the operands of the product, see _Gram: small groups cost columns, and are needed as
-# the scaled squared radius grows. One norm serves while that times sqrt(d) is at most the limit of _ONE_GROUP, eight
-# dimensions share one up to that of _EIGHT, and beyond four do.
-_ONE_GROUP = {np.float32: 170.0, np.float64: 4000.0}
-_EIGHT = {np.float32: 44.0, np.float64: 0.0}
-
-# Largest scaled squared radius at which exponents may come from a product, whose terms cancel; beyond it they come from
-# double precision or from differences. In single precision the running sum of many dimensions rounds too, hence the
-# second limit, divided by sqrt(d), and the squared radius of any four dimensions has a limit of its own, as clusters
-# may lie along few. Points may be duplicates, so that no rounding averages out. Worst density errors
-# measured at the limits (python -m benchmarks.density.gram_error): 7e-6 single, 6e-13 double.
-_SINGLE_GRAM_RADIUS = 150.0
-_SINGLE_GRAM_RADIUS_ROOT_D = 600.0
-_SINGLE_GRAM_RADIUS_OF_FOUR = 88.0
-
-# The same of data at themselves, times sqrt(d), and at most the second: the exponents that count there are small, so
-# that running sums are, and groups of dimensions round independently.
-_OWN_GRAM_RADIUS_ROOT_D, _MOST_OF_OWN = 27.0, 1000.0
-
-# Local factors stand in the operands, which round once more.
-_RADIUS_OF_FACTORS = 0.5
-
-# Queries of single precision products whose largest exponent is below minus this (or minus the second, divided by
-# sqrt(d)) are taken in double: an exponent's own rounding counts there, which is that of the running sum, and that of
-# coordinates times the distance. They are not from the third on, where the error that is promised grows with the
-# exponent, and from the radius times the radius of any four dimensions over the fourth: products in single precision of
-# any radius then serve them. (What groups of dimensions round adds up as independent errors do.)
-_FAR, _FAR_ROOT_D = 20.0, 160.0
-_FARTHER, _RADII_OF_FARTHER = 80.0, 2.0
-
-# A sample of queries tells whether all are so far from the data; it pays from so many queries and columns on.
-_SAMPLE, _LEAST_QUERIES, _LEAST_COLUMNS = 8, 128, 96
-
 # Some hundredths of a second of work of a thread, between which it checks for an interrupt.
 _TILES_OF_STRETCH = 32
 
-_NO_EXPONENT = -1e305  # of a pair that is left out: below that of any two points
+_SAMPLE = 8  # queries, and one in so many data
 
-# Rows for each thread from which self-interaction (Y = X) takes each exponential once: a quarter less time, where
-# blocks are large enough for rounds in which no two threads add to the same sums.
-_OWN_ROWS = 2048
+# Sums of absolute coordinates beyond which a point may lie farther out than is allowed, in bandwidths, and beyond which
+# squares may leave single precision.
+_MOST_BANDWIDTHS, _MOST_SINGLE = 1e13, 1e17
+
+# Coordinates of a tile's data that stay in cache, and the fewest rows that are worth a tile.
+_MOST_COORDINATES, _LEAST_STEP = 2**17, 256
+
+_NO_EXPONENT, _NO_SINGLE_EXPONENT = -1e305, np.float32(-1e30)  # of pairs that are left out: below any other
 
 
 class _Running(NamedTuple):
@@ -83,38 +64,6 @@ class _Running(NamedTuple):
         return cls(np.full(q, np.finfo(dtype).max, dtype), np.zeros(q), np.zeros((q, k)))
 
 
-class _Pairs(Protocol):
-    """How pairs are computed: a stretch of data for some queries."""
-
-    dtype: np.dtype
-    m: int
-    stretch: int  # data rows between two checks for an interrupt
-    columns: int  # of what moments are made of
-
-    def add_sums(self, rows: slice, data: slice, to: _Running) -> None:
-        """Add sums of weights."""
-
-    def add_laplace(self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running) -> None:
-        """Add sums of weights, and of weights times Laplace factors: 1 + d/2, the constant, less half of a square.
-
-        Log2 weights are those of all data.
-        """
-
-    def add_laplace_moments(
-        self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running
-    ) -> None:
-        """Add sums of weights, and moments about the queries of weights times such factors, in the data's own unit."""
-
-    def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
-        """Add sums of weights, and of weights times values of all data, (n, k)."""
-
-    def add_moments(self, rows: slice, data: slice, to: _Running) -> None:
-        """Add sums of weights, and of what moments are made of by them."""
-
-    def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
-        """Turn those sums into moments about the queries, in the data's own unit."""
-
-
 class _Gram:
     """Exponents by one BLAS product: sum over groups g of -|z_x|^2/2 + z_y . z_x - |z_y|^2/2, + log2 w.
 
@@ -129,109 +78,54 @@ class _Gram:
         Y: np.ndarray | None,
         h: float,
         centre: np.ndarray,
-        log2_weights: Any,
         dtype: Any,
         group: int,
-        local_factors: np.ndarray | None,
         store: Kept | None,
-        *,
-        own: np.ndarray | None = None,
-        of_gradient: bool,
     ) -> None:
-        self._own = np.empty(0, np.int64) if own is None else own
         self.dtype = np.dtype(dtype)
         self.unit = h / math.sqrt(_LOG2_E)  # exponents are then in bits
         self._centre, self._group, self.d = centre, group, X.shape[1]
         self._X, self._points = X, X if Y is None else Y
-        self._softness = None if local_factors is None else (1 / (local_factors * local_factors))[:, None]
-        self._of_gradient = of_gradient and local_factors is not None
-        self.columns = self.d + self._of_gradient
-        self.m = len(self._points)
-        self.shape = self.m, len(X)
+        self.shape = len(self._points), len(X)
         width = self.d + 2 * -(-self.d // group)
         self._step = query_blocks.tile_columns(self.dtype)
         self.stretch = _TILES_OF_STRETCH * self._step
 
         def operand() -> tuple[np.ndarray, float]:
             out = np.empty((len(X), width), dtype)
-            norm = operands.operand(X, centre, self.unit, group, True, out)
-            if self._softness is not None:  # every term of an exponent has a factor among the data's operands
-                out *= self._softness
-            out[:, self._places[-1] // (group + 2) * (group + 2)] += log2_weights
-            return out, norm
+            return out, operands.operand(X, centre, self.unit, group, True, out)
 
-        self._store = store
         key = h, centre.tobytes(), group
         self._data, norm = kept(store, f"operand {self.dtype}", X, key, operand)
-        self._queries = np.empty((self.m, width), dtype)
+        self._basis = kept(store, "basis", self._data, None, lambda: self._coordinates(self._data))
+        self._queries = np.empty((self.shape[0], width), dtype)
         self.norm = max(norm, operands.operand(self._points, centre, self.unit, group, False, self._queries))
+        self._query_basis = self._basis if Y is None else self._coordinates(self._queries)
 
-    @functools.cached_property
-    def _basis(self) -> np.ndarray:
-        """Coordinates of the data, (n, d), as they stand among the operands, for the gradient beside their factor.
-
-        Otherwise local factors are taken out of them.
-        """
-
-        def basis() -> np.ndarray:
-            coordinates = self._data[:, self._places]
-            softness = self._softness
-            if softness is not None:
-                coordinates = np.hstack([coordinates, softness]) if self._of_gradient else coordinates / softness
-            return np.ascontiguousarray(coordinates)
-
-        return kept(self._store, "basis", self._data, None, basis)
-
-    @functools.cached_property
-    def _query_basis(self) -> np.ndarray:
-        """Coordinates of the queries, (m, d), as they stand among the operands."""
-        alike = self._points is self._X and self._softness is None
-        return self._basis if alike else np.ascontiguousarray(self._queries[:, self._places])
-
-    @property
-    def _places(self) -> list[int]:
-        return [k + 1 + 2 * (k // self._group) for k in range(self.d)]
-
-    def _tile(self, rows: slice, data: slice) -> tuple[np.ndarray, int, np.ndarray]:
-        """Memory of a tile, its data rows, and those that queries leave out."""
-        return query_blocks.scratch(self.dtype), self._step, self._own[rows] - data.start
-
-    def add_sums(self, rows: slice, data: slice, to: _Running) -> None:
-        pairs_gram.add_sums(self._queries[rows], self._data[data], *self._tile(rows, data), to.shift, to.total)
-
-    def add_laplace(self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running) -> None:
-        queries, weights = self._queries[rows], log2_weights[data]
-        pairs_gram.add_laplace(queries, self._data[data], weights, constant, *self._tile(rows, data), *to)
-
-    def add_laplace_moments(
-        self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running
-    ) -> None:
-        queries, points = (self._queries[rows], self._query_basis[rows]), (self._data[data], self._basis[data])
-        operands_, weights = (queries[0], points[0], queries[1], points[1]), log2_weights[data]
-        pairs_gram.add_laplace_moments(*operands_, weights, constant, self.unit, *self._tile(rows, data), *to)
-
-    def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
-        pairs_gram.add_values(self._queries[rows], self._data[data], values[data], *self._tile(rows, data), *to)
-
-    def add_moments(self, rows: slice, data: slice, to: _Running) -> None:
-        self.add_values(rows, data, self._basis, to)
+    def _coordinates(self, operand: np.ndarray) -> np.ndarray:
+        """Coordinates of points, (rows, d), as they stand among the operands."""
+        return np.ascontiguousarray(operand[:, [k + 1 + 2 * (k // self._group) for k in range(self.d)]])
 
     def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
-        if self._of_gradient:
-            total, moments = moments[:, -1], moments[:, :-1]
         return self._about(self._points[rows], total, moments)
 
     def add_mutual(self, rows: slice, data: slice, totals: tuple[Any, Any], moments: tuple[Any, Any]) -> None:
         queries, points = (self._queries[rows], self._query_basis[rows]), (self._data[data], self._basis[data])
-        sums = totals[0][rows], totals[1][data], moments[0][rows], moments[1][data]
-        pairs_gram.add_mutual(queries[0], points[0], queries[1], points[1], *self._tile(rows, data), *sums)
+        sums, room = (totals[0][rows], totals[1][data], moments[0][rows], moments[1][data]), self._room
+        pairs_gram.add_mutual(queries[0], points[0], queries[1], points[1], *room, *sums)
 
     def add_own(self, rows: slice, data: slice, total: np.ndarray, moments: np.ndarray) -> None:
         sums = _Running.none(rows.stop - rows.start, self.d, self.dtype)
-        self.add_moments(rows, data, sums)
+        points, least = (self._queries[rows], self._data[data], self._basis[data]), tiles.NEGLIGIBLE[self.dtype.type]
+        pairs_gram.add_moments(*points, least, *self._room, *sums)
         scale = np.exp2(-sums.shift.astype(np.float64))
         total[rows] += scale * sums.total
         moments[rows] += scale[:, None] * sums.moments
+
+    @property
+    def _room(self) -> tuple[np.ndarray, int]:
+        """Memory of a tile, and its data rows."""
+        return query_blocks.scratch(self.dtype), self._step
 
     def about_both(self, sums: tuple[PartialSums, PartialSums]) -> tuple[PartialSums, PartialSums]:
         at_queries, at_data = (
@@ -246,99 +140,56 @@ class _Gram:
 
 
 class _Differences:
-    """Exponents by squared differences in double precision: accurate however far the data reach.
+    """Exponents by squared differences: accurate however far the data reach.
 
-    The points stay as they were given: a difference of two of them is then rounded once. To those of whitened points
-    that reach far, the difference of what these have lost is added.
+    The points stay as they were given: a difference of two of them is then rounded once. In single precision those that
+    were given in double are rounded about the ``centre``. To those of whitened points that reach far, the difference of
+    what these have lost is added.
     """
-
-    dtype = np.dtype(np.float64)
-    stretch = query_blocks.tile_columns(dtype)
 
     def __init__(
         self,
         X: np.ndarray,
         Y: np.ndarray | None,
         h: float,
-        log2_weights: Any,
-        local_factors: np.ndarray | None,
-        store: Kept | None,
-        *,
-        own: np.ndarray | None = None,
-        of_gradient: bool,
-        lost: tuple[Any, Any] | None = None,
+        options: Options,
+        dtype: Any,
     ) -> None:
-        self._own = own
-        self._scale = 0.5 * _LOG2_E / h**2
-        self._softness = None if local_factors is None else 1 / (local_factors * local_factors)
-        self._of_gradient, self.columns = of_gradient, X.shape[1]
-        self._log2_weights = np.broadcast_to(np.asarray(log2_weights, np.float64), (len(X),))
-        self._data = kept(store, "columns", X, None, lambda: np.ascontiguousarray(X.T, np.float64))
-        self._queries = np.ascontiguousarray(X if Y is None else Y, np.float64)
-        self._lost = lost and (lost[0], lost[0] if lost[1] is None else lost[1])
-        self.m = len(self._queries)
+        self.dtype, d = np.dtype(dtype), X.shape[1]
+        self.m = len(X if Y is None else Y)
+        self._step = min(query_blocks.tile_columns(self.dtype), max(_LEAST_STEP, _MOST_COORDINATES // d))
+        self.stretch = _TILES_OF_STRETCH * self._step
+        self.of_gradient = options.of_gradient
+        self.sizes: list[float] = []  # sums of absolute coordinates of the stretches that were taken
+        none = np.empty(0), np.empty((0, d))
+        queries = X if Y is None else Y
+        self.rounded = max(X.itemsize, queries.itemsize) > self.dtype.itemsize
+        centre = options.centre if self.rounded else none[0]
+        factors, lost = options.local_factors, options.lost
+        log2_weights = np.empty(0)
+        if options.log_weights is not None:  # less the largest, as those of the others then add no rounding
+            log2_weights = (options.log_weights - options.log_weights.max()) * _LOG2_E
+        self._points = differences.Points(
+            np.require(queries - centre if self.rounded else queries, self.dtype, ["C", "W"]),
+            np.require(X, None if self.rounded else self.dtype, ["C", "W"]),  # or all would be compiled anew
+            centre,
+            log2_weights.astype(self.dtype),
+            none[0] if factors is None else 1 / (factors * factors),
+            none[1] if lost is None else np.require(lost[0] if lost[1] is None else lost[1], None, ["C", "W"]),
+            none[1] if lost is None else np.require(lost[0], None, ["C", "W"]),
+            np.empty(0, np.int64) if options.own is None else options.own,
+            self.dtype.type(0.5 * _LOG2_E / h**2),
+            _NO_EXPONENT if self.dtype == np.float64 else _NO_SINGLE_EXPONENT,
+        )
 
-    def add_sums(self, rows: slice, data: slice, to: _Running) -> None:
-        tiles.sum_weights(self._exponents(rows, data), to.shift, to.total)
-
-    def add_laplace(self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running) -> None:
-        tiles.weigh_laplace(self._exponents(rows, data), to.shift, constant, log2_weights[data], to.total, to.moments)
-
-    def add_laplace_moments(
-        self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running
-    ) -> None:
-        tile, (rescale, sizes) = self._exponents(rows, data), np.empty((2, len(to.total)))
-        tiles.weigh_by_laplace(tile, to.shift, rescale, constant, log2_weights[data], to.total, sizes)
-        to.moments[:] *= rescale[:, None]
-        self._soften(tile, data)
-        self._add_differences(tile, rows, data, to.moments)
-
-    def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
-        tile = self._weigh(rows, data, to)
-        to.moments[:] += np.dot(tile, values[data])
-
-    def add_moments(self, rows: slice, data: slice, to: _Running) -> None:
-        tile = self._weigh(rows, data, to)
-        self._soften(tile, data)
-        self._add_differences(tile, rows, data, to.moments)
-
-    def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
-        return moments
-
-    def _exponents(self, rows: slice, data: slice) -> np.ndarray:
-        """One tile, in bits."""
-        queries, points, weights = self._queries[rows], self._data[:, data], self._log2_weights[data]
-        tile = query_blocks.scratch_tile(len(queries), len(weights), self.dtype)
-        of_tile = weights if self._softness is None else np.zeros_like(weights)
-        if self._lost is None:
-            tiles.differences(queries, points, self._scale, of_tile, tile)
-        else:
-            of_data, of_queries = self._lost[0][data].T.copy(), np.ascontiguousarray(self._lost[1][rows])
-            tiles.whitened_differences(queries, points, of_queries, of_data, self._scale, of_tile, tile)
-        if self._softness is not None:
-            tile *= self._softness[data]
-            tile += weights
-        if self._own is not None:
-            tiles.leave_out(tile, self._own[rows] - data.start, _NO_EXPONENT)
-        return tile
-
-    def _add_differences(self, tile: np.ndarray, rows: slice, data: slice, moments: np.ndarray) -> None:
-        tiles.add_difference_moments(tile, self._queries[rows], self._data[:, data], moments)
-        if self._lost is not None:
-            of_data, of_queries = self._lost
-            moments += tile @ of_data[data] - tile.sum(axis=1)[:, None] * of_queries[rows]
-
-    def _soften(self, tile: np.ndarray, data: slice) -> None:
-        """Turn weights into those of a gradient's moments, where these are wanted."""
-        if self._of_gradient and self._softness is not None:
-            tile *= self._softness[data]
-
-    def _weigh(self, rows: slice, data: slice, to: _Running) -> np.ndarray:
-        """One tile of weights, whose sums are added."""
-        tile, rescale = self._exponents(rows, data), np.empty(len(to.total))
-        tiles.weigh(tile, to.shift, rescale, to.total)
-        to.moments[:] *= rescale[:, None]
-        return tile
+    def add(self, loop: Any, rows: slice, data: slice, to: tuple[Any, ...], *more: Any) -> None:
+        """Add some data to sums of some queries, by one of the loops."""
+        of, d = self._points, self._points.data.shape[1]
+        of = of._replace(queries=of.queries[rows], lost_queries=of.lost_queries[rows], own=of.own[rows])
+        columns = np.empty(d * min(self._step, data.stop - data.start), self.dtype)
+        room = differences.Room(query_blocks.scratch(self.dtype), columns, self._step, np.zeros(1))
+        loop(of, data.start, data.stop, room, *more, *to)
+        self.sizes.append(float(room.size[0]))
 
 
 @meanwhile.answered_by(few.many)
@@ -363,47 +214,79 @@ def partial_sums(
     """
     given = (X, Y, h, output, options), {"values": values, "ratio": ratio}
     options = _located(options, X, Y, h)
-    log2_weights: Any = 0.0
-    largest = 0.0  # logarithm of a weight, without which those of the others add no rounding
     if options.log_weights is not None:
         Y = X if Y is None else Y
         X, values, options = weighted(X, values, options)
         if len(X) == 0:
             return nothing_of(output, len(Y), X.shape[1], values)
-        largest = float(options.log_weights.max())
-        log2_weights = (options.log_weights - largest) * _LOG2_E
     alike = Y is None and not options.own_out  # and without weights
-    is_short = plan_cpu.skips_meanwhile(len(X), len(X if Y is None else Y), X.shape[1])
+    n, m = len(X), len(X if Y is None else Y)
+    is_short = plan_cpu.skips_meanwhile(n, m, X.shape[1])
     attempt = meanwhile.Attempt(is_short and not options.deterministic)
-    distant = _farther_than(X, Y, h, options)
-    chosen = np.float32 if distant > _FARTHER else None
+    single = _takes_single(X, Y, h, options)
     with attempt:
-        product = chosen or _product(X.shape[1], options, own=alike)
-        near = skipping_choice.posed(X, Y, h, output, options, product=product, values=values)
+        near = skipping_choice.posed(X, Y, h, output, options, single=single, values=values)
         if near is not None:
             return skipping_passes.run(near)
-    pairs = _pairs(X, Y, h, log2_weights, options, chosen)
-    if chosen is not None and not distant > _least_of_farther(pairs, options):
-        pairs, chosen = _pairs(X, Y, h, log2_weights, options), None
-    if output == "moments" and alike and isinstance(pairs, _Gram) and len(X) >= _OWN_ROWS * threads.count():
-        sums: PartialSums = mutual.run_own(pairs)
+    once = output == "moments" and alike and plan_cpu.once_pays(n, threads.count())
+    gram = _gram(X, None, h, options) if once else None
+    if gram is not None:
+        note("each pair once", output=output)
+        sums: PartialSums = mutual.run_own(gram)
     else:
-        sums = _Sums(pairs, output, values, log2_weights, X.shape).run()
-        if pairs.dtype == np.float32:
-            served = -math.inf if chosen is not None else min(_FAR, _FAR_ROOT_D / math.sqrt(X.shape[1]))
-            farther = math.inf if options.log_weights is not None else _least_of_farther(pairs, options)
-            far = np.flatnonzero((sums.reference < -served) & (sums.reference > -farther))
-            if len(far):
-                some = options._replace(own=options.own[far]) if options.own_out else options
-                pairs = _pairs(X, (X if Y is None else Y)[far], h, log2_weights, some, np.float64)
-                put(sums, far, _Sums(pairs, output, values, log2_weights, X.shape).run())
-        if largest:
-            sums = sums._replace(reference=sums.reference + largest)
+        note("difference", output=output)
+        if single and plan_cpu.single_is_sampled(n, m):
+            has_weights = options.log_weights is not None
+            single = not plan_cpu.single_is_far(float(np.median(_sampled(X, Y, h))), weighted=has_weights)
+        sums = _sums(X, Y, h, output, options, values, single=single)
     attempt.later(partial_sums, *given)
     return sums
 
 
 sums_without_own = partial_sums
+
+
+def _sums(
+    X: np.ndarray,
+    Y: np.ndarray | None,
+    h: float,
+    output: Output,
+    options: Options,
+    values: np.ndarray | None = None,
+    *,
+    single: bool,
+    most: float = math.inf,
+) -> Any:
+    """Sums by differences, in ``single`` precision but for those of queries that it does not serve.
+
+    None where a sum of absolute coordinates is not below ``most``.
+    """
+    pairs = _Differences(X, Y, h, options, np.float32 if single else np.float64)
+    sums = _Sums(pairs, output, values, X.shape).run()
+    if not all(size < most for size in pairs.sizes) and most < math.inf:
+        return None
+    if options.log_weights is not None:
+        sums = sums._replace(reference=sums.reference + float(options.log_weights.max()))
+    if single:
+        has_weights = options.log_weights is not None
+        least, most_far = plan_cpu.taken_in_double(options.squared_radius, rounded=pairs.rounded, weighted=has_weights)
+        far = np.flatnonzero((sums.reference < -least) & (sums.reference > -most_far))
+        if len(far):
+            some = options._replace(own=options.own[far]) if options.own_out else options
+            put(sums, far, _sums(X, (X if Y is None else Y)[far], h, output, some, values, single=False))
+    return sums
+
+
+def sums_of_unchecked(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Options) -> PartialSums | None:
+    """Return sums of data and queries whose values nobody has looked at; None where these have to be looked at."""
+    single = _takes_single(X, Y, h, options._replace(squared_radius=0.0))
+    if single and X.dtype != np.float32:
+        single = False  # centre and radius are unknown
+    most = plan_cpu.most_unchecked(h, single=single)
+    if not np.abs(Y).sum(dtype=np.float64) < most:
+        return None
+    sums: PartialSums | None = _sums(X, Y, h, output, options, single=single, most=most)
+    return sums
 
 
 def mutual_sums(
@@ -419,8 +302,8 @@ def mutual_sums(
     and these are merged with them.
     """
     options = _located(options, A, B, h)
-    pairs = _pairs(B, A, h, 0.0, options)
-    if isinstance(pairs, _Gram):
+    pairs = _gram(B, A, h, options)
+    if pairs is not None:
         return mutual.run(pairs)
     at_a, at_b = (partial_sums(X, Y, h, "moments", options, ratio=ratio) for X, Y in ((B, A), (A, B)))
     return at_a, at_b
@@ -456,130 +339,80 @@ def _located(options: Options, X: np.ndarray, Y: np.ndarray | None, h: float) ->
     return options._replace(centre=centre, squared_radius=squared_radius, bounded=False)
 
 
-def _product(d: int, options: Options, *, own: bool = False) -> Any:
-    """Pick how exponents of all pairs are formed, by precision and scaled squared radius: the only place that decides.
+def _takes_single(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> bool:
+    """Whether differences in single precision are accurate."""
+    radius, local = float(options.squared_radius), options.local_factors is not None
+    if not plan_cpu.single_serves(options.precision, radius, h, local=local):
+        return False
+    if all(A is None or A.dtype == np.float32 for A in (X, Y)) or plan_cpu.rounded_serves(radius, 0.0):
+        return True
+    return options.log_weights is None and plan_cpu.rounded_serves(radius, float(_sampled(X, Y, h).min()))
 
-    ``own`` says that queries are the data, with their own terms and without weights. Return the dtype of the product
-    that gives them, or None: by differences.
+
+def _sampled(X: np.ndarray, Y: np.ndarray | None, h: float) -> np.ndarray:
+    """Smallest exponents of a sample of queries beside one of the data; 0 where it does not pay."""
+    if Y is None or not plan_cpu.sample_pays(len(Y), X.shape[1]):
+        return np.zeros(1)
+    some, data = Y[:: len(Y) // _SAMPLE][:_SAMPLE].astype(np.float64), X[::_SAMPLE].copy()
+    squares = np.empty((len(some), len(data)))
+    few_queries_loops.squares(data, some, squares)
+    return squares.min(axis=1) / (2 * h * h)
+
+
+def _gram(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> _Gram | None:
+    """Products that take each exponential once for both of its points; None where points lie too far apart.
+
+    In single precision those in double take longer than differences do.
     """
-    precision, squared_radius = options.precision, _squared_radius(options)
-    if precision in ("float32", "tf32"):
-        # Logarithms of factors may be large: single precision is not enough for exponents that have them.
-        if options.local_factors is None and squared_radius <= _most_of_single(d, own=own):
-            return np.float32
-        if squared_radius <= plan_cpu.PRODUCTS_IN_DOUBLE[precision]:
-            return np.float64
-    elif precision == "float64" and squared_radius <= plan_cpu.PRODUCTS_IN_DOUBLE[precision]:
-        return np.float64
-    return None
-
-
-def _most_of_single(d: int, *, own: bool) -> float:
-    """Largest scaled squared radius of products in single precision, of data at themselves or not."""
-    if own:
-        return min(_MOST_OF_OWN, max(_SINGLE_GRAM_RADIUS, _OWN_GRAM_RADIUS_ROOT_D * math.sqrt(d)))
-    return min(_SINGLE_GRAM_RADIUS, _SINGLE_GRAM_RADIUS_ROOT_D / math.sqrt(d))
-
-
-def _least_of_farther(pairs: _Pairs, options: Options) -> float:
-    """Smallest exponent of a query from which products in single precision serve it, whatever the radius."""
-    squared_radius_of_four = 2 / _LOG2_E * pairs.norm if isinstance(pairs, _Gram) else math.inf
-    return max(_FARTHER, math.sqrt(squared_radius_of_four * options.squared_radius) / _RADII_OF_FARTHER)
-
-
-def _farther_than(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> float:
-    """Smallest exponent of a sample of queries that products in double would serve; 0 where it does not pay."""
-    d = X.shape[1]
-    if (
-        Y is None
-        or len(Y) < _LEAST_QUERIES
-        or d < _LEAST_COLUMNS
-        or options.precision not in ("float32", "tf32")
-        or options.log_weights is not None
-        or options.local_factors is not None
-        or not _most_of_single(d, own=False) < options.squared_radius < math.inf
-    ):
-        return 0.0
-    some = Y[:: len(Y) // _SAMPLE][:_SAMPLE].astype(np.float64)
-    squares = np.empty((len(some), len(X)))
-    few_queries_loops.squares(X, some, squares)
-    return float(squares.min()) / (2 * h * h)
-
-
-def _squared_radius(options: Options) -> float:
-    """The scaled squared radius, in bandwidths of the narrowest point."""
-    if options.local_factors is None:
-        return float(options.squared_radius)
-    narrowest = _RADIUS_OF_FACTORS * min(1.0, float(options.local_factors.min())) ** 2
-    return options.squared_radius / narrowest if narrowest else math.inf  # of unchecked factors
-
-
-def _pairs(
-    X: np.ndarray, Y: np.ndarray | None, h: float, log2_weights: Any, options: Options, dtype: Any = None
-) -> _Pairs:
-    """How pairs are computed; ``dtype`` that of a product, by default what their radius asks for."""
-    more: dict[str, Any] = {"own": options.own, "of_gradient": options.of_gradient}
-    own = Y is None and not options.own_out  # and without weights
-    given, others = dtype, (options.local_factors, options.kept)
-    dtype = given or _product(X.shape[1], options, own=own)
-    if dtype is None:
-        return _Differences(X, Y, h, log2_weights, *others, lost=options.lost, **more)
-    group = _group(X.shape[1], _squared_radius(options), dtype)
+    radius, d = float(options.squared_radius), X.shape[1]
+    if not plan_cpu.products_serve(options.precision, d, radius, itself=Y is None):
+        return None
+    dtype = np.float64 if options.precision == "float64" else np.float32
+    group = plan_cpu.columns_of_norm(d, radius, single=dtype == np.float32)
     with meanwhile.within(meanwhile.WAITING if options.deterministic else meanwhile.mode.get()):
-        pairs = _Gram(X, Y, h, options.centre, log2_weights, dtype, group, *others, **more)
-    if given is None and dtype == np.float32 and pairs.norm > 0.5 * _LOG2_E * _SINGLE_GRAM_RADIUS_OF_FOUR:
-        return _pairs(X, Y, h, log2_weights, options, np.float64)
-    return pairs
-
-
-def _group(d: int, squared_radius: float, dtype: Any) -> int:
-    """Dimensions that share a norm."""
-    if squared_radius * math.sqrt(d) <= _ONE_GROUP[dtype]:
-        return d
-    return 8 if squared_radius <= _EIGHT[dtype] else 4
+        pairs = _Gram(X, Y, h, options.centre, dtype, group, options.kept)
+    of_four = 2 / _LOG2_E * pairs.norm
+    return pairs if dtype == np.float64 or plan_cpu.products_of_four_serve(of_four) else None
 
 
 class _Sums:
     """One pass over all tiles."""
 
-    def __init__(self, pairs: _Pairs, output: Output, values: Any, log2_weights: Any, shape: tuple[int, int]) -> None:
+    def __init__(self, pairs: _Differences, output: Output, values: Any, shape: tuple[int, int]) -> None:
         self._pairs = pairs
         self._output = output
         self._n, self._d = shape
         self._constant = laplace_constant(output, self._d)
-        if self._constant is not None:
-            # Contiguous and writable, or the loops would take one number after the other.
-            self._log2_weights = np.full(self._n, log2_weights, pairs.dtype)
         self._k = moment_columns(output, self._d, values)
-        self._columns = pairs.columns if output == "moments" else self._k
         if output == "values":
             self._values = np.require(values, pairs.dtype, ["C", "W"])
 
     def run(self) -> PartialSums:
         pairs = self._pairs
-        return query_blocks.run(self._block, self._n, pairs.m, self._k, pairs.dtype)
+        least = plan_cpu.rows_of_thread(self._d, min(pairs.m, query_blocks.TILE_QUERIES))
+        least = max(least, query_blocks.tile_columns(pairs.dtype))
+        sizes, blas = (self._n, pairs.m, self._k), self._output == "values"
+        return query_blocks.run(self._block, *sizes, pairs.dtype, blas=blas, least=least)
 
     def _block(self, rows: slice, data: slice) -> PartialSums:
         """Sums of a block of queries over a stretch of the data."""
         pairs = self._pairs
-        sums = _Running.none(rows.stop - rows.start, self._columns, pairs.dtype)
+        sums = _Running.none(rows.stop - rows.start, self._k, pairs.dtype)
         for start in range(data.start, data.stop, pairs.stretch):
             threads.checkpoint()
             self._add(rows, slice(start, min(start + pairs.stretch, data.stop)), sums)
-        moments = sums.moments
-        if self._output == "moments":
-            moments = pairs.about_queries(rows, sums.total, moments)
         reference = sums.shift.astype(np.float64) * -math.log(2)
-        return PartialSums(reference, sums.total, moments if self._k else None)
+        return PartialSums(reference, sums.total, sums.moments if self._k else None)
 
     def _add(self, rows: slice, data: slice, sums: _Running) -> None:
-        pairs = self._pairs
-        if self._constant is not None:
-            add = pairs.add_laplace if self._output == "laplace" else pairs.add_laplace_moments
-            add(rows, data, self._constant, self._log2_weights, sums)
+        add, soften = self._pairs.add, self._pairs.of_gradient
+        if self._output == "laplace":
+            add(differences.add_laplace, rows, data, sums, self._constant)
+        elif self._output == "laplace_moments":
+            add(differences.add_laplace_moments, rows, data, sums, self._constant, soften)
         elif self._output == "values":
-            pairs.add_values(rows, data, self._values, sums)
+            add(differences.add_values, rows, data, sums, self._values)
         elif self._output == "moments":
-            pairs.add_moments(rows, data, sums)
+            add(differences.add_moments, rows, data, sums, tiles.NEGLIGIBLE[self._pairs.dtype.type], soften)
         else:
-            pairs.add_sums(rows, data, sums)
+            add(differences.add_sums, rows, data, sums[:2])

@@ -13,6 +13,7 @@ from cukde.density.sums import PartialSums, merge
 
 # Large enough that the calls a tile costs are small beside its work, small enough to stay in cache.
 _TILE_BYTES = 2**20
+_FEW_BLOCKS = 4  # a thread
 TILE_QUERIES = 256
 """Queries of a tile."""
 
@@ -20,14 +21,20 @@ Block = Callable[[slice, slice], PartialSums]
 """Sums of some queries over a stretch of the data."""
 
 
-def run(block: Block, n: int, m: int, k: int, dtype: np.dtype, *, blas: bool = True) -> PartialSums:
+def run(
+    block: Block, n: int, m: int, k: int, dtype: np.dtype, *, blas: bool = True, least: int | None = None
+) -> PartialSums:
     """Sums of ``m`` queries over ``n`` data rows, with ``k`` moments each; ``blas`` as for :func:`threads.run`.
 
-    Every run gives the same bits.
+    Every run gives the same bits. ``least`` are data rows that are worth a thread, by default those of a tile.
     """
-    blocks = [slice(i, min(i + TILE_QUERIES, m)) for i in range(0, m, TILE_QUERIES)]
+    count = -(-m // TILE_QUERIES)
+    if 1 < count < _FEW_BLOCKS * threads.count():  # so that all threads end at about the same time
+        count = -(-count // threads.count()) * threads.count()
+    rows = max(4, -(-m // max(4, 4 * count)) * 4)
+    blocks = [slice(i, min(i + rows, m)) for i in range(0, m, rows)]
     # Few queries leave threads idle: then the data are cut too, and the pieces merged.
-    pieces = max(1, min(-(-threads.count() // max(1, len(blocks))), -(-n // tile_columns(dtype))))
+    pieces = max(1, min(-(-threads.count() // max(1, len(blocks))), -(-n // (least or tile_columns(dtype)))))
     edges = [n * piece // pieces for piece in range(pieces + 1)]
     tasks = [(rows, slice(*edge)) for rows in blocks for edge in itertools.pairwise(edges)]
     done = threads.run(lambda task: block(*task), tasks, blas=blas)

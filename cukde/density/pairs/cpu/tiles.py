@@ -20,6 +20,13 @@ from cukde.core.cpu.jit import njit
 _FAST = {"reassoc", "contract", "nsz", "arcp", "nnan", "ninf"}
 _JIT: dict[str, Any] = {"fastmath": _FAST, "nogil": True, "error_model": "numpy", "cache": True}
 _LN2 = math.log(2.0)
+
+NEGLIGIBLE = {np.float32: -64.0, np.float64: -128.0}
+"""Exponents, of a largest one of 0, below which terms of moments are none: their products with differences would be
+less than normal numbers, which takes ten times as long."""
+
+_TOGETHER = 64  # dimensions of a sum of squared differences, and of points that stay in cache
+
 _LANES = 64  # of a search for the largest; fewer and more take longer
 
 
@@ -102,23 +109,37 @@ def leave_out(tile: Any, own: Any, nothing: Any) -> None:
 
 
 @njit(**_JIT)
-def weigh(tile: Any, shift: Any, rescale: Any, total: Any) -> None:
+def weigh(tile: Any, shift: Any, rescale: Any, total: Any, least: float = -math.inf) -> None:
     """Turn exponents into weights in place, about a ``shift`` that is updated; add each row's sum to ``total``.
 
-    ``rescale`` (float64, as ``total``) becomes what sums from before are worth beside the new shift.
+    ``rescale`` (float64, as ``total``) becomes what sums from before are worth beside the new shift. Weights of
+    exponents up to ``least`` are 0.
     """
+    lowest = tile.dtype.type(least)
     lanes = np.empty(_LANES, tile.dtype)
     for i in range(tile.shape[0]):
         row = tile[i]
         row_shift, factor = _settle(row, lanes, shift[i])
         row_sum = tile.dtype.type(0)
         for j in range(row.size):
-            w = _exp2(row[j] + row_shift)
+            e = row[j] + row_shift
+            w = _exp2(e) if e > lowest else tile.dtype.type(0)
             row[j] = w
             row_sum += w
         shift[i] = row_shift
         rescale[i] = factor
         total[i] = total[i] * factor + row_sum
+
+
+@njit(**_JIT)
+def count_weights(tile: Any) -> Any:
+    """Return how many weights are not 0."""
+    count = np.int32(0)
+    for i in range(tile.shape[0]):
+        row = tile[i]
+        for j in range(row.size):
+            count += np.int32(row[j] != 0)
+    return count
 
 
 @njit(**_JIT)
@@ -205,27 +226,86 @@ def weigh_by_laplace(
 
 
 @njit(**_JIT)
+def _squared(a: Any, b: Any) -> Any:
+    """Squared distance of two points of four coordinates."""
+    t0, t1, t2, t3 = a[0] - b[0], a[1] - b[1], a[2] - b[2], a[3] - b[3]
+    return t0 * t0 + t1 * t1 + t2 * t2 + t3 * t3
+
+
+@njit(**_JIT)
+def _four(a: Any, i: int, k: int) -> Any:
+    """Four numbers of a row."""
+    return a[i, k], a[i, k + 1], a[i, k + 2], a[i, k + 3]
+
+
+@njit(**_JIT)
 def differences(Y: Any, XT: Any, scale: Any, log2_weights: Any, tile: Any) -> None:
     """Fill a tile with log2 w_j - scale |y_i - x_j|^2 by summing squared differences; XT is (d, columns).
 
-    Four dimensions go together, so that the tile is read and written less often.
+    Four queries and four dimensions go together, so that tile and points are read less often, in half of the time.
+    Every so many dimensions are summed apart, so that sums of many round less.
     """
-    d = Y.shape[1]
-    for i in range(Y.shape[0]):
-        row = tile[i]
-        loops.copy(log2_weights, row)
-        for k in range(d % 4):
-            coordinates = XT[k]
-            y = Y[i, k]
-            for j in range(row.size):
-                difference = coordinates[j] - y
-                row[j] -= scale * (difference * difference)
-        for k in range(d % 4, d, 4):
-            x0, x1, x2, x3 = XT[k], XT[k + 1], XT[k + 2], XT[k + 3]
-            y0, y1, y2, y3 = Y[i, k], Y[i, k + 1], Y[i, k + 2], Y[i, k + 3]
-            for j in range(row.size):
-                t0, t1, t2, t3 = x0[j] - y0, x1[j] - y1, x2[j] - y2, x3[j] - y3
-                row[j] -= scale * (t0 * t0 + t1 * t1 + t2 * t2 + t3 * t3)
+    q, d = Y.shape
+    apart = np.empty((4, tile.shape[1]), tile.dtype)
+    for i in range(q):
+        loops.copy(log2_weights, tile[i])
+    for begin in range(0, max(d, 1), _TOGETHER):
+        end = min(begin + _TOGETHER, d)
+        for i in range(0, q, 4):
+            rows = tile[i : i + 4]
+            to = rows if begin == 0 else apart[: rows.shape[0]]
+            if begin > 0:
+                apart[:] = 0
+            if rows.shape[0] == 4:
+                _subtract_of_four(Y[i : i + 4], XT, begin, end, scale, to)
+            else:
+                for r in range(rows.shape[0]):
+                    _subtract(Y[i + r], XT, begin, end, scale, to[r])
+            if begin > 0:
+                for r in range(rows.shape[0]):
+                    row, part = rows[r], apart[r]
+                    for j in range(row.size):
+                        row[j] += part[j]
+
+
+@njit(**_JIT)
+def _subtract(y: Any, XT: Any, begin: int, end: int, scale: Any, row: Any) -> None:
+    """Subtract squared differences of a query in some dimensions."""
+    singles = begin + (end - begin) % 4
+    for k in range(begin, singles):
+        x, of_query = XT[k], y[k]
+        for j in range(row.size):
+            difference = x[j] - of_query
+            row[j] -= scale * (difference * difference)
+    for k in range(singles, end, 4):
+        x0, x1, x2, x3 = XT[k], XT[k + 1], XT[k + 2], XT[k + 3]
+        of_four = y[k], y[k + 1], y[k + 2], y[k + 3]
+        for j in range(row.size):
+            row[j] -= scale * _squared((x0[j], x1[j], x2[j], x3[j]), of_four)
+
+
+@njit(**_JIT)
+def _subtract_of_four(Y: Any, XT: Any, begin: int, end: int, scale: Any, rows: Any) -> None:
+    """Subtract squared differences of four queries in some dimensions."""
+    r0, r1, r2, r3 = rows[0], rows[1], rows[2], rows[3]
+    singles = begin + (end - begin) % 4
+    for k in range(begin, singles):
+        x, y0, y1, y2, y3 = XT[k], Y[0, k], Y[1, k], Y[2, k], Y[3, k]
+        for j in range(r0.size):
+            t0, t1, t2, t3 = x[j] - y0, x[j] - y1, x[j] - y2, x[j] - y3
+            r0[j] -= scale * (t0 * t0)
+            r1[j] -= scale * (t1 * t1)
+            r2[j] -= scale * (t2 * t2)
+            r3[j] -= scale * (t3 * t3)
+    for k in range(singles, end, 4):
+        x0, x1, x2, x3 = XT[k], XT[k + 1], XT[k + 2], XT[k + 3]
+        p0, p1, p2, p3 = _four(Y, 0, k), _four(Y, 1, k), _four(Y, 2, k), _four(Y, 3, k)
+        for j in range(r0.size):
+            x = x0[j], x1[j], x2[j], x3[j]
+            r0[j] -= scale * _squared(x, p0)
+            r1[j] -= scale * _squared(x, p1)
+            r2[j] -= scale * _squared(x, p2)
+            r3[j] -= scale * _squared(x, p3)
 
 
 @njit(**_JIT)
@@ -245,30 +325,55 @@ def whitened_differences(Y: Any, XT: Any, lost_Y: Any, lost_XT: Any, scale: Any,
 def add_difference_moments(tile: Any, Y: Any, XT: Any, moments: Any) -> None:
     """Add sum_j tile[i, j] (x_jk - y_ik) to ``moments`` (queries, d): differences first, so nothing cancels.
 
-    The sum over a tile is in the tile's own precision; dimensions go together as in :func:`differences`.
+    The sum over a tile is in the tile's own precision; four queries and two dimensions go together.
     """
-    d = Y.shape[1]
-    zero = tile.dtype.type(0)
-    for i in range(Y.shape[0]):
-        row = tile[i]
-        for k in range(d % 4):
-            coordinates = XT[k]
-            y = Y[i, k]
-            total = zero
-            for j in range(row.size):
-                total += row[j] * (coordinates[j] - y)
-            moments[i, k] += total
-        for k in range(d % 4, d, 4):
-            x0, x1, x2, x3 = XT[k], XT[k + 1], XT[k + 2], XT[k + 3]
-            y0, y1, y2, y3 = Y[i, k], Y[i, k + 1], Y[i, k + 2], Y[i, k + 3]
-            s0 = s1 = s2 = s3 = zero
-            for j in range(row.size):
-                w = row[j]
-                s0 += w * (x0[j] - y0)
-                s1 += w * (x1[j] - y1)
-                s2 += w * (x2[j] - y2)
-                s3 += w * (x3[j] - y3)
-            moments[i, k] += s0
-            moments[i, k + 1] += s1
-            moments[i, k + 2] += s2
-            moments[i, k + 3] += s3
+    q, d = Y.shape
+    fours = q // 4 * 4
+    for begin in range(0, d, _TOGETHER):
+        end = min(begin + _TOGETHER, d)
+        for i in range(0, fours, 4):
+            for k in range(begin, end - end % 2, 2):
+                _add_moments_of_four(tile[i : i + 4], Y[i : i + 4], XT, k, moments[i : i + 4])
+            if end % 2:
+                for r in range(i, i + 4):
+                    _add_moment(tile[r], Y[r], XT, end - 1, moments[r])
+        for i in range(fours, q):
+            for k in range(begin, end):
+                _add_moment(tile[i], Y[i], XT, k, moments[i])
+
+
+@njit(**_JIT)
+def _add_moment(row: Any, y: Any, XT: Any, k: int, moments: Any) -> None:
+    """Add the sum of a query in a dimension."""
+    x, of_query, total = XT[k], y[k], row.dtype.type(0)
+    for j in range(row.size):
+        total += row[j] * (x[j] - of_query)
+    moments[k] += total
+
+
+@njit(**_JIT)
+def _add_moments_of_four(rows: Any, Y: Any, XT: Any, k: int, moments: Any) -> None:
+    """Add the sums of four queries in two dimensions."""
+    x0, x1 = XT[k], XT[k + 1]
+    r0, r1, r2, r3 = rows[0], rows[1], rows[2], rows[3]
+    y00, y01, y10, y11 = Y[0, k], Y[0, k + 1], Y[1, k], Y[1, k + 1]
+    y20, y21, y30, y31 = Y[2, k], Y[2, k + 1], Y[3, k], Y[3, k + 1]
+    s00 = s01 = s10 = s11 = s20 = s21 = s30 = s31 = rows.dtype.type(0)
+    for j in range(r0.size):
+        a, b = x0[j], x1[j]
+        s00 += r0[j] * (a - y00)
+        s01 += r0[j] * (b - y01)
+        s10 += r1[j] * (a - y10)
+        s11 += r1[j] * (b - y11)
+        s20 += r2[j] * (a - y20)
+        s21 += r2[j] * (b - y21)
+        s30 += r3[j] * (a - y30)
+        s31 += r3[j] * (b - y31)
+    moments[0, k] += s00
+    moments[0, k + 1] += s01
+    moments[1, k] += s10
+    moments[1, k + 1] += s11
+    moments[2, k] += s20
+    moments[2, k + 1] += s21
+    moments[3, k] += s30
+    moments[3, k + 1] += s31

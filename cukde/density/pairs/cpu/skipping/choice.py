@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -30,21 +29,22 @@ def posed(
     output: Output,
     options: Options,
     *,
-    product: Any,
+    single: bool,
     values: np.ndarray | None = None,
 ) -> passes.Posed | None:
     """Pose the pass that leaves out pairs, or return None where all pairs are faster.
 
-    ``product`` is the dtype of the product of matrices by which all pairs would be taken, or None. Centre and squared
-    radius of the options are known; all data have weight.
+    ``single``: all pairs would be taken in single precision. Centre and squared radius of the options are known; all
+    data have weight.
     """
     n, d = X.shape
     m, k = n if Y is None else len(Y), 0 if values is None else values.shape[1]
-    single = options.log_weights is None and options.local_factors is None and passes.dtype(X, Y, options) == np.float32
+    plain = options.log_weights is None and options.local_factors is None
+    alike = plain and passes.dtype(X, Y, options) == np.float32
     once = output == "moments" and Y is None and options.log_weights is None and options.lost is None
     once &= not options.own_out
-    of_all = "difference" if product is None else f"product {np.dtype(product).name}"
-    times = plan_cpu.Skipping(output, n, m, d, k, of_all, single, once)
+    of_all = f"difference {'float32' if single else 'float64'}"
+    times = plan_cpu.Skipping(output, n, m, d, k, of_all, alike, once)
     if not times.serves:
         return None
     options = options._replace(precision="float32") if options.precision == "tf32" else options
