@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from collections.abc import Iterator, Sequence
@@ -134,15 +135,17 @@ def warmup(
     calls = _Calls(module.xp, n, m, d, h, result, values if "kernel_sum" in names else None, weights)
     options = {"precision": precision, "deterministic": deterministic}
     waiting = meanwhile.within(meanwhile.WAITING)
-    steered = plan.without("f16 ahead", "plane", "skipping", "apart")  # which ask what the data are
-    with warnings.catch_warnings(), waiting, steered, core_compile.rehearsed(but="core/survey") as rehearsal:
+    # On a GPU without those that ask what the data are: kernels that do not run leave anything there.
+    left_out = () if module is cpu else ("f16 ahead", "plane", "skipping", "apart")
+    with warnings.catch_warnings(), waiting, core_compile.rehearsed(but="core/survey") as rehearsal:
         warnings.simplefilter("ignore", NegativeDensityWarning)
         passes = backends.passes(module, d, Options(chosen))
         for squared_radius in _squared_radii(chosen, d, on_gpu=module is not cpu):
             calls.spread_over(squared_radius, whitening)
             for name in names:
                 for check_finite in (True, False):
-                    calls.make(name, options | {"check_finite": check_finite})
+                    with plan.without(*left_out) if left_out else contextlib.nullcontext():
+                        calls.make(name, options | {"check_finite": check_finite})
                 if module is cpu and backends.may_hand_over(calls.X, calls.Y, values or 0):
                     calls.sum(name, passes, whitening, Options(chosen))
                 if module is cpu and chosen != "float64":  # of queries far from all data
@@ -152,7 +155,7 @@ def warmup(
             for name in names:
                 calls.make(name, options)
         else:
-            calls.begin_others(names, Options(chosen, calls.weights, deterministic=deterministic))
+            calls.load_others(names, Options(chosen, calls.weights, deterministic=deterministic))
     if module is cpu:
         from cukde.core.cpu import jit
 
@@ -199,9 +202,9 @@ class _Calls:
         check.representable_distance(distance, self.X.dtype)
         self.X[0, 0] = distance
 
-    def begin_others(self, names: Sequence[str], options: Options) -> None:
+    def load_others(self, names: Sequence[str], options: Options) -> None:
         """Compile what passes launch that may serve or not, as the data are: those that the plan would ask."""
-        from cukde.core.gpu.launch import DOUBLE, begin
+        from cukde.core.gpu.launch import DOUBLE
         from cukde.density.pairs.gpu.shape import shape_of
         from cukde.density.pairs.gpu.skipping import choice
         from cukde.density.plane.gpu import passes as plane_passes
@@ -216,10 +219,10 @@ class _Calls:
                 shape = shape_of(output, n, queries, d, options, k=k, itself=alike, ratio=moved and alike)
                 storage = DOUBLE if moved and not alike else self.X.dtype
                 candidates = plan_gpu.plan(shape).names
-                if "skipping" in candidates:
-                    begin(*choice.kernels(shape, options, storage))
-                if "plane" in candidates:
-                    begin(*plane_passes.kernels(storage, shape))
+                kernels = [*choice.kernels(shape, options, storage)] if "skipping" in candidates else []
+                kernels += plane_passes.kernels(storage, shape) if "plane" in candidates else []
+                for kernel in kernels:
+                    core_compile.kernel(*kernel[:3], kernel.shared_bytes)
 
     def make(self, name: str, options: dict[str, Any]) -> None:
         """Make all calls of a function."""

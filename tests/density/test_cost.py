@@ -25,7 +25,7 @@ from cukde.density.pairs.cost import (
     wide as cost_wide,
 )
 from cukde.density.pairs.cost.engines import Pass
-from cukde.density.plan import gpu as plan_gpu
+from cukde.density.plan import cpu as plan_cpu, gpu as plan_gpu
 from cukde.density.plan.shape import Shape
 from cukde.density.plane import cost as plane_cost, plan as plane_plan
 from cukde.perf._predict import predicted
@@ -247,9 +247,9 @@ def test_tiles_and_limits_are_those_of_the_launchers() -> None:
         assert overhead == layout.block_overhead
     assert cost_wide._STAGED_BYTES == pairs_wide._STAGED_BYTES == wide_f64._STAGED_BYTES
     assert (cost_wide._STAGED_ROWS, cost_wide._STAGED_ROWS_F64) == (pairs_wide._STAGED_ROWS, wide_f64._STAGED_ROWS)
-    from cukde.density.pairs.cpu import passes as pairs_passes
 
-    assert cost_cpu._OWN_ROWS == 2 * pairs_passes._OWN_ROWS  # of two threads
+    assert not plan_cpu.once_pays(cost_cpu._OWN_ROWS - 1, threads=2)
+    assert plan_cpu.once_pays(cost_cpu._OWN_ROWS, threads=2)
 
 
 @pytest.mark.parametrize(("precision", "products"), [("float32", 3), ("tf32", 1)])

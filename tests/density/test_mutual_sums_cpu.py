@@ -13,6 +13,7 @@ import pytest
 
 from cukde.core.cpu import threads as core_threads
 from cukde.core.cpu.workers import WorkerPool
+from cukde.core.plan import only
 from cukde.density import sums as density_sums
 from cukde.density.options import Options
 from cukde.density.pairs.cpu import gram, pair_blocks, passes as pairs_passes
@@ -229,10 +230,10 @@ def test_data_at_their_own_points(monkeypatch: pytest.MonkeyPatch, n: int, threa
     counted("add_mutual")
     counted("add_moments")
     monkeypatch.setattr(pairs_passes, "_TILES_OF_STRETCH", 1)
-    monkeypatch.setattr(pairs_passes, "_OWN_ROWS", 0)
     monkeypatch.setattr(core_threads, "count", lambda: threads)
     X, h = np.concatenate(sample(n - n // 3, n // 3, 5, dtype)), 0.8
-    sums = pairs_passes.partial_sums(X, None, h, "moments", Options(dtype))
+    with only("each pair once"):
+        sums = pairs_passes.partial_sums(X, None, h, "moments", Options(dtype))
     assert not sums.reference.any()
     check_sums(sums, X, X, h, dtype)
     blocks = min(max(8, 2 * threads), n // 64)

@@ -257,6 +257,8 @@ def rows_of_thread(d: int, queries: int) -> int:
 
 def once_pays(n: int, threads: int) -> bool:
     """Whether there are so many data that each pair is taken once, by products."""
+    if wanted("each pair once") is not None:
+        return bool(wanted("each pair once"))
     return n >= _ROWS_ONCE * threads
 
 

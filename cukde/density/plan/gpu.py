@@ -23,7 +23,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cukde.core.plan import Candidate, Plan, wanted
+from cukde.core.plan import Candidate, Plan, asked, wanted
 from cukde.density.plan import rates as plan_rates
 from cukde.density.plan.shape import Device, Shape
 from cukde.density.sums import Output
@@ -655,7 +655,7 @@ def own_pairs_are_few(n: int) -> bool:
 
 def plan(shape: Shape) -> Plan:
     """All candidates for a pass, in the order in which they are asked."""
-    return _plan(shape) if wanted("") is None else _plan.__wrapped__(shape)  # what is asked for is not kept
+    return _plan(shape) if asked() is None else _plan.__wrapped__(shape)  # what is asked for is not kept
 
 
 @functools.lru_cache(maxsize=1024)
