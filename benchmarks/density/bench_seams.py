@@ -5,9 +5,10 @@
 
 Sums or moments, columns, queries for each point, precision and bandwidth are drawn; then the number of points at which
 the plan's first pass changes is found by bisection, for each pair of passes that follow one another. A row has the time
-of a call just below and just above that number, and there of each of both passes alone (``cukde.core.plan.only``). What
-is lost at the seam is the time of the pass that is asked over the time of the faster one. Results of both passes agree
-to what is promised. The rows with the largest loss are printed last.
+of a call just below and just above that number, and there of each of both passes alone (``cukde.core.plan.only``; where
+a pass does not serve there, those that take any data do). What is lost at the seam is the longer time of the calls
+beside it over that of the faster pass. Results of both passes agree to what is promised. The rows with the largest loss
+are printed last.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ class Runner:
         a, b = results[of.below], results[of.above]
         scale = np.abs(a).max() if of.output == "moments" else np.abs(a)
         agree = float((np.abs(a - b) / np.maximum(scale, 1e-300)).max())
-        asked, other = times[of.above].median_ms, times[of.below].median_ms
+        alone = min(times[name].median_ms for name in (of.below, of.above))
+        lost = max(times[side].median_ms for side in ("below", "above")) / alone
         return {
             "op": "kde" if of.output == "sum" else "score",
             "backend": "gpu" if self.gpu else "cpu",
@@ -119,7 +121,7 @@ class Runner:
             "dtype": of.dtype,
             **{name: getattr(of, name) for name in ("seed", "factor", "below", "above")},
             "ms": {name: taken.median_ms for name, taken in times.items()},
-            "lost": asked / min(asked, other),
+            "lost": lost,
             "differ": agree / _TOLERANCE[of.dtype],
         }
 

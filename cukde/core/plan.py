@@ -63,7 +63,7 @@ class Plan(NamedTuple):
 
 
 _consulted: ContextVar[list[Plan] | None] = ContextVar("consulted", default=None)
-_only: ContextVar[tuple[frozenset[str], bool] | None] = ContextVar("only", default=None)  # and whether others are out
+_only: ContextVar[Steering | None] = ContextVar("only", default=None)  # and whether others are out
 _ran: ContextVar[list[Ran] | None] = ContextVar("ran", default=None)
 
 
@@ -126,7 +126,11 @@ def forced(names: Sequence[str]) -> str | None:
     return next((name for name in names if wanted(name)), None)
 
 
-def asked() -> tuple[frozenset[str], bool] | None:
+Steering = tuple[frozenset[str], bool]
+"""Names of candidates, and whether others are left out, or these."""
+
+
+def asked() -> Steering | None:
     """What :func:`only` or :func:`without` ask for: what a plan decides must not be kept without it."""
     return _only.get()
 

@@ -19,6 +19,7 @@ from cukde.conv1d.plan import LANES, OWN_CHANNELS_LAST, TILE
 from cukde.core import plan as core_plan
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import ACTIVATIONS, BITS, Launch, Specialisation
+from cukde.core.plan import Steering
 
 # Of rows.cu, by bits: threads of a block, and blocks of a multiprocessor, which leave it the registers that it takes.
 _ROWS = {16: (128, 8), 32: (64, 16), 64: (64, 12)}
@@ -79,7 +80,7 @@ def _convolve(x: Any, w: Any, bias: Any | None, y: Any, g: Geometry, activation:
 
 
 @functools.lru_cache(maxsize=1024)  # it takes longer than a small convolution
-def launch(g: Geometry, dtype: np.dtype, aligned: bool, activation: str | None, asked: frozenset[str] | None) -> Launch:
+def launch(g: Geometry, dtype: np.dtype, aligned: bool, activation: str | None, asked: Steering | None) -> Launch:
     """The launch that convolves arrays of these sizes, ``aligned`` to 16 bytes or not; it takes x, w, bias and y."""
     if g.channels == 1:  # both layouts are the same
         g = g._replace(channels_last=False)

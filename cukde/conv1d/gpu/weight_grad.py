@@ -19,6 +19,7 @@ from cukde.conv1d.plan import OUTPUTS_OF_FEW_TAPS, OUTPUTS_OF_TILE, OWN_OF_SHORT
 from cukde.core import plan as core_plan
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import BITS, Launch, Specialisation
+from cukde.core.plan import Steering
 
 # Taps of a block, of the kernels that keep the inputs of several outputs in registers. In float64 memory binds with
 # sixteen sums too, and twice as many do not fit in shared memory.
@@ -88,7 +89,7 @@ def weight_grad(x: Any, dy: Any, geometry: Geometry, bias: bool) -> tuple[Any, A
 
 
 @functools.lru_cache(maxsize=1024)  # it takes longer than the gradient of a small convolution
-def _launches(g: Geometry, dtype: np.dtype, aligned: bool, asked: frozenset[str] | None) -> tuple[int, Launch, Launch]:
+def _launches(g: Geometry, dtype: np.dtype, aligned: bool, asked: Steering | None) -> tuple[int, Launch, Launch]:
     """Parts that the sums are in, the launch that makes them, and the one that adds them up."""
     splits, sums = _SUMS[sums_kernel("weight_grad", g, BITS[dtype], aligned)](dtype, g)
     return splits, sums, _finish(g, dtype, splits)

@@ -144,9 +144,8 @@ def launch(prepared: Prepared, n: int, extrapolate: bool | str) -> Launch | None
 
 
 def _looked_up(n: int) -> bool:
-    asked = core_plan.asked()
     pays = piecewise_plan.pays_to_look_up(n, device.shared_bytes_of_block())
-    return pays and (asked is None or "lookup_f16" in asked)
+    return pays and core_plan.wanted("lookup_f16") is not False
 
 
 def _computed(prepared: Prepared, plan: Plan, x: Any, beyond: int, out: Any) -> Any:
@@ -209,7 +208,7 @@ def _tables(knots: np.ndarray, levels: int, end: Any) -> list[Table]:
         most = max(1.0, abs(first * float(scale)), abs(last * float(scale)))
         offset = real(-first * float(scale) + 4 * float(np.finfo(real).eps) * most)
         scalars = Knots(knots[0], end, scale, offset, real(1), step)
-    smallest, asked = np.finfo(real).tiny, core_plan.asked()
+    smallest = np.finfo(real).tiny
     tables: list[Table] = []
     if np.isfinite(scalars).all() and scale >= smallest and step >= smallest:
         for cells in (m * per_piece for per_piece in piecewise_plan.CELLS_A_PIECE):
@@ -217,7 +216,7 @@ def _tables(knots: np.ndarray, levels: int, end: Any) -> list[Table]:
                 break
             placed = scalars._replace(cells=np.nextafter(real(cells), real(0)))
             cell_of, uniform = _cells(knots, placed)
-            if cells == m and (asked is None or "uniform" in asked) and _is_uniform(knots, cell_of, uniform):
+            if cells == m and core_plan.wanted("uniform") is not False and _is_uniform(knots, cell_of, uniform):
                 return [Table("uniform", cp.zeros((0, 16 // knots.itemsize), real), 0, placed)]
             of_cell = np.bincount(cell_of[1:-1], minlength=cells)
             crowded, fullest = int(np.count_nonzero(of_cell > 2)), int(of_cell.max())
