@@ -153,6 +153,21 @@ def few_queries_serve(n: int, m: int, d: int, *, has_loops: bool) -> bool:
     return m <= next(queries for columns, queries in _MOST_QUERIES.items() if d <= columns)
 
 
+# Pairs of which one array takes less time than to begin a loop over tiles, and coordinates of them for moments; and a
+# squared distance in bandwidths beyond which a point may lie farther out than is allowed.
+_PAIRS_OF_ARRAY, _COORDINATES_OF_ARRAY, _MOST_SQUARE = 2**12, 2**15, 1e29
+
+
+def one_array_pays(n: int, m: int, d: int, *, moments: bool) -> bool:
+    """Whether so few pairs are one array."""
+    return n * m <= _PAIRS_OF_ARRAY and (not moments or n * m * d <= _COORDINATES_OF_ARRAY)
+
+
+def most_square(h: float) -> float:
+    """Squared distance below which nothing that is refused is among values that nobody has inspected."""
+    return _MOST_SQUARE * h * h
+
+
 def few_may_multiply(n: int, m: int, d: int) -> bool:
     """Whether operands of a product of few pairs take no more time than their differences do."""
     return n * m * d > _FEW_DIFFERENCES
@@ -309,7 +324,7 @@ class Skipping(NamedTuple):
     @property
     def of_all_ns(self) -> float:
         """Nanoseconds of all pairs."""
-        return self.n * self.m * dense_rate(self.of_all, self.output, self.d, self.k, once=self.once)
+        return self.n * self.m * dense_rate(self.of_all, self.output, self.d, self.k)
 
     def ns(self, screened: float, summed: float, *, ordered: bool) -> float:
         """Nanoseconds where shares of the pairs are screened and summed; ``ordered``: without the order."""
@@ -344,11 +359,11 @@ def _expected(share: float, d: int) -> tuple[float, float]:
     return 1.0, min(1.0, 0.01 + 3 * share)
 
 
-def dense_rate(name: str, output: Output, d: int, k: int = 0, *, once: bool = False) -> float:
-    """Nanoseconds a pair of a pass that takes all of them; ``once``: a pair serves both of its points."""
-    values = _of_values(_OF_ALL["values float32" if name == "difference float32" else "values float64"], k)
-    rate = _at(_OF_ALL[name], d) * (1 + 0.9 * d / (d + 14) if output == "moments" else 1.0)
-    return rate * (_OF_ALL["once"] if once else 1.0) + values
+def dense_rate(name: str, output: Output, d: int, k: int = 0) -> float:
+    """Nanoseconds a pair of a pass that takes all of them."""
+    rates = _OF_ALL[name]
+    values = _of_values(_OF_ALL["values float32" if name.endswith("float32") else "values float64"], k)
+    return _at(rates.get("moments" if "moments" in output else "sum", rates["moments"]), d) + values
 
 
 def summed_rate(output: Output, d: int, k: int = 0, *, single: bool) -> float:
@@ -531,16 +546,18 @@ def _skipping(shape: Shape) -> list[Candidate]:
 
 
 def _all_pairs(shape: Shape) -> list[Candidate]:
-    def candidate(name: str, condition: str = "", *, once: bool = False) -> Candidate:
-        ns = shape.n * shape.m * dense_rate(name, shape.output, shape.d, shape.k, once=once)
-        return Candidate("each pair once" if once else name, 1e-6 * ns, condition)
-
     single = shape.precision in ("float32", "tf32") and not shape.local
+    kind = "float32" if single else "float64"
+
+    def candidate(name: str, condition: str = "") -> Candidate:
+        rate = dense_rate(f"{name} {kind}" if "float" not in name else name, shape.output, shape.d, shape.k)
+        return Candidate(name, 1e-6 * shape.n * shape.m * rate, condition)
+
     found = []
     if shape.output == "moments" and shape.itself and not (shape.weighted or shape.own_out or shape.local):
         near = "points so near the centre that products are accurate, 2,048 rows a thread"
         if products_serve(shape.precision, shape.d, 0.0, itself=True):
-            found.append(candidate(f"difference {'float32' if single else 'float64'}", near, once=True))
+            found.append(candidate("each pair once", near))
     if single:
         condition = "numbers within single precision; queries of exponents from 32 to 80 are taken again"
         found.append(candidate("difference float32", condition))

@@ -16,8 +16,12 @@ from cukde.density.pairs.cpu.tiles import _JIT
 
 _ROWS = 16  # written to columns together
 
-# Columns from which it pays to count weights, and one in how many is few.
-_SPARSE_FROM, _SPARSE = 8, 16
+# Columns from which it pays to count weights, one in how many is few, and how many are passed over together.
+_SPARSE_FROM, _SPARSE, _CHUNK = 8, 16, 16
+
+# Up to so many queries, and one for so many columns, take data row by row, of so many columns or more: to write columns
+# would take longer than all pairs do.
+_QUERIES_BY_ROWS, _COLUMNS_OF_QUERY, _COLUMNS_BY_ROWS = 32, 4, 32
 
 # Not that NaN and infinity are impossible: they are looked for.
 _LOOKING: dict[str, Any] = _JIT | {"fastmath": {"reassoc", "contract", "nsz"}}
@@ -67,15 +71,51 @@ def _to_columns(data: Any, centre: Any, out: Any) -> Any:
     return size
 
 
+@njit(**_LOOKING)
+def _by_rows(data: Any, centre: Any, queries: Any, scale: Any, before: Any, tile: Any) -> Any:
+    """Fill a tile as :func:`tiles.differences` does, from rows; return the sum of absolute coordinates."""
+    c, d = data.shape
+    row, size = np.empty(d, tile.dtype), tile.dtype.type(0)
+    for j in range(c):
+        x = data[j]
+        if centre.size:
+            for k in range(d):
+                row[k] = x[k] - centre[k]
+        else:
+            for k in range(d):
+                row[k] = x[k]
+        for k in range(d):
+            size += abs(row[k])
+        for i in range(queries.shape[0]):
+            y, square = queries[i], tile.dtype.type(0)
+            for k in range(d):
+                difference = row[k] - y[k]
+                square += difference * difference
+            tile[i, j] = before[j] - scale * square
+    return size
+
+
+@njit(**_JIT)
+def _takes_rows(of: Any) -> Any:
+    """Whether columns of the data are not needed."""
+    q, d = of.queries.shape
+    few = q <= min(_QUERIES_BY_ROWS, d // _COLUMNS_OF_QUERY)
+    return few and d >= _COLUMNS_BY_ROWS and of.lost_data.size == 0
+
+
 @njit(**_JIT)
 def _exponents(of: Any, start: int, stop: int, room: Any) -> Any:
     """Tile of exponents in bits of some data, their columns, and their weights."""
     (q, d), c = of.queries.shape, stop - start
     tile, columns = room.tile[: q * c].reshape((q, c)), room.columns[: d * c].reshape((d, c))
-    room.size[0] += _to_columns(of.data[start:stop], of.centre, columns)
+    by_rows = _takes_rows(of)
+    if not by_rows:
+        room.size[0] += _to_columns(of.data[start:stop], of.centre, columns)
     weights = of.log2_weights[start:stop] if of.log2_weights.size else np.zeros(c, tile.dtype)
     before = np.zeros(c, tile.dtype) if of.softness.size else weights
-    if of.lost_data.size:
+    if by_rows:
+        room.size[0] += _by_rows(of.data[start:stop], of.centre, of.queries, of.scale, before, tile)
+    elif of.lost_data.size:
         lost = np.empty((d, c), np.float64)
         _to_columns(of.lost_data[start:stop], of.centre[:0], lost)
         tiles.whitened_differences(of.queries, columns, of.lost_queries, lost, of.scale, before, tile)
@@ -98,7 +138,8 @@ def _add_moments(of: Any, start: int, tile: Any, columns: Any, soften: bool, mom
         for i in range(tile.shape[0]):
             for j in range(tile.shape[1]):
                 tile[i, j] *= of.softness[start + j]
-    if moments.shape[1] >= _SPARSE_FROM and tiles.count_weights(tile) * _SPARSE < tile.size:
+    few = moments.shape[1] >= _SPARSE_FROM and tiles.count_weights(tile) * _SPARSE < tile.size
+    if few or _takes_rows(of):
         _add_moments_of_some(tile, of.queries, of.data[start : start + tile.shape[1]], of.centre, moments)
     else:
         tiles.add_difference_moments(tile, of.queries, columns, moments)
@@ -111,16 +152,27 @@ def _add_moments(of: Any, start: int, tile: Any, columns: Any, soften: bool, mom
 
 @njit(**_JIT)
 def _add_moments_of_some(tile: Any, queries: Any, data: Any, centre: Any, moments: Any) -> None:
-    """Add the same where few weights are not 0."""
-    d = queries.shape[1]
+    """Add the same row by row, where few weights are not 0, or queries are few."""
+    d, c = queries.shape[1], tile.shape[1]
     for i in range(tile.shape[0]):
-        y, to = queries[i], moments[i]
-        for j in range(tile.shape[1]):
-            if tile[i, j] != 0:
-                w, x = tile[i, j], data[j]
-                for k in range(d):
-                    of_data = tile.dtype.type(x[k] - centre[k] if centre.size else x[k])
-                    to[k] += w * (of_data - y[k])
+        row, y, to = tile[i], queries[i], moments[i]
+        for begin in range(0, c, _CHUNK):
+            end = min(begin + _CHUNK, c)
+            most = abs(row[begin])
+            for j in range(begin, end):
+                most = max(most, abs(row[j]))
+            if most == 0:
+                continue
+            for j in range(begin, end):
+                if row[j] == 0:
+                    continue
+                w, x = row[j], data[j]
+                if centre.size:
+                    for k in range(d):
+                        to[k] += w * (tile.dtype.type(x[k] - centre[k]) - y[k])
+                else:
+                    for k in range(d):
+                        to[k] += w * (tile.dtype.type(x[k]) - y[k])
 
 
 @njit(**_JIT)

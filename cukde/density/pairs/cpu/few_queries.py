@@ -16,7 +16,8 @@ import numpy as np
 from cukde.core.cpu import meanwhile
 from cukde.core.plan import note
 from cukde.density import results
-from cukde.density.options import Options
+from cukde.density.options import LOG_ZERO, Options
+from cukde.density.pairs.cpu import few, few_queries_loops
 from cukde.density.plan import cpu as plan_cpu
 from cukde.density.sums import Output, PartialSums, to_density
 
@@ -73,7 +74,11 @@ class Call(NamedTuple):
         """Sums over all data, the same bits on every run."""
         from cukde.density.pairs.cpu import passes  # which loads Numba
 
+        note("few queries", output=output)
         X, weights = self.X, self.weights
+        (n, d), m = X.shape, len(self.Y)
+        if plan_cpu.one_array_pays(n, m, d, moments=output == "moments"):
+            return self._of_one_array(h, output)
         options = Options(self.precision)
         if weights is not None:
             if not weights.min() > 0:
@@ -81,8 +86,37 @@ class Call(NamedTuple):
             options = options._replace(log_weights=np.log(weights))
         sums, given = None, (X, self.Y, h, output, options)
         attempt = meanwhile.Attempt(other=True)  # passes of values that are looked at are answered by NumPy
-        note("few queries", output=output)
         with attempt:
             sums = passes.sums_of_unchecked(*given)
         attempt.later(passes.sums_of_unchecked, given, {})
         return sums
+
+    def _of_one_array(self, h: float, output: Output) -> PartialSums | None:
+        """The same of so few pairs that all of them are one array."""
+        X, Y = self.X, self.Y.astype(np.float64)
+        squares = np.empty((len(Y), len(X)))
+        few_queries_loops.squares(X, Y, squares)
+        if not squares.max() < plan_cpu.most_square(h):  # or NaN
+            return None
+        log_weights = None
+        if self.weights is not None:
+            with np.errstate(divide="ignore"):
+                log_weights = np.maximum(np.log(self.weights), LOG_ZERO)
+        pairs = _Pairs(X, Y, np.multiply(squares, -0.5 / (h * h), out=squares))
+        return few.summed_block(pairs, X.shape[1], output, Options("float64", log_weights), None)
+
+
+class _Pairs:
+    """Pairs whose exponents are known."""
+
+    near = False
+
+    def __init__(self, X: np.ndarray, Y: np.ndarray, exponents: np.ndarray) -> None:
+        self._X, self._Y, self._exponents = X, Y, exponents
+
+    def exponents(self) -> np.ndarray:
+        return self._exponents
+
+    def moments(self, reference: np.ndarray, terms: np.ndarray) -> PartialSums:
+        moments = np.einsum("ij,ijk->ik", terms, self._X - self._Y[:, None])
+        return PartialSums(reference, terms.sum(axis=1), moments)

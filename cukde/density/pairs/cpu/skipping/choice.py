@@ -44,6 +44,8 @@ def posed(
     once = output == "moments" and Y is None and options.log_weights is None and options.lost is None
     once &= not options.own_out
     of_all = f"difference {'float32' if single else 'float64'}"
+    if once and plan_cpu.products_serve(options.precision, d, options.squared_radius, itself=True):
+        of_all = f"each pair once {'float64' if options.precision == 'float64' else 'float32'}"
     times = plan_cpu.Skipping(output, n, m, d, k, of_all, alike, once)
     if not times.serves:
         return None
