@@ -5,7 +5,7 @@
 
 Each pass is asked for by name (``cukde.core.plan.only``), for sums and for moments, at the numbers of columns of the
 table. A rate is the time of a call over its pairs, less what a call of few pairs takes. It is printed beside that of
-the table; ``--write`` puts it there. Normal data; of the centred pass Student's t, which it is there for. Rates of other
+the table; ``--write`` puts it there. Normal data; of the centred pass Student's t, which it is for. Rates of other
 passes stay as they are: what leaves out pairs is fitted to calls of many shares.
 """
 

@@ -63,6 +63,7 @@ _LEAST_QUERIES, _LEAST_COLUMNS, _MANY_PAIRS = 64, 8, 2**20
 # --- Work of threads ---
 
 _LEAST_WORK = 2**22  # multiply-adds that are worth a thread
+_QUERIES_OF_COPY = 64  # that take about as long as a copy of the data
 
 # Rows for each thread from which data at themselves take each exponential once: a quarter less time, where blocks are
 # large enough for rounds in which no two threads add to the same sums.
@@ -260,6 +261,11 @@ def taken_in_double(squared_radius: float, *, rounded: bool, weighted: bool) -> 
 def most_unchecked(h: float, *, single: bool) -> float:
     """Sum of absolute coordinates below which nothing that is refused is among values that nobody has inspected."""
     return min(_MOST_BANDWIDTHS * h, _MOST_SINGLE if single else math.inf)
+
+
+def copy_costs(m: int) -> bool:
+    """Whether so few queries take less time than a copy of the data in double precision."""
+    return m <= _QUERIES_OF_COPY
 
 
 def rows_of_thread(d: int, queries: int) -> int:

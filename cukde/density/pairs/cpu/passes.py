@@ -171,7 +171,8 @@ class _Differences:
             log2_weights = (options.log_weights - options.log_weights.max()) * _LOG2_E
         self._points = differences.Points(
             np.require(queries - centre if self.rounded else queries, self.dtype, ["C", "W"]),
-            np.require(X, None if self.rounded else self.dtype, ["C", "W"]),  # or all would be compiled anew
+            # Loops for data of another dtype are compiled beside others: few queries take less time than a copy.
+            np.require(X, None if self.rounded or plan_cpu.copy_costs(self.m) else self.dtype, ["C", "W"]),
             centre,
             log2_weights.astype(self.dtype),
             none[0] if factors is None else 1 / (factors * factors),
