@@ -17,7 +17,7 @@ from cukde.core.cpu import meanwhile
 from cukde.core.plan import note
 from cukde.density import results
 from cukde.density.options import LOG_ZERO, Options
-from cukde.density.pairs.cpu import few, few_queries_loops
+from cukde.density.pairs.cpu import few
 from cukde.density.plan import cpu as plan_cpu
 from cukde.density.sums import Output, PartialSums, to_density
 
@@ -93,6 +93,8 @@ class Call(NamedTuple):
 
     def _of_one_array(self, h: float, output: Output) -> PartialSums | None:
         """The same of so few pairs that all of them are one array."""
+        from cukde.density.pairs.cpu import few_queries_loops  # which loads Numba
+
         X, Y = self.X, self.Y.astype(np.float64)
         squares = np.empty((len(Y), len(X)))
         few_queries_loops.squares(X, Y, squares)
