@@ -128,8 +128,11 @@ def test_queries_that_see_more_than_the_data_do_are_probed(counted: SimpleNamesp
     assert counted.counts == {"samples": 1, "frame": 1, "_share": 2, "run": runs}
 
 
-def test_a_smaller_bandwidth_than_the_refused_one_is_probed(counted: SimpleNamespace) -> None:
+def test_a_smaller_bandwidth_than_the_refused_one_is_probed(
+    counted: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     counted.shares += [0.5, 0.01]
+    monkeypatch.setattr(plan_gpu.Skipping, "decided", lambda self, share: False)
     X, Y, h = case()
     cukde.sd_kde(X, Y, h, score_bandwidth=2 * h)
     assert counted.counts == {"samples": 1, "frame": 1, "_share": 2, "run": 1}

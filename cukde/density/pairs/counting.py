@@ -25,6 +25,29 @@ def share(data: np.ndarray, queries: np.ndarray, h: float, least: float, *, itse
     return np.count_nonzero(exponents >= (top + np.float32(np.log(least)))[:, None]) / max(1, exponents.size)
 
 
+def reached(data: np.ndarray, queries: np.ndarray, h: float, least: float, *, itself: bool = False) -> float:
+    """Share of pairs of samples that blocks as wide as the data are apart would take, besides those that count.
+
+    A block of neighbours reaches as far as the nearest point of a sample, of clusters and curves not far.
+    """
+    distances, apart = _distances(data, queries, h), np.median(_nearest(_distances(data, data, h), 1))
+    nearest = np.zeros(len(distances)) if itself else _nearest(distances, 0)
+    reach = np.sqrt(nearest * nearest - 2 * np.log(least)) + 2 * apart
+    return np.count_nonzero(distances <= reach[:, None]) / max(1, distances.size)
+
+
+def _nearest(distances: np.ndarray, rank: int) -> np.ndarray:
+    """Distances to the points of such a rank, from 0, or to the last."""
+    rank = min(rank, distances.shape[1] - 1)
+    column: np.ndarray = np.partition(distances, rank, axis=1)[:, rank]
+    return column
+
+
+def _distances(data: np.ndarray, queries: np.ndarray, h: float) -> np.ndarray:
+    distances: np.ndarray = np.sqrt(np.maximum(_squares(data, queries, h), 0))
+    return distances
+
+
 def within(data: np.ndarray, queries: np.ndarray, radius: float) -> float:
     """Share of pairs of samples that lie within a distance of each other."""
     squares = _squares(data, queries, radius)
@@ -33,7 +56,7 @@ def within(data: np.ndarray, queries: np.ndarray, radius: float) -> float:
 
 def exponential_share(data: np.ndarray, queries: np.ndarray, h: float, rtol: float, atol: float) -> float:
     """Share of pairs of samples whose exponential kernels are not below rtol times the query's mean, and atol."""
-    distances = np.sqrt(np.maximum(_squares(data, queries, h), 0))
+    distances = _distances(data, queries, h)
     nearest = distances.min(axis=1, keepdims=True)
     means = np.exp(nearest - distances).mean(axis=1, dtype=np.float64)
     with np.errstate(divide="ignore"):  # of an atol of 0

@@ -16,6 +16,7 @@ While a pass is compiled for the first time, "few" answers calls that it takes i
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 from cukde.core.plan import Candidate, Plan, wanted
@@ -98,7 +99,6 @@ _MOST_LINE_MEANWHILE = 2**20  # data and queries together, times columns of valu
 _FEW_SKIPPING_PAIRS = 2**22  # up to so many, all are taken before points could be brought in order
 _SKIPPING_GAIN = 0.95  # of the time of all pairs, at most
 _HOPE, _HOPE_OF_MANY = 1.05, 1.2  # the same of an estimate from samples; of many columns it knows no boxes
-_TRIAL = 0.16  # of it, that an order may take where the estimate is worse, but blocks may be tighter than it expects
 SCREENED_FROM = 6
 """Columns from which on boxes are so wide that squared distances in single precision pay, before those in double."""
 
@@ -339,30 +339,28 @@ class Skipping(NamedTuple):
         taken = self.n * self.m * (summed * summing + screened * screened_rate(self.d))
         return ordering + boxes_ns(self.d, self.n, self.m) + taken * (_SKIPPING["once"] if self.once else 1.0)
 
-    def may_pay(self, share: float) -> bool:
+    def may_pay(self, share: float, reached: Callable[[], float]) -> bool:
         """Whether it is worth bringing points in order, if such a share of single pairs counts.
 
-        Clusters, curves and duplicates have blocks so tight that few pairs more than those that count are taken.
+        ``reached`` is about the share that blocks of neighbours take: of clusters, curves and duplicates few more.
         """
         if wanted("skipping"):
             return True
-        hope = _HOPE if self.d < SCREENED_FROM else _HOPE_OF_MANY
-        dense = self.of_all_ns
-        if self.ns(*_expected(share, self.d), ordered=False) < hope * dense:
-            return True
-        at_best = self.ns(0.0, share, ordered=True) < _SKIPPING_GAIN * dense
-        return at_best and order_ns(self.d, self.n, self.m) < _TRIAL * dense
+        hope = (_HOPE if self.d < SCREENED_FROM else _HOPE_OF_MANY) * self.of_all_ns
+        if self.ns(0.0, share, ordered=False) >= hope:
+            return False
+        return self.ns(*_expected(share, reached(), self.d), ordered=False) < hope
 
     def pays(self, screened: float, summed: float) -> bool:
         """Whether it is faster than all pairs, by what a few queries take."""
         return bool(wanted("skipping")) or self.ns(screened, summed, ordered=True) < _SKIPPING_GAIN * self.of_all_ns
 
 
-def _expected(share: float, d: int) -> tuple[float, float]:
-    """About the shares of pairs that are screened and summed, if such a share of single pairs counts."""
+def _expected(share: float, reached: float, d: int) -> tuple[float, float]:
+    """About the shares of pairs that are screened and summed, if such shares of single pairs count and are reached."""
     if d < SCREENED_FROM:
-        return 0.0, min(1.0, 0.01 + (1.2 if d <= 3 else 2.5) * share)
-    return 1.0, min(1.0, 0.01 + 3 * share)
+        return 0.0, min(1.0, 0.01 + (1.2 if d <= 3 else 2.5) * share, max(share, reached))
+    return reached, min(1.0, 0.01 + 3 * share, max(share, reached))
 
 
 def dense_rate(name: str, output: Output, d: int, k: int = 0) -> float:

@@ -154,6 +154,8 @@ class _Differences:
         h: float,
         options: Options,
         dtype: Any,
+        *,
+        unchecked: bool = False,
     ) -> None:
         self.dtype, d = np.dtype(dtype), X.shape[1]
         self.m = len(X if Y is None else Y)
@@ -171,8 +173,10 @@ class _Differences:
             log2_weights = (options.log_weights - options.log_weights.max()) * _LOG2_E
         self._points = differences.Points(
             np.require(queries - centre if self.rounded else queries, self.dtype, ["C", "W"]),
-            # Loops for data of another dtype are compiled beside others: few queries take less time than a copy.
-            np.require(X, None if self.rounded or plan_cpu.copy_costs(self.m) else self.dtype, ["C", "W"]),
+            # Loops for data of another dtype are compiled beside others. Few queries take less time than a copy.
+            np.require(
+                X, None if self.rounded or (unchecked and plan_cpu.copy_costs(self.m)) else self.dtype, ["C", "W"]
+            ),
             centre,
             log2_weights.astype(self.dtype),
             none[0] if factors is None else 1 / (factors * factors),
@@ -262,7 +266,7 @@ def _sums(
 
     None where a sum of absolute coordinates is not below ``most``.
     """
-    pairs = _Differences(X, Y, h, options, np.float32 if single else np.float64)
+    pairs = _Differences(X, Y, h, options, np.float32 if single else np.float64, unchecked=most < math.inf)
     sums = _Sums(pairs, output, values, X.shape).run()
     if not all(size < most for size in pairs.sizes) and most < math.inf:
         return None
@@ -274,7 +278,11 @@ def _sums(
         far = np.flatnonzero((sums.reference < -least) & (sums.reference > -most_far))
         if len(far):
             some = options._replace(own=options.own[far]) if options.own_out else options
-            put(sums, far, _sums(X, (X if Y is None else Y)[far], h, output, some, values, single=False))
+            queries = (X if Y is None else Y)[far]
+            again = _sums(X, queries, h, output, some, values, single=False, most=most)
+            if again is None:
+                return None
+            put(sums, far, again)
     return sums
 
 

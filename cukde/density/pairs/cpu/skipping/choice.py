@@ -63,8 +63,9 @@ def posed(
     data = X[:: max(1, n // rows)][:rows]
     queries = data if Y is None else Y[:: max(1, m // counting.QUERIES)][: counting.QUERIES]
     if options.local_factors is None:
-        share = counting.share(data, queries, h, tolerance / n, itself=Y is None)
-        if not times.may_pay(share):
+        least, itself = tolerance / n, Y is None
+        share = counting.share(data, queries, h, least, itself=itself)
+        if not times.may_pay(share, lambda: counting.reached(data, queries, h, least, itself=itself)):
             return None
     frame = kept(options.kept, "frame", X, None, lambda: pairs_frame.frame(data))
     whole = passes.pose(X, Y, h, output, options, frame, tolerance, values=values)
