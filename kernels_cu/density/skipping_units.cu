@@ -163,7 +163,6 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
                 const long long row = first_row_block * 64LL + m * 16 + lane % 16;
                 const bool wide_row = Y_reach[row / block] > float_reach;
                 const float own_reference = reference[row];
-                const bool by_products = products && Y_kinds[row / block];
 #pragma unroll 1
                 for (int sweep = 0; sweep < sweeps; sweep++) {
                     const int first_moment = sweep * moment_columns;
@@ -173,7 +172,8 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
 #pragma unroll 1
                     for (int base = 0; base < count; base += 32) {
                         unsigned mask = base + lane < count ? listed.masks[base + lane] >> m : 0;
-                        if (by_products && mask >> (30 - m) & 1) mask = 0;
+                        // Kinds are read again here, as a register for the bit would spill.
+                        if (products && Y_kinds[row / block] && mask >> (30 - m) & 1) mask = 0;
 #pragma unroll 1
                         for (int half = 0; half < 2; half++) {
                             unsigned votes = __ballot_sync(~0u, mask >> (half * row_tiles) & 1);
