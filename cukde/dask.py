@@ -1,7 +1,8 @@
 """The functions of :mod:`cukde` for Dask arrays; calls with a Dask collection are passed on to them.
 
-They build graphs and compute nothing, except :func:`modes` and :func:`block_boxes`. ``docs/dask.md`` is the page for
-users.
+They build graphs and compute nothing, except :func:`modes` and :func:`block_boxes`. Options that they do not name are
+those of the functions of :mod:`cukde`, but for ``devices``, ``nan_policy`` and ``out``. ``docs/dask.md`` is the page
+for users.
 """
 
 from cukde.conv1d.dask import depthwise_conv1d

@@ -77,7 +77,7 @@ def errors(X: Any, Y: Any, squared_radius: float) -> dict[str, tuple[float, floa
 def main(dimensions: tuple[int, ...] = DIMENSIONS) -> None:
     print(f"worst (and mean) error of log sums, h = 1; of {_VALUES} values, relative to the sum of absolute terms")
     for d in dimensions:
-        limit = wide.NEAR if d >= wide.FEWEST_DIMENSIONS else plan_gpu.forms("float32", d, "sum")[-1].limit
+        limit = wide.NEAR if d > plan_gpu.MOST_COLUMNS else plan_gpu.forms("float32", d, "sum")[-1].limit
         for part in (0.15, 0.3, 0.5, 0.75, 0.99):
             squared_radius = part * limit
             chosen = [plan_gpu.form("float32", d, squared_radius, output) for output in ("sum", "values")]

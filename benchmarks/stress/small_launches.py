@@ -30,8 +30,8 @@ from cukde.core.gpu import arrays as gpu_arrays, device as core_device, merge_so
 from cukde.core.gpu.launch import Specialisation
 from cukde.core.plan import only
 from cukde.density import backends
-from cukde.density.domains import gpu as domains_gpu
 from cukde.density.domains.domain import domain_of
+from cukde.density.domains.gpu import passes as domains_gpu
 from cukde.density.kernel_density import kernel_density
 from cukde.density.kernels import KERNELS, Kernel
 from cukde.density.one_dimension import plan as one_dimension_plan
@@ -54,6 +54,8 @@ from cukde.density.pairs.gpu import (
     wide as pairs_wide,
     wide_f64,
 )
+from cukde.density.pairs.gpu.arguments import Arguments
+from cukde.density.pairs.gpu.finish import Density
 from cukde.density.pairs.gpu.skipping import (
     blocks as near_blocks_of_points,
     frame as near_frame,
@@ -163,34 +165,24 @@ class Device:
     def sums_in_shape(self, shape: splits.Shape, products: int) -> PartialSums:
         """By the ordered float16 engine in one of its shapes, the data in two splits where they are enough."""
         with _two_splits(shape, len(self.X if self.Y is None else self.Y)):
-            return f16.run(
-                self.X,
-                self.Y,
-                self.h,
+            return f16.take(
+                self.posed(Options("float32", self.log_weights, self.centre, 0.0)),
                 self.output,
                 self.values,
-                self.log_weights,
-                form=plan_gpu.Form(products, _LIMIT),
-                centre=self.centre,
                 ratio=self.Y is None,
+                form=plan_gpu.Form(products, _LIMIT),
             )
 
-    def sums_in_layout(self, of: pairs_wide.Layout, terms: int, ratio: bool) -> PartialSums:
+    def sums_in_layout(self, of_tiles: pairs_wide.Layout, terms: int, ratio: bool) -> PartialSums:
         """By the engine of many dimensions in one layout: several blocks of powers, the radius unknown."""
         with mock.patch.multiple(pairs_wide, _STAGED_ROWS=128, _STAGED_BYTES=2**16):
-            return pairs_wide.run(
-                self.X,
-                self.Y,
-                self.h,
-                self.output,
-                self.values,
-                self.log_weights,
-                terms=terms,
-                centre=self.centre,
-                squared_radius=None,
-                ratio=ratio,
-                tiling=of,
-            )
+            of = self.posed(Options("tf32" if terms == 1 else "float32", self.log_weights, self.centre))
+            of = of._replace(options=of.options._replace(squared_radius=None))
+            return pairs_wide.take(of, self.output, self.values, ratio=ratio, tiling=of_tiles)
+
+    def posed(self, options: Options) -> Arguments:
+        """The arguments of a pass."""
+        return pairs_passes.pose(self.X, self.Y, self.h, options)
 
 
 def _two_splits(shape: splits.Shape, m: int = M) -> AbstractContextManager[None]:
@@ -517,7 +509,7 @@ def f16_symmetric_values(launches: Launches) -> None:
         operand, _ = operands.prepare(on.X, None, on.centre, s.h, split=True, symmetric=True)
         V = pairs_values.contiguous(on.values)
         for of in pairs_f16_symmetric.every_layout(operands.depth_of(d), 3, pairs_values.columns_of(k)):
-            S, T = pairs_f16_symmetric.launch_values(operand, pairs_values.prepare(V), tiling=of)
+            S, T = pairs_f16_symmetric.launch(operand, pairs_values.prepare(V), tiling=of)
             check(s, "values", pairs_f16_symmetric.finish_values(V, S, T), _ALLOWED["float32"], k)
 
 
@@ -537,6 +529,11 @@ def wide(launches: Launches) -> None:
                     check(s, output, sums, _ALLOWED["tf32" if terms == 1 else "float32"], k)
 
 
+def _density(on: Device, output: Output, dtype: np.dtype) -> Density:
+    m = len(on.X if on.Y is None else on.Y)
+    return Density(gpu_arrays.xp.empty(m, dtype), 0.0, False, "kde" if output == "sum" else "laplace")
+
+
 def centred(launches: Launches) -> None:
     """Blocks with centres of their own: sums at queries, mean shifts of the data for a ratio, and densities."""
     cases: tuple[tuple[Output, bool], ...] = ("sum", False), ("laplace", False), ("moments", False), ("moments", True)
@@ -544,15 +541,14 @@ def centred(launches: Launches) -> None:
     for d, dtype, (output, ratio) in itertools.product((2, 20, 40, 64), dtypes, cases):
         s = sample(d, not ratio, dtype, ratio)
         on = Device(s, output, 1)
-        options = Options("float32", on.log_weights)
-        sums = pairs_centred.sums(on.X, on.Y, on.h, output, options, ratio=ratio)
+        of = on.posed(Options("float32", on.log_weights))
+        sums = pairs_centred.take(of, output, ratio=ratio)
         if ratio:
             check_symmetric(s, sums, "one-term")
             continue
         check(s, output, sums, _ALLOWED["float32"], 1)
         if output != "moments":
-            form = "kde" if output == "sum" else "laplace"
-            pairs_centred.density(on.X, on.Y, on.h, form, options, Epilogue(0.0, False, dtype))
+            pairs_centred.take(of, output, density=_density(on, output, dtype))
 
 
 def centred_f64(launches: Launches) -> None:
@@ -563,12 +559,11 @@ def centred_f64(launches: Launches) -> None:
         s = sample(d, not itself, "float64", itself)
         s.X[0] += 1000 * s.h  # by differences
         on = Device(s, output, 1)
-        options = Options("float64", on.log_weights)
-        check(s, output, pairs_centred.sums(on.X, on.Y, on.h, output, options), _ALLOWED["float64"], 1)
+        of = on.posed(Options("float64", on.log_weights))
+        check(s, output, pairs_centred.take(of, output), _ALLOWED["float64"], 1)
         if output != "moments":
-            form = "kde" if output == "sum" else "laplace"
             for dtype in dtypes:
-                pairs_centred.density(on.X, on.Y, on.h, form, options, Epilogue(0.0, False, dtype))
+                pairs_centred.take(of, output, density=_density(on, output, dtype))
 
 
 def near_pairs(launches: Launches) -> None:

@@ -77,11 +77,11 @@ class LeaveOneOutPositive(OneByOne):
 
     def _integrals(self, problem: Problem, wider: Problem) -> tuple[float, float]:
         """The mass, and the integral of the squared estimate before it is divided by that."""
-        at, sums = positive_masses.at_samples(problem, _SAMPLES, np.random.default_rng(0))
+        at, sums, steps = positive_masses.at_samples(problem, _SAMPLES, np.random.default_rng(0))
         xp, t = at.xp, correction.relative(sums)
         rest = 2 * t * t + 2 * t * correction.excess(t, xp)
         corrected, _ = results.laplace(wider.sums("laplace"), *wider.epilogue(log=False)._replace(dtype=_DOUBLE), xp)
         with np.errstate(over="ignore"):
             p = to_density(sums, at.log_constant, False, _DOUBLE, xp)
             square = float(self._mean_weights @ corrected) + float((p * rest).mean())
-        return positive_masses.estimated([positive_masses.part(sums, 0.0, xp)]).value, square
+        return positive_masses.estimated([positive_masses.part(sums, steps, 0.0, xp)]).value, square

@@ -60,9 +60,9 @@ def backend(X: Any, /, first: str = "X", **others: Any) -> ModuleType:
 
 
 @functools.cache
-def passes(family: str, backend: ModuleType) -> ModuleType:
-    """Return the module ``passes`` of a family, such as "cukde.kendall", for a backend; the first call loads it."""
-    return importlib.import_module(f"{family}.{backend.name}.passes")
+def passes(family: str, backend: ModuleType, module: str = "passes") -> ModuleType:
+    """Return a module of a family, such as "cukde.kendall", for a backend; the first call loads it."""
+    return importlib.import_module(f"{family}.{backend.name}.{module}")
 
 
 def named(name: str | None, argument: str = "backend") -> ModuleType:

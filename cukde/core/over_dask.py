@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+
+from cukde.core import words
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,6 +31,8 @@ def meta(a: Any) -> Any:
 
 
 _plain: dict[str, Callable[..., Any]] = {}
+_IN_MEMORY = ("devices", "nan_policy", "out")
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def over_dask(
@@ -36,22 +41,55 @@ def over_dask(
     """Make a public function accept Dask collections; other calls take a microsecond longer.
 
     Calls with a collection go to the function of the same name in ``module``, the family's Dask module, after
-    ``before`` has checked their keyword arguments.
+    ``before`` has checked their arguments by name, and taken out keywords that the form does not have.
     """
 
     def decorated(function: Callable[P, T]) -> Callable[P, T]:
         _plain[function.__name__] = function
+        names = [name for name, each in inspect.signature(function).parameters.items() if each.kind is not _KEYWORD]
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             for a in (*args, *kwargs.values()):
                 if is_dask(a):
+                    given = dict(zip(names, args, strict=False)) | kwargs
                     if before is not None:
-                        before(kwargs)
+                        before(given)
                     form: Callable[..., T] = getattr(importlib.import_module(module), function.__name__)
-                    return form(*args, **kwargs)
+                    return form(*args, **{name: given[name] for name in kwargs if name in given})
             return function(*args, **kwargs)
 
+        return call
+
+    return decorated
+
+
+def dask_form(**own: Any) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Give a Dask form the signature of the function that it is of, but for what arrays in memory alone have.
+
+    So a form states the options that it uses itself, and takes the others as they are. It has ``own`` keywords besides,
+    with their defaults. Floating-point errors are ignored, see :mod:`cukde.core.quiet`.
+    """
+
+    def decorated(function: Callable[..., T]) -> Callable[..., T]:
+        form, of_arrays = inspect.signature(function), inspect.signature(_plain[function.__name__])
+        taken = [
+            form.parameters.get(name, each) for name, each in of_arrays.parameters.items() if name not in _IN_MEMORY
+        ]
+        more = [inspect.Parameter(name, _KEYWORD, default=value) for name, value in own.items()]
+        signature = form.replace(parameters=[*taken, *more])
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> T:
+            try:
+                given = signature.bind(*args, **kwargs)
+            except TypeError as error:
+                words.unknown_keyword(error, function.__name__, kwargs, signature.parameters)
+                raise TypeError(f"{function.__name__}() {error}") from None
+            with np.errstate(all="ignore"):
+                return function(*given.args, **given.kwargs)
+
+        call.__signature__ = signature  # type: ignore[attr-defined]
         return call
 
     return decorated

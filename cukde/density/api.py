@@ -21,9 +21,16 @@ from cukde.density import check, results, rules_by_name
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.problem import score_problem
-from cukde.density.stacks.over_stacks import over_stacks
+from cukde.density.stacks import api as stacks, check as stacks_check
+from cukde.density.stacks.check import is_stack
+from cukde.density.sums import Epilogue
 
-_over_dask = over_dask("cukde.density.dask.api", before=check.no_devices)
+_over_dask = over_dask("cukde.density.dask.api", before=stacks_check.in_memory)
+
+
+def _posed(X: Any, Y: Any, h: Any, *options: Any, **more: Any) -> Any:
+    """The problem of a density, or those of a stack, X of three dimensions; arguments are those of ``prepare``."""
+    return stacks.prepare(X, Y, h, *options, **more) if is_stack(X) else prepare(X, Y, h, *options, **more)[0]
 
 
 def _sums_with_names(given: Given, result: Any) -> Any:
@@ -33,7 +40,6 @@ def _sums_with_names(given: Given, result: Any) -> Any:
 
 @declare(cost_formulas.kde, cost_calls.of_queries, observed=cost_calls.taken("sum"))
 @public_call(returned.rows("Y", "density"), shape=shapes.of_queries)
-@over_stacks
 @_over_dask
 def kde(
     X: ArrayLike,
@@ -293,14 +299,13 @@ def kde(
     log = core_check.flag("log", log)
     options = weights, precision, deterministic, check_finite, bounds, periods
     more: dict[str, Any] = {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, takes_factors=True, **more)
+    problem = _posed(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, takes_factors=True, **more)
     with problem.device:
         return problem.density(log=log)
 
 
 @declare(cost_formulas.score, cost_calls.of_queries, observed=cost_calls.taken("moments"))
 @public_call(returned.rows("Y", "score"), shape=shapes.of_points)
-@over_stacks
 @_over_dask
 def score(
     X: ArrayLike,
@@ -359,14 +364,13 @@ def score(
     """
     options = weights, precision, deterministic, check_finite, bounds, periods
     more: dict[str, Any] = {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, takes_factors=True, **more)
+    problem = _posed(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, takes_factors=True, **more)
     with problem.device:
         return problem.score()
 
 
 @declare(cost_formulas.density_and_score, cost_calls.of_queries, observed=cost_calls.taken("moments"))
 @public_call(returned.each_rows("Y", "log_density", "score"))
-@over_stacks
 @_over_dask
 def density_and_score(
     X: ArrayLike,
@@ -405,14 +409,13 @@ def density_and_score(
     """
     options = weights, precision, deterministic, check_finite, bounds, periods
     more: dict[str, Any] = {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, takes_factors=True, **more)
+    problem = _posed(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, takes_factors=True, **more)
     with problem.device:
         return problem.log_density_and_score()
 
 
 @declare(cost_formulas.debias, cost_calls.of_debias, observed=cost_calls.taken("moments"))
 @public_call(returned.rows("X", "debiased"), shape=shapes.of_data)
-@over_stacks
 @_over_dask
 def debias(
     X: ArrayLike,
@@ -531,19 +534,23 @@ def debias(
     check.one_step(h, steps, own_point=own_point)
     options = weights, precision, deterministic, check_finite, bounds, periods
     of_sd: dict[str, Any] = {"method": "sd", "steps": steps, "may_be_unchecked": steps == 1 and own_point}
-    problem, _ = prepare(X, X, h, *options, local_factors=local_factors, rtol=rtol, devices=devices, **of_sd)
-    score_h = _score_bandwidth(score_bandwidth, X, weights, bounds, periods)
-    estimate = score_problem(problem, score_h, own_point=own_point)
+    problem = _posed(X, X, h, *options, local_factors=local_factors, rtol=rtol, devices=devices, **of_sd)
+    estimate = _of_score(problem, score_bandwidth, X, weights, bounds, periods, own_point=own_point)
     with problem.device:
-        moved = problem.moved(estimate, steps)
-        if problem.domain is not None:
-            moved = problem.domain.restored(moved, problem.xp)
-        return results.cast(moved, problem.dtype).reshape(problem.query_shape)
+        return problem.moved_rows(estimate, steps)
 
 
 def _score_bandwidth(h: Any, X: Any, weights: Any, bounds: Any, periods: Any) -> Any:
     """A bandwidth of the score, or what the rule of that name makes of the data."""
     return rules_by_name.bandwidth(h, X, weights, bounds=bounds, periods=periods, name="score_bandwidth")
+
+
+def _of_score(problem: Any, h: Any, X: Any, *options: Any, own_point: bool) -> Any:
+    """The problem of the score of the data at the data, or of a stack, by a bandwidth or the rule of that name."""
+    if isinstance(problem, stacks.Stack):
+        stacks_check.own_point(own_point)
+        return problem.of_score_bandwidth(h)
+    return score_problem(problem, _score_bandwidth(h, X, *options), own_point=own_point)
 
 
 @public_call(lambda given, stages: stages)
@@ -613,7 +620,6 @@ def _stages_of_sd_kde(
     observed=cost_calls.taken("moments", "sum"),
 )
 @public_call(returned.rows("Y", "density"), shape=shapes.of_queries)
-@over_stacks
 @_over_dask
 def sd_kde(
     X: ArrayLike,
@@ -713,16 +719,14 @@ def sd_kde(
     options = weights, precision, deterministic, check_finite, bounds, periods
     of_sd: dict[str, Any] = {"method": "sd", "steps": steps, "may_be_unchecked": steps == 1 and own_point}
     of_sd |= {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, **of_sd)
-    score_h = _score_bandwidth(score_bandwidth, X, weights, bounds, periods)
-    estimate = score_problem(problem, score_h, own_point=own_point)
+    problem = _posed(X, Y, h, *options, rtol=rtol, **of_sd)
+    estimate = _of_score(problem, score_bandwidth, X, weights, bounds, periods, own_point=own_point)
     with problem.device:
         return problem.density_of_moved(estimate, log=log, steps=steps)
 
 
 @declare(cost_formulas.laplace_kde, cost_calls.of_queries, observed=cost_calls.taken("laplace"))
 @public_call(returned.rows("Y", "density"), shape=shapes.of_queries)
-@over_stacks
 @_over_dask
 def laplace_kde(
     X: ArrayLike,
@@ -802,11 +806,11 @@ def laplace_kde(
         "leave_one_out": leave_one_out,
         "devices": devices,
     }
-    problem, _ = prepare(X, Y, h, *options, local_factors=local_factors, rtol=rtol, **of_laplace)
+    problem = _posed(X, Y, h, *options, local_factors=local_factors, rtol=rtol, **of_laplace)
     with problem.device:
         if negative != "clip":
             return problem.laplace_density(log=log)
-        epilogue = problem.epilogue(log=log)
+        epilogue: Epilogue = problem.epilogue(log=log)
         density, report = results.laplace(problem.sums("laplace"), *epilogue, problem.xp, clip=True)
     if report is not None:
         of_user(report, NegativeDensityWarning)

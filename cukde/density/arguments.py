@@ -35,6 +35,7 @@ class Checked(NamedTuple):
     dtype: np.dtype
     precision: str
     whitening: Whitening
+    domain: Domain | None
 
 
 def checked(
@@ -75,7 +76,10 @@ def checked(
     factors = factors if own is None else own
     single = chosen != "float64" or backend.name == "gpu"
     whitening = whitening_of(h, d, factors=factors is not None, single=single)
-    return Checked(x, y, v, w, factors, query_shape, dtype, chosen, whitening)
+    domain = domain_of(bounds, periods, d)
+    if domain is not None:
+        domains_check.bandwidth(whitening.bandwidth, domain.bounded)
+    return Checked(x, y, v, w, factors, query_shape, dtype, chosen, whitening, domain)
 
 
 def prepare(
@@ -133,14 +137,13 @@ def prepare(
         xp = backend.xp
         itself = Y is X or Y is None
         of_arrays = backend, X, None if itself else Y, h, weights, V, local_factors
-        x, y, v, w, factors, query_shape, dtype, chosen, whitening = checked(
+        x, y, v, w, factors, query_shape, dtype, chosen, whitening, domain = checked(
             *of_arrays, precision, method, bounds, periods, steps=steps, takes_factors=takes_factors
         )
         if one_column:
             check.one_column(x.shape[1])
-        domain, outside = domain_of(bounds, periods, x.shape[1]), None
+        outside = None
         if domain is not None:
-            domains_check.bandwidth(whitening.bandwidth, domain.bounded)
             x, y, outside = _placed(backend, domain, x, None if itself else y, check_finite)
         storage = xp.float64 if chosen == "float64" or domain is not None else dtype
         x = xp.ascontiguousarray(x, dtype=storage)
@@ -223,8 +226,8 @@ def _unchecked(
     def of_many() -> Any | None:
         if ahead is None or weights is not None or not check_finite:
             return None
-        all_pairs = functools.partial(backends.all_pairs, backend, Options(precision or "float32", rtol=rtol))
-        return ahead.Call.of(X, y, precision, deterministic, all_pairs)
+        of_call = Options(precision or "float32", deterministic=deterministic, rtol=rtol)
+        return ahead.Call.of(X, y, precision, of_call, functools.partial(backends.all_pairs, backend, of_call))
 
     of_few = small.Call.of(X, y, precision, weights, check_finite)
     call = of_many() if of_few is None else of_few

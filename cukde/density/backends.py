@@ -53,38 +53,27 @@ def all_pairs(backend: ModuleType, options: Options, n: int, m: int, d: int) -> 
     return d in plane_plan.COLUMNS and plan_gpu.plane_is_too_small(n, m, options.precision, options.squared_radius)
 
 
-@cache
-def shares() -> ModuleType:
-    """Passes over pairs of which several GPUs take shares."""
-    from cukde.density.pairs.gpu import shares as on_gpu
-
-    return on_gpu
-
-
 def transform(backend: ModuleType, d: int, options: Options) -> Callable[..., Any] | None:
     """Sums of ``d`` columns by a transform alone, which returns None where pairs are faster; None where none is."""
     chosen = passes(backend, d, options)
     return None if chosen is pairs(backend) else getattr(chosen, "transformed", None)
 
 
-@cache
-def ahead(backend: ModuleType) -> ModuleType | None:
-    """Problems that are launched before their values are looked at, where the backend has such a path."""
-    if backend.name == "gpu":
-        from cukde.density.pairs.gpu import ahead as on_gpu
+def _of_gpu(module: str) -> Callable[[ModuleType], ModuleType | None]:
+    """What loads a module for pairs that a GPU alone has; None on the CPU."""
 
-        return on_gpu
-    return None
+    @cache
+    def load(backend: ModuleType) -> ModuleType | None:
+        return pairs(backend, module) if backend.name == "gpu" else None
+
+    return load
 
 
-@cache
-def small(backend: ModuleType) -> ModuleType | None:
-    """Small problems from their unchecked arguments to their results, where the backend has such a path."""
-    if backend.name == "gpu":
-        from cukde.density.pairs.gpu import small as on_gpu
-
-        return on_gpu
-    return None
+small = _of_gpu("small")  # small problems from their unchecked arguments to their results
+ahead = _of_gpu("ahead")  # problems that are launched before their values are looked at
+ends = _of_gpu("ends")  # what becomes of sums
+weights = _of_gpu("weights")  # logarithms of weights
+shares = _of_gpu("shares")  # passes of which several GPUs take shares
 
 
 def few_queries(backend: ModuleType) -> ModuleType | None:
@@ -92,43 +81,11 @@ def few_queries(backend: ModuleType) -> ModuleType | None:
     return on_few_queries if backend is cpu else None
 
 
-@cache
-def logarithms(backend: ModuleType) -> Callable[[Any], Any] | None:
-    """Logarithms of weights, (n,), divided by their sum, where the backend has a kernel for them."""
-    if backend.name == "gpu":
-        from cukde.density.pairs.gpu import weights as on_gpu
-
-        return on_gpu.logarithms
-    return None
-
-
-@cache
-def ends(backend: ModuleType) -> ModuleType | None:
-    """What becomes of sums, where the backend has kernels for it."""
-    if backend.name == "gpu":
-        from cukde.density.pairs.gpu import ends as on_gpu
-
-        return on_gpu
-    return None
-
-
 def radial(backend: ModuleType, X: Any, Y: Any | None) -> ModuleType:
     """Sums of the other kernels over all pairs; the CPU takes few by passes of their own."""
-    return radial_few if has_few(backend, X, Y) else _radial(backend)
+    return radial_few if has_few(backend, X, Y) else pairs(backend, "radial")
 
 
-@cache
 def sorting(backend: ModuleType) -> ModuleType | None:
     """Passes of one dimension that look at data by sorting them, where the backend has such."""
     return one_dimension(backend) if backend.name == "gpu" else None
-
-
-@cache
-def _radial(backend: ModuleType) -> ModuleType:
-    if backend.name == "gpu":
-        from cukde.density.pairs.gpu import radial as on_gpu
-
-        return on_gpu
-    from cukde.density.pairs.cpu import radial as on_cpu
-
-    return on_cpu

@@ -46,17 +46,19 @@ def data(X: Any, backend: ModuleType, name: str = "X") -> tuple[Any, tuple[int, 
     return (out[:, None] if out.ndim == 1 else out), out.shape
 
 
-def queries(Y: Any, d: int, backend: ModuleType, name: str = "Y") -> tuple[Any, tuple[int, ...]]:
+def queries(
+    Y: Any, d: int, backend: ModuleType, name: str = "Y", which: str = " like X"
+) -> tuple[Any, tuple[int, ...]]:
     """Check queries against data of ``d`` columns; return them with shape (m, d), and their own shape."""
     out = points(name, Y, backend)
     if out.ndim == 1:
         if d > 1:
             raise ValueError(
-                f"{name} must have {d} columns like X; got shape {out.shape}: write {name}[None, :] for a single query"
+                f"{name} must have {d} columns{which}; got shape {out.shape}: write {name}[None, :] for a single query"
             )
         return out[:, None], out.shape
     if out.shape[1] != d:
-        raise ValueError(f"{name} must have {d} columns like X; got shape {out.shape}")
+        raise ValueError(f"{name} must have {d} columns{which}; got shape {out.shape}")
     return out, out.shape
 
 

@@ -102,21 +102,11 @@ def _by_halves(problem: Problem, output: Output) -> PartialSums:
 
 def _part(problem: Problem, data: Any, queries: Any) -> Problem:
     """Some rows of the data, for sums of all terms at the queries of some rows."""
-    options, itself = problem.options, problem.Y is None and data is queries
-
-    def rows(a: Any, of: Any) -> Any:
-        return a if a is None or (isinstance(of, slice) and of == slice(None)) else a[of]
-
-    options = options._replace(
-        log_weights=rows(options.log_weights, data), local_factors=rows(options.local_factors, data), kept=None
-    )
-    return problem._replace(
-        X=rows(problem.X, data),
-        Y=None if itself else rows(problem.X if problem.Y is None else problem.Y, queries),
-        outside=rows(problem.outside, queries),
-        options=options,
-        points=None,
-        leave_one_out=False,
+    X, Y, outside = problem.X, problem.X if problem.Y is None else problem.Y, problem.outside
+    itself = problem.Y is None and data is queries
+    of_some = problem._replace(X=X[data], Y=None if itself else Y[queries], points=None, leave_one_out=False)
+    return of_some._replace(
+        outside=None if outside is None else outside[queries], options=problem.options.of_rows(data)
     )
 
 

@@ -46,3 +46,8 @@ class Options(NamedTuple):
         if self.squared_radius is None or ratio == 1:
             return self
         return self._replace(squared_radius=self.squared_radius * ratio**2)
+
+    def of_rows(self, rows: Any) -> Options:
+        """Return the options for some rows of the data, of which nothing is kept."""
+        log_weights, factors = (None if a is None else a[rows] for a in (self.log_weights, self.local_factors))
+        return self._replace(log_weights=log_weights, local_factors=factors, kept=None)

@@ -29,7 +29,8 @@ class OverDevices:
 
     def __init__(self, backend: ModuleType, devices: tuple[int, ...], d: int, options: Options) -> None:
         self._backend, self._devices = backend, devices
-        self._passes, self._shares = backends.pairs(backend), backends.shares()
+        self._passes: ModuleType = backends.pairs(backend)
+        self._shares: Any = backends.shares(backend)
         factors = options.local_factors is not None
         self._transform = None if factors else backends.transform(backend, d, options)
 

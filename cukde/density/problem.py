@@ -22,15 +22,12 @@ from cukde.density.kernels import Kernel
 from cukde.density.options import Options
 from cukde.density.over_devices import OverDevices
 from cukde.density.pairs.cpu import few
-from cukde.density.plan import cpu as plan_cpu, gpu as plan_gpu
+from cukde.density.plan import compositions as plan_compositions, cpu as plan_cpu, gpu as plan_gpu
 from cukde.density.sums import Epilogue, Output, PartialSums, debiased, of_logarithms, to_density
 from cukde.density.whitening import Whitening, whitening_of
 
 # Stands for log(0) in weights: finite, so that differences of exponents stay numbers in every precision.
 _LOG_ZERO = -1e30
-
-WIDE = 1e6
-"""Scaled squared radius from which whitened points on the CPU are taken with what rounding has taken from them."""
 
 # A scaled squared radius, in any bandwidth, that is far below those that are refused.
 SURE = 1e30
@@ -147,6 +144,16 @@ class Problem(NamedTuple):
         )
         return options._replace(centre=centre, lost=self.lost())
 
+    @property
+    def _by_sums(self) -> bool:
+        """Whether results are made of sums, as no pass ends in them."""
+        return self.domain is not None or self.leave_one_out
+
+    @property
+    def _ends(self) -> ModuleType | None:
+        """The backend's kernels for what becomes of sums."""
+        return backends.ends(self.backend)
+
     def lost(self) -> tuple[Any, Any | None] | None:
         """What rounding has taken from whitened data and queries that reach far; None where it does not matter."""
         options, whitening = self.options, self.whitening
@@ -155,7 +162,7 @@ class Problem(NamedTuple):
             return None
         if radius is None:
             radius = squared_radius(self.backend, self.X, self.Y, centre, whitening)
-        if not radius > WIDE:
+        if not plan_compositions.reaches_far(radius):
             return None
         of_data = kept(options.kept, "lost", self.X, whitening, lambda: whitening.lost(self.X, centre))
         return of_data, None if self.Y is None else whitening.lost(self.Y, centre)
@@ -194,7 +201,7 @@ class Problem(NamedTuple):
             out = self.unchecked.tried("density", self.whitening.h, self.whitening.log_norm, self.dtype, log=log)
             return self.unchecked.look().density(log=log) if out is None else out
         epilogue = self.epilogue(log=log)
-        if self.domain is not None or self.leave_one_out:
+        if self._by_sums:
             return to_density(self.sums("sum"), *epilogue, self.xp)
         X, Y = self.whitened()
         passes, options = self._pass()
@@ -213,17 +220,16 @@ class Problem(NamedTuple):
             both = self.unchecked.tried("density_and_score", self.whitening.h, self.whitening.log_norm, self.dtype)
             return self.unchecked.look().log_density_and_score() if both is None else both
         sums = self._of_gradient().sums("moments")
-        ends = backends.ends(self.backend)
-        if ends is not None:
-            return ends.density(sums, self.epilogue(log=True)), self._gradient(sums)
-        return results.log_density(sums, self.log_constant, self.dtype, self.xp), self._gradient(sums)
+        ends, epilogue = self._ends, self.epilogue(log=True)
+        log_density = to_density(sums, *epilogue, self.xp) if ends is None else ends.density(sums, epilogue)
+        return log_density, self._gradient(sums)
 
     def _of_gradient(self) -> Problem:
         """The same whose moments are the gradient's, which with local factors are not those of the mean shift."""
         return self._replace(options=self.options._replace(of_gradient=True))
 
     def _gradient(self, sums: PartialSums) -> Any:
-        ends = backends.ends(self.backend)
+        ends = self._ends
         if ends is not None and self.whitening.plain:
             return ends.gradient(sums, self.whitening.h, self.dtype).reshape(self.query_shape)
         gradient = results.gradient(sums, self.whitening, self.xp)
@@ -242,16 +248,17 @@ class Problem(NamedTuple):
             if out is not None:
                 return out
             return self.unchecked.look().laplace_density(log=log, positive=positive, log_mass=log_mass)
-        (passes, options), epilogue = self._pass(), self.epilogue(log=log)
-        epilogue = epilogue._replace(log_constant=epilogue.log_constant - log_mass)
-        finished = getattr(passes, "laplace_density", None)  # where a pass may end in the density itself
-        if self.domain is not None or self.leave_one_out or finished is None:
+        epilogue = self.epilogue(log=log)
+        if log_mass:
+            epilogue = epilogue._replace(log_constant=epilogue.log_constant - log_mass)
+        passes, options = (None, self.options) if self._by_sums else self._pass()
+        if passes is None or not hasattr(passes, "laplace_density"):  # no pass ends in the density itself
             sums = self.sums("laplace")
             if positive:
                 return results.positive(sums, *epilogue, self.xp)
             return results.laplace(sums, *epilogue, self.xp)[0]
         X, Y = self.whitened()
-        return finished(X, Y, self.whitening.h, options, epilogue, positive=positive)
+        return passes.laplace_density(X, Y, self.whitening.h, options, epilogue, positive=positive)
 
     def kernel_density(self, kernel: Kernel, *, log: bool) -> Any:
         """Return the density at the queries by another kernel than the Gaussian, or its logarithm."""
@@ -305,11 +312,17 @@ class Problem(NamedTuple):
             points = self._moved_along(estimate.of_points(points, self.X))
         return points
 
+    def moved_rows(self, estimate: Problem, steps: int = 1) -> Any:
+        """The same in the user's coordinates, of the dtype of the result, in the shape of the data."""
+        points = self.moved(estimate, steps)
+        points = points if self.domain is None else self.domain.restored(points, self.xp)
+        return results.cast(points, self.dtype).reshape(self.query_shape)
+
     def _moved_along(self, estimate: Problem) -> Any:
         sums = estimate.sums("moments", ratio=True)
         if estimate.leave_one_out:
             sums = leave_one_out.limited(sums, estimate.whitening.h, self.xp)
-        ends, at, by = backends.ends(self.backend), self.whitening, estimate.whitening
+        ends, at, by = self._ends, self.whitening, estimate.whitening
         if ends is not None and at.plain and by.plain:
             points = ends.debiased(self.X, sums, 0.5 * (at.h / by.h) ** 2)
         else:
@@ -345,14 +358,14 @@ class Problem(NamedTuple):
         """Return the same problem with debiased data, float64; ``estimate`` poses their score."""
         points = None
         # The shorter way may change the order of the rows, and takes one step with own terms and without factors.
-        in_order = self.leave_one_out or estimate.leave_one_out or steps > 1 or self.options.local_factors is not None
-        if self.whitening.plain and estimate.whitening.plain and self.domain is None and not in_order:
+        in_order = estimate.leave_one_out or steps > 1 or self.options.local_factors is not None
+        if self.whitening.plain and estimate.whitening.plain and not (in_order or self._by_sums):
             queries = self.X if self.Y is None else self.Y
             passes, widths = estimate.passes(), (self.whitening.h, estimate.whitening.h)
             X, Y, points = passes.debias(self.X, queries, *widths, self.options)
         else:
             X = self.moved(estimate, steps)
-            Y = (self.X if self.Y is None else self.Y).astype(X.dtype)
+            Y = (self.X if self.Y is None else self.Y).astype(X.dtype, copy=False)
         out = self._replace(X=X, Y=Y, points=points)
         # With its own bandwidth a point moves half way to a mean of the data: the radius cannot grow, but by wrapping.
         same = estimate.whitening is self.whitening and self.domain is None
@@ -382,9 +395,8 @@ class Problem(NamedTuple):
         def of_many() -> Any | None:
             if ahead is None:
                 return None
-            known = ahead.Known(options.centre, options.squared_radius, log_w, options.kept)
             all_pairs = functools.partial(backends.all_pairs, backend, options)
-            return ahead.Call.of(self.X, Y, options.precision, options.deterministic, all_pairs, known)
+            return ahead.Call.of(self.X, Y, options.precision, options, all_pairs)
 
         log_w = options.log_weights
         weights = None if log_w is None else kept(options.kept, "weights", self.X, None, lambda: self.xp.exp(log_w))
@@ -456,9 +468,12 @@ def moved(X: Any, sums: PartialSums, whitening: Whitening, of_score: Whitening, 
     return X + 0.5 * whitening.smooth(results.gradient(sums, of_score, xp), xp)
 
 
-def score_whitening(score_bandwidth: Any, d: int, *, factors: bool, single: bool) -> Whitening:
+def score_whitening(score_bandwidth: Any, d: int, domain: Domain | None, *, factors: bool, single: bool) -> Whitening:
     """Return the whitening of a score's own bandwidth, with local ``factors`` or without."""
-    return whitening_of(dispatch.to_host(score_bandwidth), d, "score_bandwidth", factors=factors, single=single)
+    whitening = whitening_of(dispatch.to_host(score_bandwidth), d, "score_bandwidth", factors=factors, single=single)
+    if domain is not None:
+        domains_check.bandwidth(whitening.bandwidth, domain.bounded, "score_bandwidth")
+    return whitening
 
 
 def score_problem(problem: Problem, score_bandwidth: Any, *, own_point: bool = True) -> Problem:
@@ -469,9 +484,8 @@ def score_problem(problem: Problem, score_bandwidth: Any, *, own_point: bool = T
     whitening = None
     if score_bandwidth is not None:
         d, factors = 1 if problem.X.ndim == 1 else problem.X.shape[1], problem.options.local_factors is not None
-        whitening = score_whitening(score_bandwidth, d, factors=factors, single=problem.whitening.single)
-        if problem.domain is not None:
-            domains_check.bandwidth(whitening.bandwidth, problem.domain.bounded, "score_bandwidth")
+        single = problem.whitening.single
+        whitening = score_whitening(score_bandwidth, d, problem.domain, factors=factors, single=single)
     estimate = problem.of_score(whitening)
     if own_point:
         return estimate
@@ -535,8 +549,8 @@ def squared_radius(backend: ModuleType, x: Any, y: Any, centre: Any, whitening: 
 
 def shares(backend: ModuleType, w: Any) -> Any:
     """Logarithms of weights, (n,), divided by their sum; nothing waits for them."""
-    by_kernel = backends.logarithms(backend)
-    return log_weights(w, backend.xp)[0] if by_kernel is None else by_kernel(w)
+    on_gpu = backends.weights(backend)
+    return log_weights(w, backend.xp)[0] if on_gpu is None else on_gpu.logarithms(w)
 
 
 def log_weights(w: Any, xp: Any) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Epilogues of merged sums: log densities, their gradients, corrected densities, sums of values.
+"""Epilogues of merged sums: gradients of log densities, corrected densities, sums of values.
 
 Results have the dtype that is asked for; beyond its range they are infinite, without a warning, as on the GPU.
 """
@@ -11,15 +11,10 @@ from typing import Any
 import numpy as np
 
 from cukde.density import correction
-from cukde.density.sums import PartialSums
+from cukde.density.sums import PartialSums, to_density
 from cukde.density.whitening import Whitening
 
 _LOG_2 = math.log(2)
-
-
-def log_density(sums: PartialSums, log_constant: float, dtype: np.dtype, xp: Any) -> Any:
-    """Logarithm of the density, (m,), of the totals."""
-    return cast(sums.reference + xp.log(sums.total) + log_constant, dtype)
 
 
 def gradient(sums: PartialSums, whitening: Whitening, xp: Any) -> Any:
@@ -56,7 +51,7 @@ def positive(sums: PartialSums, log_constant: float, log: bool, dtype: np.dtype,
 
     The logarithm is finite wherever something is summed.
     """
-    out = log_density(sums, log_constant, np.dtype(np.float64), xp)
+    out = to_density(sums, log_constant, True, np.dtype(np.float64), xp)
     out += correction.log_factor(correction.relative(sums), xp)
     out = xp.where(sums.total > 0, out, -np.inf)
     return cast(out if log else xp.exp(out), dtype)

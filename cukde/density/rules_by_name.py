@@ -46,21 +46,9 @@ def applied(name: str, X: Any, weights: Any, method: str) -> Any:
     return _RULES[name](X, weights, method, 1, True, bounds=None, periods=None)
 
 
-def bandwidth(
-    h: Any,
-    X: Any,
-    weights: Any = None,
-    method: str = "kde",
-    *,
-    steps: int = 1,
-    bounds: Any = None,
-    periods: Any = None,
-    name: str = "h",
-) -> Any:
+def bandwidth(h: Any, X: Any, weights: Any = None, method: str = "kde", **options: Any) -> Any:
     """Return a bandwidth on the host: ``h`` itself, or what the rule of that name makes of the data."""
-    return with_factors(
-        h, X, weights, method, steps=steps, bounds=bounds, periods=periods, name=name, takes_factors=False
-    )[0]
+    return with_factors(h, X, weights, method, takes_factors=False, **options)[0]
 
 
 def with_factors(

@@ -7,6 +7,7 @@ number of blocks merge without loss.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -108,6 +109,14 @@ def of_logarithms(logs: Any, xp: Any) -> PartialSums:
     """Sums whose logarithms are given, float64; -inf where there is nothing."""
     some = logs > -np.inf
     return PartialSums(xp.where(some, logs, -np.finfo(np.float64).max), some.astype(xp.float64))
+
+
+def log_sum(logs: Sequence[float]) -> float:
+    """Logarithm of the sum of a few numbers, by their logarithms; -inf of none."""
+    largest = max(logs, default=-math.inf)
+    if largest == -math.inf:
+        return largest
+    return largest + math.log(math.fsum(math.exp(one - largest) for one in logs))
 
 
 def to_density(sums: PartialSums, log_constant: float, log: bool, dtype: np.dtype, xp: Any) -> Any:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from cukde.core import check as core_check, dispatch
 from cukde.core.cpu import arrays as host
 from cukde.core.dask import check as dask_check, chunks as dask_chunks
-from cukde.core.dask.arrays import collected, empty_like, stand_in
+from cukde.core.dask.arrays import collected, empty_like, stand_in, whole_rows
 from cukde.core.dask.devices import computing
 from cukde.core.over_dask import is_dask, meta
 from cukde.density import check as density_check, rows_by_weight
@@ -31,8 +31,7 @@ def points(estimator: Any, X: Any, backend: ModuleType, *, reset: bool) -> da.Ar
     a = collected("X", X)
     standing_in = check.rows_and_columns(stand_in(a), host)
     dask_check.dimensions("X", a)
-    if a.numblocks[1] > 1:
-        a = a.rechunk({1: -1})
+    a = whole_rows(a)
     # Scikit-learn checks names, which a frame without rows has too, and the number of columns.
     validate_data(estimator, X._meta if hasattr(X, "columns") else standing_in, reset=reset, skip_check_array=True)
     estimator._keep_or_check_names(X, reset=reset)

@@ -132,13 +132,13 @@ class Explanation:
 
     @property
     def share(self) -> tuple[float | None, ...] | None:
-        """Share of the pairs that each pass takes on a GPU, None for a pass that takes all; None if all passes do."""
+        """Share of the pairs that each pass takes, None for a pass that takes all; None if all passes do."""
         share = self.cost.shapes.get("share")
         return share if share is None or isinstance(share, tuple) else (share,)
 
     @property
     def ran(self) -> tuple[str | None, ...] | None:
-        """Names of the passes over all pairs that ran on a GPU, in order; None where nothing says which."""
+        """Names of the passes over all pairs that ran, in order; None where nothing says which."""
         ran = self.cost.shapes.get("ran")
         return ran if ran is None or isinstance(ran, tuple) else (ran,)
 
@@ -287,8 +287,8 @@ def explain(
 
     Notes
     -----
-    If a pass on a GPU leaves out pairs that cannot matter, the report has the share that it takes, and the prediction
-    is for that share, by the rates of ``cukde/density/plan/rates_gpu.json``. The call is run once more to find it.
+    If a pass leaves out pairs that cannot matter, the report has the share that it takes, and the prediction is for
+    that share, by the tables of rates in ``cukde/density/plan/``. The call is run once more to find it.
     In two and three dimensions the report also has the number of cells of queries that a fast Gauss transform took
     (``cukde/density/plane/cost.py``).
 
@@ -342,7 +342,8 @@ def explain(
     )
 
 
-_NOT_SIZES = "dtype", "precision", "share", "cells", "ran"  # which rows have beside the shape
+_FOUND = "share", "screened", "cells", "ran", "again", "in_vain"  # by a run
+_NOT_SIZES = "dtype", "precision", *_FOUND  # which rows have beside the shape
 
 
 def record_row(prediction: Prediction, on: Peaks, times: Times) -> dict[str, Any]:
@@ -408,7 +409,7 @@ def _stage(name: str, stage: Callable[[], Any], times: Times, whole: Prediction,
 
 def _lines(call: Explanation) -> Iterator[str]:
     cost, prediction, times = call.cost, call.prediction, call.times
-    sizes = _text.sizes(told(cost.op, cost.shapes | dict.fromkeys({"share", "cells", "ran"} & set(cost.shapes))))
+    sizes = _text.sizes(told(cost.op, cost.shapes | dict.fromkeys(set(_FOUND) & set(cost.shapes))))
     yield from _text.wrapped(f"{call.op} {sizes} on {call.on.name} ({call.on.backend.upper()})", "")
     yield (
         f"  time       {_ms(times.median_ms)}  quartiles {_ms(times.q1_ms)} to {_ms(times.q3_ms)}, "

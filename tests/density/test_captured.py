@@ -99,7 +99,7 @@ def test_unchecked_data_that_are_not_finite(
     def fails(*_: Any, **__: Any) -> None:
         raise AssertionError("others are to take these")
 
-    for module, name in ((centred, "sums"), (choice, "_chosen"), (choice, "chosen_for_values")):
+    for module, name in ((centred, "take"), (choice, "looked")):
         monkeypatch.setattr(module, name, fails)
     here = SimpleNamespace(passes=passes, asarray=device.asarray, asnumpy=device.asnumpy)
     s = Sample(330, 70, 3, dtype=precision)

@@ -20,8 +20,9 @@ from tests.conftest import Backend
 def gpu(device: Backend) -> SimpleNamespace:
     """The module under test."""
     from cukde.density.pairs.gpu import centred
+    from cukde.density.pairs.gpu.arguments import pose
 
-    return SimpleNamespace(centred=centred, size=device.size, asarray=device.asarray, asnumpy=device.asnumpy)
+    return SimpleNamespace(centred=centred, pose=pose, size=device.size, asarray=device.asarray, asnumpy=device.asnumpy)
 
 
 def clusters(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
@@ -83,7 +84,7 @@ def checked(
         log_weights = np.zeros(len(X)) if weights is None else np.log(weights)
     options = Options(precision, None if weights is None else gpu.asarray(log_weights), None, None)
     y = None if Y is None else gpu.asarray(Y)
-    sums = gpu.centred.sums(gpu.asarray(X), y, h, output, options, ratio=ratio)
+    sums = gpu.centred.take(gpu.pose(gpu.asarray(X), y, h, options), output, ratio=ratio)
     sums = PartialSums(*(None if a is None else gpu.asnumpy(a) for a in sums))
     some = slice(0, None, max(1, len(sums.total) // rows))
     sums = PartialSums(*(None if a is None else a[some] for a in sums))
@@ -139,13 +140,14 @@ def test_spans_and_lists_of_blocks_in_float64(
     gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, output: Any, waves: int
 ) -> None:
     """One span of more blocks than are listed at a time, and many spans."""
-    from cukde.density.pairs.gpu import centred_f64, centred_finish
+    from cukde.density.pairs.gpu import centred_kernels
 
-    monkeypatch.setattr(centred_finish, "_WAVES", waves)
+    monkeypatch.setattr(gpu.centred, "_WAVES", waves)
     rng = np.random.default_rng(1)
-    n = (centred_f64._LISTED + 30) * centred_f64._BLOCK_ROWS
-    m = 20 + waves  # layouts are kept by shape
-    assert (centred_f64._Shape(n, m, 2, output, False, 132).spans > 1) == bool(waves)
+    n = (centred_kernels.LISTED_F64 + 30) * centred_kernels.BLOCK_ROWS_F64
+    m = 20 + waves  # plans are kept by sizes
+    plan = gpu.centred._plan(output, "float64", n, m, 2, np.dtype("f8"), False, False, 132, 0)
+    assert (plan.spans > 1) == bool(waves)
     X, Y = clusters(rng, n, 2), clusters(rng, m, 2)
     checked(gpu, X, Y, 1.0, output, precision="float64")
 
@@ -232,7 +234,8 @@ def test_the_same_bits_on_every_run(gpu: SimpleNamespace, precision: str) -> Non
     rng = np.random.default_rng(8)
     X, Y = (clusters(rng, n, 7).astype(precision) for n in (gpu.size(50_000, 1_000), 64))
     options = Options(precision, None, None, None)
-    first, second = (gpu.centred.sums(gpu.asarray(X), gpu.asarray(Y), 0.3, "moments", options) for _ in range(2))
+    of = gpu.pose(gpu.asarray(X), gpu.asarray(Y), 0.3, options)
+    first, second = (gpu.centred.take(of, "moments") for _ in range(2))
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(gpu.asnumpy(a), gpu.asnumpy(b))
 
@@ -243,7 +246,7 @@ def test_what_is_left_out(gpu: SimpleNamespace, rtol: float, precision: str) -> 
     """Sums differ by no more than the tolerance from those over all pairs."""
     rng = np.random.default_rng(9)
     X, Y = (clusters(rng, n, 3).astype(precision) for n in (gpu.size(20_000, 1_000), 200))
-    sums = gpu.centred.sums(gpu.asarray(X), gpu.asarray(Y), 0.5, "sum", Options(precision, None, None, None, rtol=rtol))
+    sums = gpu.centred.take(gpu.pose(gpu.asarray(X), gpu.asarray(Y), 0.5, Options(precision, rtol=rtol)), "sum")
     got = gpu.asnumpy(sums.reference) + np.log(gpu.asnumpy(sums.total))
     exponents = -((Y[:, None].astype(float) - X[None].astype(float)) ** 2).sum(axis=-1) / (2 * 0.5**2)
     top = exponents.max(axis=1)

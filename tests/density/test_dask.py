@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
 import signal
@@ -28,6 +29,7 @@ from cukde.core.cpu.workers import WorkerPool
 from cukde.core.dask import chunks as dask_chunks, graph as dask_graph
 from cukde.density import sums as density_sums
 from cukde.density.dask import blocks as dask_blocks
+from cukde.density.options import Options
 from cukde.density.pairs.cpu import passes as pairs_passes
 from cukde.density.whitening import Whitening
 from tests import reference
@@ -386,8 +388,8 @@ class TestUnorderedPairs:
             dask_blocks.prepare(X[rows], name="X", number=i, start=0, layout=layout)
             for i, rows in enumerate((slice(0, 100), slice(100, 230)))
         )
-        at_x, at_y = dask_blocks.between([x], [y], precision=precision, ratio=True)
-        (own,) = dask_blocks.among([x, y], precision=precision, ratio=True)
+        at_x, at_y = dask_blocks.between([x], [y], options=Options(precision), ratio=True)
+        (own,) = dask_blocks.among([x, y], options=Options(precision), ratio=True)
         for sums in (*at_x, *at_y, *own):
             assert sums.reference.dtype == np.float64
             assert sums.total.dtype == sums.moments.dtype
@@ -430,12 +432,12 @@ class TestUnorderedPairs:
             task(dask_blocks.prepare, X[rows], name="X", number=i, start=0, layout=layout)
             for i, rows in enumerate((slice(0, 100), slice(100, 230)))
         )
-        options = {"precision": "float64", "ratio": True}
+        options = {"options": Options("float64"), "ratio": True}
         (own,) = task(dask_blocks.among, [x, y], **options)
         ((at_x,), _) = task(dask_blocks.between, [x], [y], **options)
         sums = task(dask_blocks.merge, [own[0], at_x])
         task(dask_blocks.debiased, x, sums, layout=layout)
-        task(dask_blocks.pairs, x, [x, y], output="sum", precision="float64", deterministic=False, itself=True)
+        task(dask_blocks.pairs, x, [x, y], output="sum", options=Options("float64"), itself=True)
 
 
 class TestDataFrames:
@@ -801,3 +803,21 @@ class TestCluster:
         bad[7] = np.nan
         with pytest.raises(ValueError, match="block 0 holds NaN"):
             cukde.kde(blocks(bad, 100), Y, 0.5).compute()
+
+
+@pytest.mark.parametrize("name", ["kde", "debias", "kernel_sum", "positive_kde", "marginal", "evaluate_grid", "modes"])
+def test_forms_have_the_parameters_of_their_functions(name: str) -> None:
+    form, function = (inspect.signature(getattr(of, name)).parameters for of in (cukde.dask, cukde))
+    own = {"boxes"} if name in ("kde", "debias", "positive_kde") else set()
+    assert set(form) == set(function) - {"devices", "nan_policy", "out"} | own
+    assert all(form[each].default == function[each].default for each in set(form) - own)
+
+
+def test_a_form_names_the_keyword_that_it_does_not_have() -> None:
+    lazy = da.from_array(X, chunks=(60, -1))
+    with pytest.raises(TypeError, match=r"kde\(\) got an unexpected keyword argument 'bandwidth': here it is h"):
+        cukde.dask.kde(lazy, X, 0.5, bandwidth=0.5)
+    with pytest.raises(TypeError, match=r"kde\(\) too many positional arguments"):
+        cukde.dask.kde(lazy, X, 0.5, W)
+    with pytest.raises(TypeError, match="positional argument"):
+        cukde.kde(lazy, X, 0.5, W)

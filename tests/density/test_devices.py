@@ -446,6 +446,6 @@ class TestOnGpus:
 
 @pytest.mark.skipif(why_no_gpu() is None, reason="there is a GPU")
 def test_nothing_of_a_gpu_is_loaded_for_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cukde.density.backends.shares", lambda: pytest.fail("the GPU's passes were loaded"))
+    monkeypatch.setattr("cukde.density.backends.shares", lambda _: pytest.fail("the GPU's passes were loaded"))
     X = np.random.default_rng(0).standard_normal((20, 2))
     assert cukde.kde(X, X, 1.0, devices="all").shape == (20,)

@@ -15,11 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import cukde
-from cukde.core import dispatch
+from cukde.core.plan import only, without
 from cukde.density.api import _stages_of_sd_kde
 from cukde.density.arguments import prepare
 from cukde.density.domains import images as domains_images
-from cukde.density.domains.cpu import passes as domains_passes
 from tests import reference, tolerances
 from tests.conftest import Backend
 
@@ -305,28 +304,27 @@ def test_local_factors_have_images(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("name", DOMAINS)
-def test_both_ways_to_sum_give_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_ways_to_sum_give_the_same(name: str) -> None:
     """Images as more data, and the product of the columns' sums: which is chosen is a matter of time."""
     bounds, periods, h, _ = DOMAINS[name]
     d = len(bounds or periods or ())
     X, Y, w = sample(d, 30, 20, "float64")
-    monkeypatch.setattr(domains_images, "_MANY_CELLS", 1e12)
     for f in (cukde.kde, cukde.score, cukde.laplace_kde):
         results = []
-        for price in (1e12, 1e-6):
-            monkeypatch.setattr(domains_passes, "IMAGES_OF_TERM", price)
-            results.append(f(X, Y, h, weights=w, bounds=bounds, periods=periods))
+        for way in (without("products"), only("products")):
+            with way:
+                results.append(f(X, Y, h, weights=w, bounds=bounds, periods=periods))
         np.testing.assert_allclose(*results, rtol=1e-11, atol=1e-11)
 
 
 def test_products_run_on_the_backend(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     bounds, periods, _, _ = DOMAINS["five"]
     X, Y, w = sample(5, backend.size(300, 30), backend.size(100, 20), "float32")
-    monkeypatch.setattr(domains_images._products(dispatch.backend(backend.asarray(X))), "IMAGES_OF_TERM", 1e-6)
     monkeypatch.setattr(domains_images, "_pass", lambda *_: pytest.fail("made images"))
     h = np.array([0.2, 0.4, 0.3, 0.2, 0.7])
     want = reference.in_domain(X, Y, h, bounds, periods, w)
-    verify(backend, "float32", X, Y, h, w, want, bounds=bounds, periods=periods)
+    with only("products"):
+        verify(backend, "float32", X, Y, h, w, want, bounds=bounds, periods=periods)
 
 
 def test_images_come_in_chunks(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:

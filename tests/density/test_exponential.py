@@ -54,7 +54,7 @@ def summed(
     on = [backend.asarray(a) for a in (X, Y, log_weights)]
     of_data = None if X.shape[1] == 1 else frame.frame(frame.sample(on[0]).astype(np.float64))
     scale = math.log2(math.e) / (unit * h)
-    posed = on_gpu.pose(*on[:2], unit, scale, on[2], of_data, on_gpu.Tolerances(rtol, atol))
+    posed = on_gpu.pose(*on[:2], unit, scale, Options("float32", on[2], rtol=rtol, atol=atol), of_data)
     reference, total = map(backend.asnumpy, on_gpu.run(posed)[:2])
     return Summed(PartialSums(reference, total), on_gpu.share(posed))
 
@@ -294,7 +294,7 @@ def test_few_queries_stand_for_all(device: Backend, d: int) -> None:
 
     X, Y = map(device.asarray, clusters(d, 1500, 1300))
     of_data = None if d == 1 else frame.frame(frame.sample(X))
-    posed = on_gpu.pose(X, Y, 1.0, 10 * math.log2(math.e), None, of_data, on_gpu.Tolerances(1e-5, 0.0))
+    posed = on_gpu.pose(X, Y, 1.0, 10 * math.log2(math.e), Options("float32", rtol=1e-5), of_data)
     assert on_gpu._share_of_few(posed) == pytest.approx(on_gpu.share(posed), rel=0.7)
 
 

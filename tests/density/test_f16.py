@@ -42,17 +42,10 @@ def run(
     gpu: SimpleNamespace, s: Sample, output: str, products: int, k: int = 5, limit: float = 700.0, **options: Any
 ) -> Any:
     """Sums by the engine, in a given form whatever the scaled squared radius."""
-    return gpu.f16.run(
-        s.X,
-        None if s.Y is s.X else s.Y,
-        s.h,
-        output,
-        s.V[:, :k] if output == "values" else None,
-        s.log_weights,
-        form=plan_gpu.Form(products, limit),
-        centre=s.X.mean(axis=0, dtype=float),
-        **options,
-    )
+    of_pass = Options("float32", s.log_weights, s.X.mean(axis=0, dtype=float), 0.0)
+    of = gpu.density.pose(s.X, None if s.Y is s.X else s.Y, s.h, of_pass)
+    values = s.V[:, :k] if output == "values" else None
+    return gpu.f16.take(of, output, values, form=plan_gpu.Form(products, limit), **options)
 
 
 @pytest.mark.parametrize(
@@ -516,17 +509,8 @@ def test_a_block_of_zero_weights_yields_to_any_other(gpu: SimpleNamespace) -> No
     from cukde.density.sums import merge
 
     s = Sample(40, 10, 3)
-    s.w = np.zeros(40)
-    empty = gpu.f16.run(
-        s.X,
-        s.Y,
-        s.h,
-        "moments",
-        None,
-        np.full(40, -1e30),
-        form=gpu.f16.Form(3, 700.0),
-        centre=s.X.mean(axis=0, dtype=float),
-    )
+    options = Options("float32", np.full(40, -1e30), s.X.mean(axis=0, dtype=float), 0.0)
+    empty = gpu.f16.take(gpu.density.pose(s.X, s.Y, s.h, options), "moments")
     assert not empty.total.any()
     assert not empty.moments.any()
     other = type(empty)(np.full(10, -1e6), np.ones(10), np.ones((10, 3)))

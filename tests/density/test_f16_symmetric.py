@@ -133,7 +133,7 @@ class TestValues:
 
         symmetric, operands = gpu
         operand, _ = operands.prepare(X, None, X.mean(axis=0, dtype=float), h, split=True, symmetric=True)
-        S, T = symmetric.launch_values(operand, pairs_values.prepare(V), **options)
+        S, T = symmetric.launch(operand, pairs_values.prepare(V), **options)
         return symmetric.finish_values(V, S, T)
 
     @staticmethod

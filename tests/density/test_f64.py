@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cukde.density.options import Options
 from cukde.density.plan import gpu as plan_gpu
 from cukde.density.plan.shape import Device, Shape
 from cukde.density.sums import Output
@@ -23,8 +24,9 @@ ALLOWED = DENSITY["gpu", "float64"].value
 def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The modules under test, on the emulated device."""
     from cukde.density.pairs.gpu import f64, splits
+    from cukde.density.pairs.gpu.arguments import pose
 
-    return SimpleNamespace(f64=f64, grid=splits, monkeypatch=monkeypatch)
+    return SimpleNamespace(f64=f64, pose=pose, grid=splits, monkeypatch=monkeypatch)
 
 
 def sample(n: int, m: int, d: int, weighted: bool = False) -> Sample:
@@ -33,15 +35,13 @@ def sample(n: int, m: int, d: int, weighted: bool = False) -> Sample:
 
 def run(gpu: SimpleNamespace, s: Sample, output: str, k: int = 5) -> Any:
     """Sums by the engine."""
-    return gpu.f64.run(
-        s.X,
-        None if s.Y is s.X else s.Y,
-        s.h,
-        output,
-        s.V[:, :k] if output == "values" else None,
-        s.log_weights,
-        centre=s.X.mean(axis=0),
-    )
+    return about(gpu, s, output, s.X.mean(axis=0), k)
+
+
+def about(gpu: SimpleNamespace, s: Sample, output: str, centre: np.ndarray, k: int = 5) -> Any:
+    """Sums by the engine about a centre."""
+    of = gpu.pose(s.X, None if s.Y is s.X else s.Y, s.h, Options("float64", s.log_weights, centre, 0.0))
+    return gpu.f64.take(of, output, s.V[:, :k] if output == "values" else None)
 
 
 EXP2 = """
@@ -147,15 +147,7 @@ def test_as_far_as_the_limit_of_the_radius(gpu: SimpleNamespace, d: int, output:
     s.Y = on_sphere(np.where(np.arange(70)[:, None] % 2, -first, first) + 0.05 * rng.standard_normal((70, d)))
     if output != "values":  # of a few data the weights are the smallest that there are
         s.w = np.where(np.arange(150) % 10, 1.0, 1e-300)
-    sums = gpu.f64.run(
-        s.X,
-        s.Y,
-        s.h,
-        output,
-        s.V[:, :5] if output == "values" else None,
-        s.log_weights,
-        centre=np.zeros(d),
-    )
+    sums = about(gpu, s, output, np.zeros(d))
     assert ((sums.total >= 1) & (sums.total < 150)).all()
     exponent = reference.nearness(s.X, s.Y, s.h, s.w).exponent
     assert exponent.max() > 1.9 * radius**2

@@ -41,7 +41,7 @@ def test_calls(device: Backend, launched: list[str], n: int, m: int, d: int, pre
 
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_many_splits(device: Backend, output: str, weighted: bool) -> None:
+def test_many_splits(device: Backend, monkeypatch: pytest.MonkeyPatch, output: str, weighted: bool) -> None:
     """As many as tiles of the data where a device has that many blocks to run; 40 merge in two turns of a warp."""
     from cukde.density.pairs.gpu import difference, finish
 
@@ -50,13 +50,11 @@ def test_many_splits(device: Backend, output: str, weighted: bool) -> None:
     V = device.asarray(np.ascontiguousarray(s.V[:, :5])) if output == "values" else None
     k = {"moments": 70, "laplace": 1, "values": 5}.get(output, 0)
     out = finish.empty(3, k)
-    memory = finish.empty(40 * 3, k)
-    parts = [None if a is None else a.reshape(40, 3, *a.shape[1:]) for a in memory]
-    columns = difference.specialise(output, "float32", s.X.dtype, 70, k).columns
-    splits = finish.split_by(len(s.X), 64, finish.blocks(3, k, columns), out, parts)
+    monkeypatch.setattr("cukde.core.gpu.device.multiprocessors", lambda: 1000)
     launched = difference.launch(
-        "float32", device.asarray(s.X), device.asarray(s.Y), s.h, output, V, log_weights, out=out, splits=splits
+        "float32", device.asarray(s.X), device.asarray(s.Y), s.h, output, V, log_weights, out=out
     )
+    assert launched.parts == 40
     finish.merge(launched, out)
     sums = type(out)(*(None if a is None else device.asnumpy(a) for a in out))
     verify(s, output, sums, DENSITY["gpu", "float32"].value)

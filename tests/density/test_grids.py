@@ -23,12 +23,13 @@ from cukde.density.grids import (
     spread as grids_spread,
     transform,
 )
+from cukde.density.plan import compositions as plan_compositions
 from tests import reference
 from tests.conftest import Backend
 from tests.tolerances import DENSITY, GRID, check
 
 COVARIANCE = {1: [[0.2]], 2: [[0.2, 0.1], [0.1, 0.3]], 3: [[0.2, 0.1, 0], [0.1, 0.3, -0.1], [0, -0.1, 0.3]]}
-COSTS = grids_plan.Costs(0, 15, 0.7, 15, 3)
+COSTS = plan_compositions.Costs(0, 15, 0.7, 15, 3)
 
 
 def mesh(axes: Any) -> np.ndarray:
@@ -112,7 +113,7 @@ def test_exact_numbers_are_right_each_for_itself(
     want = direct(X, axes, h, w)
     near = want > (1e-30 if dtype == "float32" else 1e-300)
     for few_numbers in (2**17, 0) if backend.name == "numpy" else (0,):  # in the caller's thread, and in several
-        monkeypatch.setattr(exact, "_FEW_NUMBERS", few_numbers)
+        monkeypatch.setattr(plan_compositions, "_FEW_ENTRIES", few_numbers)
         got = cukde.evaluate_grid(backend.asarray(X), axes, h, weights=backend.asarray(w), algorithm="exact")
         error = np.abs(backend.asnumpy(got).astype(np.float64) - want)[near] / want[near]
         check(error, np.full(near.sum(), DENSITY["cpu", dtype].value), "exact density")
@@ -218,7 +219,8 @@ def test_which_way_is_taken(backend: Backend, monkeypatch: pytest.MonkeyPatch) -
         return "+".join(taken) or "pairs"
 
     fine, few = [np.linspace(-4, 4, 150)] * 2, [np.linspace(-4, 4, 3)] * 2
-    monkeypatch.setattr(grids_api, "_TIMES", dict.fromkeys(grids_api._TIMES, grids_api._TIMES["cpu"]))
+    times = plan_compositions._TIMES
+    monkeypatch.setattr(plan_compositions, "_TIMES", dict.fromkeys(times, times["cpu"]))
     assert way(X, fine) == "transform"
     assert way(X, few) == "exact"
     assert way(X[:9], fine) == "exact"

@@ -13,11 +13,11 @@ import pytest
 
 from cukde.core.cpu import threads as core_threads
 from cukde.core.cpu.workers import WorkerPool
-from cukde.core.plan import only
+from cukde.core.plan import only, traced
 from cukde.density import sums as density_sums
 from cukde.density.options import Options
-from cukde.density.pairs.cpu import gram, pair_blocks, passes as pairs_passes
-from cukde.density.sums import PartialSums
+from cukde.density.pairs.cpu import differences, pair_blocks, passes as pairs_passes, tiles
+from cukde.density.sums import Output, PartialSums
 from tests import reference
 from tests.tolerances import DENSITY, check, log_error
 
@@ -46,9 +46,12 @@ def check_sums(of: PartialSums, X: np.ndarray, Y: np.ndarray, h: float, precisio
     near = reference.nearness(X, Y, h)
     log_total = reference.log_kde(X, Y, h) - reference.log_constant(h, X.shape[1]) + np.log(len(X))
     want = np.exp(log_total)
-    allowed = np.expm1(np.minimum(1, log_error("cpu", precision, near.exponent))) * want + 1e-30
+    allowed = np.expm1(np.minimum(1, log_error("cpu", precision, near.exponent))) * want
+    allowed = allowed + len(X) * np.exp2(tiles.NEGLIGIBLE[np.float32 if precision == "float32" else np.float64])
     scale = np.exp(of.reference)
     check(np.abs(scale * of.total - want), allowed, "total")
+    if of.moments is None or not of.moments.shape[1]:
+        return
     error = np.linalg.norm((scale[:, None] * of.moments) - want[:, None] * reference.score(X, Y, h) * h**2, axis=1)
     check(error, h * near.reach * allowed, "moments")
 
@@ -66,8 +69,8 @@ def test_matches_reference(dtype: str, n: int, m: int, d: int) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "h"), [("float32", 0.25), ("float32", 1e-5), ("float64", 0.02)])
-def test_radius_beyond_the_product(dtype: str, h: float) -> None:
-    """In single precision by products in double first, then by differences; some points are the same in both."""
+def test_narrow_bandwidths(dtype: str, h: float) -> None:
+    """Some points are the same in both."""
     A, B = sample(200, 250, 4, dtype)
     B[:150] = A[:150] + (0.3 * h * np.random.default_rng(0).standard_normal((150, 4))).astype(dtype)
     check_both(mutual(A, B, h, dtype), A, B, h, dtype)
@@ -127,18 +130,22 @@ def test_merges_with_blocks_at_themselves(dtype: str) -> None:
     check(np.abs(ratio - whole.moments / whole.total[:, None]), 8 * h * error, "mean shift")
 
 
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Pairs of each step that takes exponentials once."""
+    taken, add_once = [], differences.add_once
+
+    def call(of: differences.Points, begin: int, end: int, *others: Any) -> None:
+        taken.append(len(of.queries) * (end - begin))
+        add_once(of, begin, end, *others)
+
+    monkeypatch.setattr(differences, "add_once", call)
+    return taken
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_each_exponential_once(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
     """Also where a thread's blocks have several tiles, which have edges of their own."""
-    taken = []
-
-    def counted(queries: np.ndarray, data: np.ndarray, *others: Any) -> None:
-        taken.append(len(queries) * len(data))
-        add_mutual(queries, data, *others)
-
-    add_mutual = gram.add_mutual
-    monkeypatch.setattr(gram, "add_mutual", counted)
-    monkeypatch.setattr(gram, "add_moments", None)
+    taken = counted(monkeypatch)
     monkeypatch.setattr(pairs_passes, "_TILES_OF_STRETCH", 1)
     monkeypatch.setattr(pair_blocks, "_BLOCKS_A_THREAD", 1)
     monkeypatch.setattr(core_threads, "count", lambda: 1)
@@ -205,7 +212,7 @@ class TestThreads:
     def test_rounds_keep_all_threads_busy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         rounds: list[list[tuple[slice, slice]]] = []
         monkeypatch.setattr(core_threads, "count", lambda: 4)
-        monkeypatch.setattr(core_threads, "run", lambda task, pairs: rounds.append(pairs))
+        monkeypatch.setattr(core_threads, "run", lambda task, pairs, **options: rounds.append(pairs))
         pair_blocks.run_between(lambda rows, columns: None, 32_768, 20_000)
         assert [len(pairs) for pairs in rounds] == [16] * 16
         sizes = [(r.stop - r.start) * (c.stop - c.start) for r, c in itertools.chain(*rounds)]
@@ -214,26 +221,17 @@ class TestThreads:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("n", "threads"), [(1500, 1), (1111, 3), (70, 2)])
-def test_data_at_their_own_points(monkeypatch: pytest.MonkeyPatch, n: int, threads: int, dtype: str) -> None:
+@pytest.mark.parametrize(("d", "output"), [(5, "moments"), (9, "moments"), (2, "sum")])
+def test_data_at_their_own_points(
+    monkeypatch: pytest.MonkeyPatch, d: int, output: Output, n: int, threads: int, dtype: str
+) -> None:
     """Each exponential once but for blocks at themselves, where every thread's part is some tiles."""
-    taken = []
-
-    def counted(name: str) -> None:
-        compiled = getattr(gram, name)
-
-        def call(queries: np.ndarray, data: np.ndarray, *others: Any) -> None:
-            taken.append(len(queries) * len(data))
-            compiled(queries, data, *others)
-
-        monkeypatch.setattr(gram, name, call)
-
-    counted("add_mutual")
-    counted("add_moments")
+    taken = counted(monkeypatch)
     monkeypatch.setattr(pairs_passes, "_TILES_OF_STRETCH", 1)
     monkeypatch.setattr(core_threads, "count", lambda: threads)
-    X, h = np.concatenate(sample(n - n // 3, n // 3, 5, dtype)), 0.8
+    X, h = np.concatenate(sample(n - n // 3, n // 3, d, dtype)), 0.8
     with only("each pair once"):
-        sums = pairs_passes.partial_sums(X, None, h, "moments", Options(dtype))
+        sums = pairs_passes.partial_sums(X, None, h, output, Options(dtype))
     assert not sums.reference.any()
     check_sums(sums, X, X, h, dtype)
     blocks = min(max(8, 2 * threads), n // 64)
@@ -248,3 +246,26 @@ def test_far_points_of_their_own_blocks() -> None:
     np.testing.assert_allclose(np.log(sums.total), want.reference + np.log(want.total), atol=1e-12)
     shift = want.moments / want.total[:, None]
     np.testing.assert_allclose(sums.moments / sums.total[:, None], shift, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("output", ["sum", "moments"])
+def test_rows_without_their_own_pairs(output: Output, dtype: str) -> None:
+    """Of most rows each pair once; rows far from all others are taken again, as references are no longer 0."""
+    X = np.random.default_rng(5).standard_normal((700, 4))
+    X[::50] *= 30
+    X, h = X.astype(dtype), 0.7
+    with only("each pair once"), traced() as ran:
+        sums = pairs_passes.partial_sums(X, None, h, output, Options(dtype, own=np.arange(700)))
+    assert [one.name for one in ran] == ["each pair once"]
+    assert 0 < np.count_nonzero(sums.reference) < 30
+    for i in (*range(0, 700, 50), *range(1, 700, 23)):
+        others = np.delete(X, i, axis=0)
+        exponent = reference.nearness(others, X[i : i + 1], h).exponent
+        log_total = reference.log_kde(others, X[i : i + 1], h) - reference.log_constant(h, 4) + np.log(699)
+        check(np.abs(sums.reference[i] + np.log(sums.total[i]) - log_total), log_error("cpu", dtype, exponent), "log")
+        if output == "moments":
+            shift = sums.moments[i] / sums.total[i] / h**2
+            size = reference.nearness(others, X[i : i + 1], h).reach / h
+            error = np.linalg.norm(shift - reference.score(others, X[i : i + 1], h)[0])
+            check(np.array(error), size * log_error("cpu", dtype, exponent), "score")

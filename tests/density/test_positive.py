@@ -14,6 +14,7 @@ from scipy import integrate
 
 import cukde
 from cukde.density import correction
+from cukde.density.positive import mass as positive_mass
 from tests import reference, tolerances
 from tests.conftest import Backend
 
@@ -284,3 +285,14 @@ def test_weights_that_are_not_checked_may_be_nan() -> None:
     X = np.random.default_rng(0).normal(size=(40, 2))
     weights = np.where(np.arange(40) == 3, np.nan, 1.0)
     assert np.isnan(cukde.positive_mass(X, 0.3, weights=weights, check_finite=False).value)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 16, 300])
+def test_points_of_a_mass_are_normal_steps_whose_mean_excess_alone_is_known(d: int) -> None:
+    places, steps = positive_mass.draws(20_000, d, np.random.default_rng(d))
+    assert ((places >= 0) & (places < 1)).all()
+    np.testing.assert_allclose(steps.mean(axis=0), 0, atol=0.02)
+    np.testing.assert_allclose(steps.var(axis=0), 1, atol=0.03)
+    t = 0.5 * (d - np.random.default_rng(0).chisquare(d, 400_000))
+    excess = np.hypot(1, t) - 1
+    assert abs(positive_mass._mean_alone(d) - excess.mean()) < 4 * excess.std() / np.sqrt(len(t))

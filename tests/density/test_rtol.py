@@ -217,7 +217,7 @@ class TestPasses:
         small = stack.call(name, on, rtol=1e-4)
         assert not seen
         same_bits(small, stack.call(name, on, rtol=0))
-        monkeypatch.setattr("cukde.density.stacks.cpu.passes.pays", lambda *_: False)
+        monkeypatch.setattr("cukde.density.plan.compositions.stack_pays", lambda *_: False)
         stack.call(name, on, rtol=1e-4)
         assert set(seen) == {1e-4}
 

@@ -85,10 +85,12 @@ class Case(NamedTuple):
 def gpu(device: Backend) -> SimpleNamespace:
     """The modules under test, and arrays for them."""
     from cukde.density.pairs.gpu import centred
+    from cukde.density.pairs.gpu.arguments import pose
     from cukde.density.pairs.gpu.skipping import bounds, frame, passes, plan, points
 
     return SimpleNamespace(
         centred=centred,
+        pose=pose,
         frame=frame,
         bounds=bounds,
         passes=passes,
@@ -135,7 +137,7 @@ def computed(
     if not has_kernels(of_pass, precision, X.shape[1]):
         pytest.skip(NO_KERNELS)
     if precision == "float64":
-        sums = gpu.centred.sums(X, Y, case.h, of_pass, chosen)
+        sums = gpu.centred.take(gpu.pose(X, Y, case.h, chosen), of_pass)
     else:
         frame = gpu.frame.frame(gpu.frame.sample(X)) if frame is None else frame
         posed = gpu.plan.pose(X, Y, case.h, of_pass, chosen, frame, tolerance, ratio=output == "ratio")

@@ -24,9 +24,11 @@ from tests.density.test_skipping_values_cpu import clusters, signs
 @pytest.fixture
 def gpu(device: Backend) -> SimpleNamespace:
     """The modules under test, and arrays for them."""
+    from cukde.density.pairs.gpu.arguments import Arguments
     from cukde.density.pairs.gpu.skipping import choice, frame, passes, plan, values
 
     return SimpleNamespace(
+        arguments=Arguments,
         choice=choice,
         frame=frame,
         passes=passes,
@@ -236,13 +238,13 @@ class TestChoice:
             assert taken(lambda: cukde.kernel_sum(*arguments, case.h), gpu=True)["share"] == pytest.approx(share)
             assert taken(lambda: cukde.kernel_sum(*arguments, case.h, rtol=0), gpu=True)["share"] is None
 
-    def chosen(self, gpu: SimpleNamespace, V: np.ndarray, d: int = 3, engine: str = "f16", **options: Any) -> Any:
+    def chosen(self, gpu: SimpleNamespace, V: np.ndarray, d: int = 3, **options: Any) -> Any:
         case, _ = clusters(d, 600, 130, apart=8.0)
         X, Y = (gpu.asarray(a.astype(np.float32)) for a in (case.X, case.queries))
         of = Options("float32", squared_radius=100.0)._replace(**options)
         many = 10**11  # queries, so that only what a pair takes counts
         shape = Shape("values", 600, many, d, k=V.shape[1], rtol=of.rtol, device=Device.of((9, 0)))
-        return gpu.choice.chosen_for_values(X, Y, gpu.asarray(V), case.h, of, shape, engine)
+        return gpu.choice.near_values(gpu.arguments(X, Y, case.h, of, shape), gpu.asarray(V)).posed
 
     def test_a_tolerance_of_zero_takes_all(self, gpu: SimpleNamespace) -> None:
         V = np.ones((600, 1), np.float32)
@@ -254,9 +256,9 @@ class TestChoice:
         V = np.ones((600, 32), np.float32)
         assert self.chosen(gpu, V, 8) is None
         assert self.chosen(gpu, V[:, :2], 8) is not None
-        assert self.chosen(gpu, V[:, :8], 8, "difference") is not None
+        assert self.chosen(gpu, V[:, :8], 8, squared_radius=1e5) is not None
         assert self.chosen(gpu, np.eye(600, 32, dtype=np.float32), 8) is not None  # values are few
-        assert self.chosen(gpu, np.ones((600, 33), np.float32), 8, "difference") is None
+        assert self.chosen(gpu, np.ones((600, 33), np.float32), 8, squared_radius=1e5) is None
         assert self.chosen(gpu, V[:, :0], 8) is None
 
     @pytest.mark.parametrize("value", [np.nan, np.inf, 0.0])

@@ -19,8 +19,10 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import cukde
 from cukde.core import dispatch
+from cukde.core.plan import without
 from cukde.density.cost import calls as cost_calls
-from cukde.density.stacks import api as stacks_api, over_stacks
+from cukde.density.plan import compositions as plan_compositions
+from cukde.density.stacks import api as stacks_api, check as stacks_check
 from tests import reference, tolerances
 from tests.conftest import Backend
 from tests.malformed_calls import DAMAGE, WRONG, broken_promise
@@ -102,7 +104,7 @@ def verify(backend: Backend, s: Sample, precision: str | None = None) -> None:
     laplace = call(backend, cukde.laplace_kde, s, **options)
     stack = stacks_api.prepare(*map(backend.asarray, (s.X, s.Y)), s.h, weights=backend.asarray(s.w), **options)
     sums = stack.sums("laplace")  # which has the total beside
-    log_total = backend.asnumpy(sums.reference + backend.xp.log(sums.total) + stack.log_constants)
+    log_total = backend.asnumpy(sums.reference + backend.xp.log(sums.total) + stack.log_constant)
     moved = backend.asnumpy(cukde.debias(backend.asarray(s.X), s.h, weights=backend.asarray(s.w), **options))
     b, m, d = len(s.X), s.Y.shape[-2], s.X.shape[2]
     assert p.shape == log_p.shape == log_only.shape == sd.shape == laplace.shape == (b, m)
@@ -227,13 +229,13 @@ def test_large_members_go_one_by_one(backend: Backend) -> None:
     """Whatever the rule says, the answer is the same."""
     s = Sample(3, 40, 9, 3, weighted=True)
     at_once = [call(backend, f, s) for f in FUNCTIONS]
-    stacks = stacks_api._passes(dispatch.backend(backend.asarray(s.X)))
-    with mock.patch.object(stacks, "pays", return_value=False):
+    with without("stack"):
         for f, want in zip(FUNCTIONS, at_once, strict=True):
             for got, expected in zip(parts(call(backend, f, s)), parts(want), strict=True):
                 np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-13 * np.abs(expected).max())
-    assert stacks.pays(512, 1000, 256, 4, "float32")
-    assert not stacks.pays(2, 100_000, 10_000, 4, "float32")
+    name = dispatch.backend(backend.asarray(s.X)).name
+    assert plan_compositions.stack_pays(name, 512, 1000, 256, 4, "float32")
+    assert not plan_compositions.stack_pays(name, 2, 100_000, 10_000, 4, "float32")
 
 
 @pytest.mark.parametrize(
@@ -429,7 +431,7 @@ def test_what_stacks_have_not() -> None:
     ],
 )
 def test_what_a_stack_is(a: Any, expected: bool) -> None:
-    assert over_stacks.is_stack(a) == expected
+    assert stacks_check.is_stack(a) == expected
 
 
 def test_stacks_are_told_by_the_interface_of_gpu_arrays() -> None:
@@ -437,8 +439,8 @@ def test_stacks_are_told_by_the_interface_of_gpu_arrays() -> None:
         def __init__(self, *shape: int) -> None:
             self.__cuda_array_interface__ = {"shape": shape}
 
-    assert over_stacks.is_stack(OnGpu(2, 3, 4))
-    assert not over_stacks.is_stack(OnGpu(2, 3))
+    assert stacks_check.is_stack(OnGpu(2, 3, 4))
+    assert not stacks_check.is_stack(OnGpu(2, 3))
 
 
 @pytest.mark.parametrize("function", [*FUNCTIONS, cukde.debias])

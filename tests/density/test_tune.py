@@ -65,7 +65,7 @@ class TestCandidates:
                 assert layout.blocks * layout.shared_bytes(task) < SHARED
 
     def test_less_shared_memory_leaves_fewer(self, tune: SimpleNamespace) -> None:
-        task = tune.Task("sum", 3, 64)
+        task = tune.Task("sum", 64, products=3)
         assert set(tune.candidates.shapes(task, 100 * 1024)) < set(tune.candidates.shapes(task, SHARED))
 
     def test_an_engine_names_its_tasks_apart(self, tune: SimpleNamespace) -> None:
@@ -105,7 +105,7 @@ def test_estimates_of_the_ordered_engine_are_close(
     tune: SimpleNamespace, compile_for: Callable[..., Any], output: str, products: int, depth: int, columns: int
 ) -> None:
     """Shared memory to a few bytes; of registers, a lower bound that excludes nothing of use."""
-    task = tune.Task(output, products, depth, columns)
+    task = tune.Task(output, depth, columns, products)
     shape = tune.Shape(4, 1, 32, 2)
     chosen = tune.f16.specialise(task, shape)
     took = compile_for(chosen.stem, chosen.name, chosen.defines)
@@ -153,8 +153,8 @@ def test_what_spills_anywhere_is_of_no_use(tune: SimpleNamespace) -> None:
         chosen = tune.f16.specialise(task, shape)
         return core_compile.Kernel(chosen.stem, chosen.name, chosen.defines)
 
-    roomy = kernel(tune.Task("sum", 1, 16), tune.Shape(4, 1, 64, 4))
-    cramped = kernel(tune.Task("moments", 3, 64), tune.Shape(8, 4, 32, 4))
+    roomy = kernel(tune.Task("sum", 16), tune.Shape(4, 1, 64, 4))
+    cramped = kernel(tune.Task("moments", 64, products=3), tune.Shape(8, 4, 32, 4))
     assert building.build_for(roomy, 120) is None
     assert "sm_80" in str(building.build_for(cramped, 80))
     assert "Error" in str(building.build_for(roomy._replace(defines=()), 90))

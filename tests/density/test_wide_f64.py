@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cukde.density.options import Options
 from cukde.density.plan import gpu as plan_gpu
 from cukde.density.plan.shape import Device, Shape
 from cukde.density.sums import Output
@@ -23,10 +24,11 @@ def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespa
     """The modules under test, on the emulated device; blocks so small that there are several."""
     from cukde.core.gpu import gemm
     from cukde.density.pairs.gpu import difference, wide_f64
+    from cukde.density.pairs.gpu.arguments import pose
 
     monkeypatch.setattr(wide_f64, "_STAGED_ROWS", 128)
     monkeypatch.setattr(wide_f64, "_STAGED_BYTES", 8 * 128 * 256)
-    return SimpleNamespace(wide=wide_f64, difference=difference, gemm=gemm, monkeypatch=monkeypatch)
+    return SimpleNamespace(wide=wide_f64, pose=pose, difference=difference, gemm=gemm, monkeypatch=monkeypatch)
 
 
 def sample(n: int, m: int, d: int, weighted: bool = False, itself: bool = False) -> Sample:
@@ -40,16 +42,9 @@ def run(
     gpu: SimpleNamespace, s: Sample, output: str, k: int = 5, squared_radius: float | None = 50.0, centre: Any = None
 ) -> Any:
     """Sums by the engine, which is told the scaled squared radius or not."""
-    return gpu.wide.run(
-        s.X,
-        None if s.Y is s.X else s.Y,
-        s.h,
-        output,
-        s.V[:, :k] if output == "values" else None,
-        s.log_weights,
-        centre=s.X.mean(axis=0) if centre is None else centre,
-        squared_radius=squared_radius,
-    )
+    options = Options("float64", s.log_weights, s.X.mean(axis=0) if centre is None else centre, squared_radius)
+    of = gpu.pose(s.X, None if s.Y is s.X else s.Y, s.h, options)
+    return gpu.wide.take(of, output, s.V[:, :k] if output == "values" else None)
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["uniform", "weighted"])

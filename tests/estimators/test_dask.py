@@ -20,6 +20,7 @@ from cukde import KernelDensity
 from cukde.density.dask import blocks as dask_blocks
 from cukde.density.kernel_density import kernel_density
 from cukde.density.kernels import KERNELS
+from cukde.density.options import Options
 from tests.conftest import Backend
 
 N, M, D = 60, 11, 3
@@ -283,9 +284,9 @@ class TestLazy:
         taken: list[str | None] = []
 
         def noting(function: Any) -> Any:
-            def noted(*args: Any, precision: str, **options: Any) -> Any:
-                taken.append(precision)
-                return function(*args, precision=precision, **options)
+            def noted(*args: Any, options: Options, **others: Any) -> Any:
+                taken.append(options.precision)
+                return function(*args, options=options, **others)
 
             return noted
 

@@ -13,7 +13,9 @@ import numpy as np
 from benchmarks.density.planned import planned
 from benchmarks.density.tune import candidates, choice
 from cukde.core.gpu import arrays as core_arrays, compile as core_compile
+from cukde.density.options import Options
 from cukde.density.pairs.gpu import f16, f16_symmetric, f64, operands, splits, values, wide
+from cukde.density.pairs.gpu.arguments import Arguments, pose
 from cukde.density.plan.gpu import Form
 from cukde.density.sums import PartialSums
 
@@ -99,6 +101,11 @@ def _bandwidth(d: int) -> float:
     return 0.35 * float(np.sqrt(d))
 
 
+def _posed(X: Any, Y: Any | None, h: float, precision: str, log_weights: Any = None) -> Arguments:
+    """Near points about the origin."""
+    return pose(X, Y, h, Options(precision, log_weights, core_arrays.xp.zeros(X.shape[1]), wide.NEAR))
+
+
 class Ordered:
     """The ordered float16 engine."""
 
@@ -138,32 +145,30 @@ class _OrderedPass:
         self.points = self._prepare(None)
 
     def _prepare(self, log_weights: Any) -> f16.Points:
-        return f16.prepare(
-            self.X, self.Y, self.h, log_weights, weights_apart=self.task.output == "laplace", **self._options
+        return f16.Points(
+            *operands.prepare(
+                self.X,
+                self.Y,
+                core_arrays.xp.zeros(self.d),
+                self.h,
+                split=self.form.split,
+                exact_hi=self.form.exact_hi,
+                log_weights=log_weights,
+                weights_apart=self.task.output == "laplace",
+            )
         )
 
     @property
-    def _options(self) -> dict[str, Any]:
-        form = Form(self.task.products, 700.0)  # points are near
-        return {"form": form, "centre": core_arrays.xp.zeros(self.d)}
+    def form(self) -> Form:
+        return Form(self.task.products, 700.0)  # points are near
 
     def run(self, tile: splits.Shape) -> PartialSums:
         return self._run(tile, None, self.points)
 
     def _run(self, tile: splits.Shape, log_weights: Any, points: f16.Points) -> PartialSums:
-        ratio = self.Y is None
+        of = _posed(self.X, self.Y, self.h, "float32", log_weights)
         with _in_shape(tile):
-            return f16.run(
-                self.X,
-                self.Y,
-                self.h,
-                self.task.output,
-                self.V,
-                log_weights,
-                points=points,
-                ratio=ratio,
-                **self._options,
-            )
+            return f16.take(of, self.task.output, self.V, ratio=self.Y is None, form=self.form, points=points)
 
     def variants(self, tile: splits.Shape) -> None:
         self.run(tile)
@@ -217,7 +222,7 @@ class _SymmetricPass:
 
     def _run(self, tile: f16_symmetric.Layout, *, exact_sums: bool) -> PartialSums:
         if self.V is not None:
-            S, T = f16_symmetric.launch_values(self.operand, values.prepare(self.V), tiling=tile)
+            S, T = f16_symmetric.launch(self.operand, values.prepare(self.V), tiling=tile)
             return f16_symmetric.finish_values(self.V, S, T)
         S, T = f16_symmetric.launch(self.operand, exact_sums=exact_sums, tiling=tile)
         return f16_symmetric.finish(self.operand, S, T, self.n, self.d, self.h)
@@ -269,19 +274,8 @@ class _WidePass:
         return self._run(tile, self.Y)
 
     def _run(self, tile: wide.Layout, Y: Any | None) -> PartialSums:
-        return wide.run(
-            self.X,
-            Y,
-            self.h,
-            self.task.output,
-            self.V,
-            None,
-            terms=self.task.terms,
-            centre=core_arrays.xp.zeros(self.d),
-            squared_radius=wide.NEAR,
-            ratio=self.ratio,
-            tiling=tile,
-        )
+        of = _posed(self.X, Y, self.h, "tf32" if self.task.terms == 1 else "float32")
+        return wide.take(of, self.task.output, self.V, ratio=self.ratio, tiling=tile)
 
     def variants(self, tile: wide.Layout) -> None:
         """At queries and at the data, there in so many blocks that some serve both of their sides."""
@@ -326,15 +320,7 @@ class _DoublePass:
 
     def run(self, tile: splits.Shape) -> PartialSums:
         with _in_shape(tile):
-            return f64.run(
-                self.X,
-                self.Y,
-                self.h,
-                self.task.output,
-                self.V,
-                None,
-                centre=core_arrays.xp.zeros(self.d),
-            )
+            return f64.take(_posed(self.X, self.Y, self.h, "float64"), self.task.output, self.V)
 
     def variants(self, tile: splits.Shape) -> None:
         self.run(tile)

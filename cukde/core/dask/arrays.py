@@ -38,6 +38,19 @@ def collected(name: str, a: Any, rows_of: Any = None) -> Any:
     return _as_declared(a)
 
 
+def rows(name: str, a: Any, rows_of: Any = None) -> Any:
+    """The same of points, or of numbers of points: of one dimension or two, with a known number of columns."""
+    a = collected(name, a, rows_of)
+    if is_dask(a):
+        check.dimensions(name, a)
+    return a
+
+
+def whole_rows(a: da.Array) -> da.Array:
+    """Return an array whose blocks have all columns of their rows."""
+    return a.rechunk({1: -1}) if a.ndim == 2 and a.numblocks[1] > 1 else a
+
+
 def _as_declared(a: da.Array) -> da.Array:
     """Return the array with tasks that check each block against the shape and the dtype that the array declares.
 

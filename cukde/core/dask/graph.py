@@ -189,3 +189,10 @@ def array(blocks: Blocks, rows: tuple[float, ...], columns: int | None, dtype: n
     layer = {(name, i, 0): key for i, key in enumerate(blocks.keys)}
     graph = HighLevelGraph.from_collections(name, layer, [blocks])
     return da.Array(graph, name, (rows, (columns,)), dtype=dtype, meta=type(meta)((0, 0), dtype=dtype))
+
+
+def single(blocks: Blocks, shape: tuple[int, ...], meta: Any) -> da.Array:
+    """Return the only result of a layer as a Dask array of one chunk, with the dtype of ``meta``."""
+    name = f"{blocks.name}-array"
+    graph = HighLevelGraph.from_collections(name, {(name, *[0] * len(shape)): blocks.keys[0]}, [blocks])
+    return da.Array(graph, name, tuple((size,) for size in shape), dtype=meta.dtype, meta=meta)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import itertools
 import os
 import re
 import threading
@@ -24,6 +25,7 @@ Defines = tuple[tuple[str, str], ...]
 """Macros and their values, in an order that is a part of the specialisation key."""
 
 _Generator = TypeVar("_Generator", bound=Callable[[], Iterable[Any]])
+_Make = TypeVar("_Make", bound=Callable[..., Any])
 
 _listed: list[Callable[[], Iterable[Any]]] = []
 
@@ -32,6 +34,22 @@ def listed(generator: _Generator) -> _Generator:
     """Register a function that yields the specialisations of a module's kernels, for :func:`all_listed`."""
     _listed.append(generator)
     return generator
+
+
+def specialised(
+    *choices: Iterable[Any], cases: Callable[[], Iterable[tuple[Any, ...]]] | None = None
+) -> Callable[[_Make], _Make]:
+    """Decorate a function that makes a specialisation: it makes each once, and :func:`all_listed` yields them.
+
+    They are those of all combinations of the ``choices`` of its arguments, or of the ``cases``.
+    """
+
+    def decorate(make: _Make) -> _Make:
+        kept: Any = functools.lru_cache(maxsize=1024)(make)
+        _listed.append(lambda: itertools.starmap(kept, itertools.product(*choices) if cases is None else cases()))
+        return kept
+
+    return decorate
 
 
 def all_listed() -> Iterator[Any]:

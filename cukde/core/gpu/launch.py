@@ -245,7 +245,7 @@ class _Ready(NamedTuple):
 
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
-C_TYPE = {FLOAT: "float", DOUBLE: "double"}
+C_TYPE: dict[np.dtype, str] = {FLOAT: "float", DOUBLE: "double"}
 
 
 def at_least(size: int, choices: Sequence[int]) -> int:

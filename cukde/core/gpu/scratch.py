@@ -59,6 +59,11 @@ class Layout:
         ]
 
 
+def arrays(specs: Sequence[Spec | None]) -> list[Any]:
+    """Arrays of their own in place of pieces, for what is returned to a user."""
+    return [None if spec is None else cp.empty(*spec) for spec in specs]
+
+
 def _view(chunk: np.ndarray, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return chunk[offset : offset + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
 

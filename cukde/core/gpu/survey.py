@@ -10,7 +10,7 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu import compile as core_compile, device, scratch
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, Specialisation
 from cukde.core.gpu.scratch import Spec
 from cukde.core.looks import Look
@@ -51,7 +51,7 @@ def _column_sums(A: Any, factor: float, memory: Sequence[Any] | None = None) -> 
     n, d = A.shape
     multiprocessors = device.multiprocessors()
     if memory is None:
-        memory = [None if spec is None else cp.empty(*spec) for spec in specs_of_mean(n, d, multiprocessors)]
+        memory = scratch.arrays(specs_of_mean(n, d, multiprocessors))
     sums, out = memory
     if sums is not None:
         _column_means(A, _rows_of_part(n, d, multiprocessors), 1.0, sums)

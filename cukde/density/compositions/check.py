@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 from collections.abc import Hashable, Mapping, Sequence
@@ -45,14 +46,7 @@ def left(rest: Sequence[int], labels: Sequence[Any] | None) -> str:
 
 def queries(Y: Any, columns: int, which: str, backend: ModuleType) -> Any:
     """Check queries in some columns of the data; return them with shape (m, columns)."""
-    out = density_check.points("Y", Y, backend)
-    if out.ndim == 1 and columns > 1:
-        raise ValueError(
-            f"Y must have {columns} columns, {which}; got shape {out.shape}: write Y[None, :] for a single query"
-        )
-    if out.ndim == 2 and out.shape[1] != columns:
-        raise ValueError(f"Y must have {columns} columns, {which}; got shape {out.shape}")
-    return out[:, None] if out.ndim == 1 else out
+    return density_check.queries(Y, columns, backend, which=f", {which}")[0]
 
 
 def bandwidth(h: Any, d: int, name: str = "h") -> np.ndarray:
@@ -121,14 +115,10 @@ def _several(argument: str, columns: Any, labels: Sequence[Any] | None) -> list[
     is_name = isinstance(columns, tuple) and labels is not None and columns in labels
     if isinstance(columns, str) or is_name or _index(columns) is not None:
         return [columns]
-    if isinstance(columns, Mapping | set | frozenset) or not hasattr(columns, "__getitem__"):
-        raise TypeError(f"{argument} must be a column or a sequence of columns, by position or name; got {columns!r}")
-    try:
-        return list(columns)
-    except TypeError:
-        raise TypeError(
-            f"{argument} must be a column or a sequence of columns, by position or name; got {columns!r}"
-        ) from None
+    if hasattr(columns, "__getitem__") and not isinstance(columns, Mapping | set | frozenset):
+        with contextlib.suppress(TypeError):
+            return list(columns)
+    raise TypeError(f"{argument} must be a column or a sequence of columns, by position or name; got {columns!r}")
 
 
 def _position(argument: str, column: Any, labels: Sequence[Any] | None, d: int) -> int:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde.core.frames.columns import labels_of
+from cukde.density.compositions import check
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 
@@ -30,18 +31,24 @@ def marginal_bandwidth(h: np.ndarray, columns: Sequence[int]) -> np.ndarray:
     return h[list(columns)] if h.ndim else h
 
 
-def domain(bounds: Any, periods: Any, h: np.ndarray, d: int) -> Domain | None:
-    """The domain of all ``d`` columns, checked with their bandwidth."""
-    out = domain_of(bounds, periods, d)
-    if out is not None:
-        domains_check.bandwidth(h, out.bounded)
-    return out
+class Widths(NamedTuple):
+    """A checked bandwidth of all columns, and their domain."""
 
+    h: np.ndarray
+    domain: Domain | None
 
-def ends(domain: Domain | None, columns: Sequence[int]) -> dict[str, Any]:
-    """The arguments ``bounds`` and ``periods`` of some columns: reflections and repetitions keep the mass of others."""
-    part = None if domain is None else domain.of_columns(columns)
-    return {} if part is None else part.arguments
+    @classmethod
+    def of(cls, h: Any, bounds: Any, periods: Any, d: int) -> Widths:
+        """Check a bandwidth on the host, and the bounds and periods, of ``d`` columns."""
+        width, domain = check.bandwidth(h, d), domain_of(bounds, periods, d)
+        if domain is not None:
+            domains_check.bandwidth(width, domain.bounded)
+        return cls(width, domain)
+
+    def of_columns(self, columns: Sequence[int]) -> dict[str, Any]:
+        """The arguments ``h``, ``bounds`` and ``periods`` of some columns; images keep the mass of the others."""
+        part = None if self.domain is None else self.domain.of_columns(columns)
+        return {"h": marginal_bandwidth(self.h, columns)} | ({} if part is None else part.arguments)
 
 
 def in_bandwidths(differences: Any, h: np.ndarray, xp: Any) -> Any:

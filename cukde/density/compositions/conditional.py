@@ -15,11 +15,11 @@ from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import is_dask, over_dask
 from cukde.core.types import Array, ArrayLike, Bandwidth, Columns, Domain as DomainLike
-from cukde.density import check as density_check, results, rules_by_name
+from cukde.density import check as density_check, rules_by_name
 from cukde.density.arguments import prepare
-from cukde.density.compositions import check, columns as compositions_columns, cost
+from cukde.density.compositions import check, columns as compositions_columns, cost, ratio
+from cukde.density.compositions.columns import Widths
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
-from cukde.density.domains.domain import Domain
 from cukde.density.problem import Problem, reweighted
 
 
@@ -109,12 +109,10 @@ def marginal(
         chosen = check.positions("columns", columns, compositions_columns.labels(X, d), d)
         y = check.queries(Y, len(chosen), "one for each of columns", backend)
         h, factors = rules_by_name.with_factors(h, x, weights, bounds=bounds, periods=periods)
-        h = check.bandwidth(h, d)
-        domain = compositions_columns.domain(bounds, periods, h, d)
-        marginal_h = compositions_columns.marginal_bandwidth(h, chosen)
-        options = weights, precision, deterministic, check_finite
-        more = compositions_columns.ends(domain, chosen) | {"local_factors": factors}
-        problem, _ = prepare(x[:, chosen], y, marginal_h, *options, **more)
+        options: dict[str, Any] = {"weights": weights, "precision": precision, "deterministic": deterministic}
+        options |= {"check_finite": check_finite, "local_factors": factors}
+        of_columns = Widths.of(h, bounds, periods, d).of_columns(chosen)
+        problem, _ = prepare(x[:, chosen], y, **of_columns, **options)
     with problem.device:
         return problem.density(log=log)
 
@@ -225,38 +223,32 @@ def conditional(
         rest = compositions_columns.others(conditions, d)
         y = check.queries(Y, len(rest), check.left(rest, labels), backend)
         h, factors = rules_by_name.with_factors(h, x, weights, bounds=bounds, periods=periods)
-        width = check.bandwidth(h, d)
-        domain = compositions_columns.domain(bounds, periods, width, d)
+        widths = Widths.of(h, bounds, periods, d)
         values = {}
         for column, value in conditions.items():
             dask_check.plain(check.condition_name(column, labels), is_dask(value))
             values[column] = check.condition(column, value, labels, len(y), backend)
-        options = weights, precision, deterministic, check_finite
-        if domain is None and all(isinstance(value, float) for value in values.values()):
-            problem = _at_one_value(backend, x, values, rest, y, width, options, factors)
+        options: dict[str, Any] = {"weights": weights, "precision": precision, "deterministic": deterministic}
+        options |= {"check_finite": check_finite, "local_factors": factors}
+        if widths.domain is None and all(isinstance(value, float) for value in values.values()):
+            problem = _at_one_value(x, values, rest, y, widths.h, options)
             with problem.device:
                 return problem.density(log=log)
         if core_check.flag("check_finite", check_finite):
             _check_finite(backend, values, labels)
         checked = values if check_finite else {k: value for k, value in values.items() if isinstance(value, float)}
-        check.given_inside(checked, domain, labels, backend)
-        return _at_each_value(backend, x, values, rest, y, width, log, options, domain, factors)
+        check.given_inside(checked, widths.domain, labels, backend)
+        return _at_each_value(x, values, rest, y, widths, options, log=log)
 
 
 def _at_one_value(
-    backend: ModuleType,
-    x: Any,
-    values: dict[int, float],
-    rest: Sequence[int],
-    y: Any,
-    width: np.ndarray,
-    options: tuple[Any, ...],
-    factors: Any | None,
+    x: Any, values: dict[int, float], rest: Sequence[int], y: Any, h: np.ndarray, options: dict[str, Any]
 ) -> Problem:
     """Pose the density of the other columns, each point with its share in the marginal at the given value."""
+    backend, factors = dispatch.backend(x), options["local_factors"]
     xp = backend.xp
-    kernel = compositions_columns.conditional_kernel(width, list(values))
-    problem, _ = prepare(x[:, rest], y, kernel.h, *options, local_factors=factors)
+    kernel = compositions_columns.conditional_kernel(h, list(values))
+    problem, _ = prepare(x[:, rest], y, kernel.h, **options)
     with problem.device, np.errstate(over="ignore", invalid="ignore"):
         x_given = xp.ascontiguousarray(x[:, list(values)], dtype=xp.float64)
         apart = xp.asarray(list(values.values())) - x_given
@@ -283,37 +275,22 @@ def _at_one_value(
 
 
 def _at_each_value(
-    backend: ModuleType,
-    x: Any,
-    values: dict[int, Any],
-    rest: Sequence[int],
-    y: Any,
-    width: np.ndarray,
-    log: bool,
-    options: tuple[Any, ...],
-    domain: Domain | None,
-    factors: Any | None,
+    x: Any, values: dict[int, Any], rest: Sequence[int], y: Any, widths: Widths, options: dict[str, Any], *, log: bool
 ) -> Any:
     """Divide the joint density by the marginal."""
-    given = list(values)
+    backend, given = dispatch.backend(x), list(values)
     arrays = [value for value in values.values() if not isinstance(value, float)]
     dtype = density_check.result_dtype(x, y, *arrays)
-    weights, precision, *others = options
-    options = weights, density_check.precision(precision, dtype), *others
+    options |= {"precision": density_check.precision(options["precision"], dtype)}
     # Numbers stay in double precision where there are no arrays: rounded, one might lie beyond its bound.
     Y = backend.xp.empty((len(y), x.shape[1]), density_check.result_dtype(y, *arrays) if arrays else np.float64)
     Y[:, rest] = y
     for column, value in values.items():
         Y[:, column] = value
     at = Y[:, given] if arrays else Y[:1, given]
-    marginal_h = compositions_columns.marginal_bandwidth(width, given)
-    of_all, of_some = (compositions_columns.ends(domain, some) for some in (range(x.shape[1]), given))
-    joint, _ = prepare(x, Y, width, *options, local_factors=factors, **of_all)
-    of_given, _ = prepare(x[:, given], at, marginal_h, *options, local_factors=factors, **of_some)
-    with joint.device:
-        exact = np.dtype(np.float64)
-        log_p, log_q = (each._replace(dtype=exact).density(log=True) for each in (joint, of_given))
-        return results.quotient(log_p, log_q, log=log, dtype=dtype, xp=backend.xp)
+    joint, _ = prepare(x, Y, **widths.of_columns(range(x.shape[1])), **options)
+    of_given, _ = prepare(x[:, given], at, **widths.of_columns(given), **options)
+    return ratio.quotient(joint, of_given, log=log, dtype=dtype)
 
 
 def _values_by_name(given: Any) -> dict[str, Any]:

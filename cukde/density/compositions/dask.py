@@ -8,25 +8,23 @@ from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
-from dask.highlevelgraph import HighLevelGraph
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cpu import arrays as core_arrays
 from cukde.core.dask import check as dask_check
-from cukde.core.dask.arrays import collected, empty_like, stand_in, unknown_rows
+from cukde.core.dask.arrays import collected, empty_like, rows, stand_in, unknown_rows
 from cukde.core.dask.devices import computing
-from cukde.core.dask.graph import Blocks
-from cukde.core.over_dask import is_dask, meta
-from cukde.core.quiet import quiet
+from cukde.core.dask.graph import Blocks, single
+from cukde.core.over_dask import dask_form, is_dask, meta
 from cukde.core.types import ArrayLike, Bandwidth, Columns, Domain
 from cukde.density import check as density_check, results
-from cukde.density.api import kde, sd_kde
+from cukde.density.api import kde
 from cukde.density.compositions import check, columns as compositions_columns, regions
-from cukde.density.dask.arguments import beside
-from cukde.density.positive.api import positive_kde
+from cukde.density.compositions.columns import Widths
+from cukde.density.dask.arguments import beside, columns as columns_of
 
 
-@quiet
+@dask_form()
 def marginal(
     X: ArrayLike,
     columns: Columns,
@@ -50,20 +48,17 @@ def marginal(
     >>> cukde.dask.marginal(X, [0], np.array([0.5]), [1.0, 2.0]).compute().round(4)
     array([0.3521])
     """
-    _only_options(options)
     dask_check.plain("h", is_dask(h))
     dask_check.plain("columns", is_dask(columns))
-    x, y = _rows("X", X), _rows("Y", Y)
-    d = density_check.data(stand_in(x, unknown_rows(x)), core_arrays)[0].shape[1]
+    x, y = rows("X", X), rows("Y", Y)
+    d = columns_of(x)
     chosen = check.positions("columns", columns, compositions_columns.labels(X, d), d)
     _queries(y, len(chosen), "one for each of columns")
-    width = check.bandwidth(dispatch.to_host(h), d)
-    domain = compositions_columns.domain(bounds, periods, width, d)
-    marginal_h = compositions_columns.marginal_bandwidth(width, chosen)
-    return kde(_of(x, chosen), y, marginal_h, log=log, **compositions_columns.ends(domain, chosen), **options)
+    of_columns = Widths.of(dispatch.to_host(h), bounds, periods, d).of_columns(chosen)
+    return kde(_of(x, chosen), y, log=log, **of_columns, **options)
 
 
-@quiet
+@dask_form()
 def conditional(
     X: ArrayLike,
     given: Mapping[Any, Any],
@@ -88,34 +83,30 @@ def conditional(
     >>> cukde.dask.conditional(X, {1: 6.0}, np.array([0.5]), [1.0, 2.0]).compute().round(4)
     array([0.3521])
     """
-    _only_options(options)
     log = core_check.flag("log", log)
     dask_check.plain("h", is_dask(h))
-    x, y = _rows("X", X), _rows("Y", Y)
-    d = density_check.data(stand_in(x, unknown_rows(x)), core_arrays)[0].shape[1]
+    x, y = rows("X", X), rows("Y", Y)
+    d = columns_of(x)
     labels = compositions_columns.labels(X, d)
     conditions = check.conditions(given, labels, d)
     rest = compositions_columns.others(conditions, d)
     _queries(y, len(rest), check.left(rest, labels))
-    width = check.bandwidth(dispatch.to_host(h), d)
-    domain = compositions_columns.domain(bounds, periods, width, d)
+    widths = Widths.of(dispatch.to_host(h), bounds, periods, d)
     values = {column: _condition(column, value, labels, y) for column, value in conditions.items()}
     numbers = {column: value for column, value in values.items() if isinstance(value, float)}
-    check.given_inside(numbers, domain, labels, core_arrays)
+    check.given_inside(numbers, widths.domain, labels, core_arrays)
     arrays = [value for value in values.values() if not isinstance(value, float)]
     dtype = density_check.result_dtype(x, y, *arrays)
     whole = _with_given(y, values, rest, labels)
     options["precision"] = density_check.precision(precision, dtype)
-    log_p = kde(x, whole, width, log=True, **compositions_columns.ends(domain, range(d)), **options)
+    log_p = kde(x, whole, log=True, **widths.of_columns(range(d)), **options)
     columns = list(values)
-    marginal_h = compositions_columns.marginal_bandwidth(width, columns)
     of_given = whole[:, columns] if arrays else np.array([[*values.values()]])
-    of_columns = compositions_columns.ends(domain, columns)
-    log_q = kde(_of(x, columns), of_given, marginal_h, log=True, **of_columns, **options)
+    log_q = kde(_of(x, columns), of_given, log=True, **widths.of_columns(columns), **options)
     return _quotient(log_p, log_q, log, dtype)
 
 
-@quiet
+@dask_form()
 def density_ratio(
     X: ArrayLike,
     Z: ArrayLike,
@@ -143,11 +134,10 @@ def density_ratio(
     >>> cukde.dask.density_ratio(X, X + 1.0, np.array([0.5, 0.0]), 1.0).compute().round(4)
     array([1.    , 1.6487])
     """
-    _only_options(options)
     log = core_check.flag("log", log)
-    x, z, y = _rows("X", X), _rows("Z", Z), _rows("Y", Y)
+    x, z, y = rows("X", X), rows("Z", Z), rows("Y", Y)
     dispatch.backend(meta(x), Z=meta(z), denominator_weights=meta(denominator_weights))
-    d = density_check.data(stand_in(x, unknown_rows(x)), core_arrays)[0].shape[1]
+    d = columns_of(x)
     check.denominator(stand_in(z, unknown_rows(z)), d, core_arrays)
     dask_check.plain("denominator_bandwidth", is_dask(denominator_bandwidth))
     width = check.denominator_bandwidth(h, dispatch.to_host(denominator_bandwidth), d)
@@ -159,7 +149,7 @@ def density_ratio(
     return _quotient(log_p, log_q, log, dtype)
 
 
-@quiet
+@dask_form()
 def hdr_threshold(
     X: ArrayLike,
     h: Bandwidth,
@@ -168,12 +158,8 @@ def hdr_threshold(
     method: Literal["kde", "sd", "positive"] = "kde",
     weights: ArrayLike | None = None,
     log: bool = False,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
     leave_one_out: bool = True,
+    **options: Any,
 ) -> da.Array:
     """Compute :func:`cukde.hdr_threshold` of Dask arrays, lazily.
 
@@ -192,25 +178,13 @@ def hdr_threshold(
     core_check.option("method", method, check.METHODS)
     dask_check.plain("mass", is_dask(mass))
     shares = check.mass(dispatch.to_host(mass))
-    options: dict[str, Any] = {"precision": precision, "deterministic": deterministic, "check_finite": check_finite}
-    options |= {"bounds": bounds, "periods": periods}
     options["leave_one_out"] = core_check.flag("leave_one_out", leave_one_out)
-    density = _at_rows(X, h, method, weights=weights, log=log, **options)
+    density = regions.FUNCTIONS[method](X, X, h, weights=weights, log=log, **options)
     w = None if weights is None else beside("weights", collected("weights", weights), density)
     arrays = [density] if w is None else [density, w]
     keys = [[(a.name, i) for i in range(a.numblocks[0])] for a in arrays]
     level = Blocks("level", [(partial(_levels, shares=shares), *keys)], arrays, [a.name for a in arrays], shares)
-    name = f"{level.name}-array"
-    graph = HighLevelGraph.from_collections(name, {(name, *[0] * shares.ndim): level.keys[0]}, [level])
-    chunks = tuple((size,) for size in shares.shape)
-    return da.Array(graph, name, chunks, dtype=density.dtype, meta=empty_like(density, shares.ndim, density.dtype))
-
-
-def _at_rows(X: Any, h: Any, method: str, **options: Any) -> da.Array:
-    """Densities at the rows, whose level is looked for."""
-    functions: dict[str, Any] = {"kde": kde, "sd": sd_kde, "positive": positive_kde}
-    density: da.Array = functions[method](X, X, h, **options)
-    return density
+    return single(level, shares.shape, empty_like(density, shares.ndim, density.dtype))
 
 
 def _levels(densities: list[Any], weights: list[Any] | None = None, *, shares: np.ndarray) -> Any:
@@ -220,20 +194,6 @@ def _levels(densities: list[Any], weights: list[Any] | None = None, *, shares: n
             for parts in (densities, weights)
         )
         return regions.levels(density, shares, w, backend)
-
-
-def _only_options(options: Mapping[str, Any]) -> None:
-    """Raise for options of :func:`kde` that functions of some columns do not have."""
-    if "leave_one_out" in options:
-        raise TypeError("unexpected keyword argument 'leave_one_out': these densities take none")
-
-
-def _rows(name: str, a: Any) -> Any:
-    """A Dask array or a plain one, of points."""
-    a = collected(name, a)
-    if is_dask(a):
-        dask_check.dimensions(name, a)
-    return a
 
 
 def _of(x: Any, columns: Sequence[int]) -> Any:

@@ -125,10 +125,15 @@ def density_ratio(
         chosen = density_check.precision(precision, dtype)
         above, _ = prepare(x, y, h, weights, chosen, deterministic, check_finite, local_factors=factors, **ends)
         below = _denominator(z, y, width, denominator_weights, above, ends | {"local_factors": own_factors})
+    return quotient(above, below, log=log, dtype=dtype)
+
+
+def quotient(above: Problem, below: Problem, *, log: bool, dtype: np.dtype) -> Any:
+    """The density of a problem over that of another, at queries of their own, or the logarithm of that."""
     with above.device:
         exact = np.dtype(np.float64)
         log_p, log_q = (each._replace(dtype=exact).density(log=True) for each in (above, below))
-        return results.quotient(log_p, log_q, log=log, dtype=dtype, xp=backend.xp)
+        return results.quotient(log_p, log_q, log=log, dtype=dtype, xp=above.xp)
 
 
 def _denominator(z: Any, y: Any, h: Any, weights: Any, numerator: Problem, ends: dict[str, Any]) -> Problem:

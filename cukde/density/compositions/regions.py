@@ -17,7 +17,7 @@ from cukde.density.compositions import check, cost
 from cukde.density.cost import calls as cost_calls
 from cukde.density.positive.api import positive_kde
 
-_FUNCTIONS: dict[str, Any] = {"kde": kde, "sd": sd_kde, "positive": positive_kde}
+FUNCTIONS: dict[str, Any] = {"kde": kde, "sd": sd_kde, "positive": positive_kde}
 
 # Rounding of cumulated shares, relative: so much less than a mass is the mass.
 _EPS = float(np.finfo(np.float64).eps)
@@ -119,7 +119,7 @@ def hdr_threshold(
     log = core_check.flag("log", log)
     core_check.option("method", method, check.METHODS)
     shares = check.mass(dispatch.to_host(mass))
-    density = _FUNCTIONS[method](
+    density = FUNCTIONS[method](
         X,
         X,
         h,

@@ -85,21 +85,26 @@ def _of_steps(steps: int) -> Sizes:
 def taken(*outputs: Output) -> Observed:
     """What :func:`cukde.core.cost.registry.declare` calls ``observed``, for an operation of passes with these outputs.
 
-    The share of pairs is None where no pass leaves out any, and so are the cells where none is a transform;
-    of several passes there is one each.
+    What is found is None where no pass leaves out pairs, is a transform, and so on; of several passes there is one
+    each.
     """
 
     def observed(call: Callable[[], Any], *, gpu: bool) -> Sizes:
         with traced() as ran:
             call()
-        cells = {one.found["output"]: one.found["cells"] for one in ran if one.name == "plane"}
-        skipped = {one.found["output"]: one.found["share"] for one in ran if one.name == "skipping"}
-        shares = {output: share() for output, share in skipped.items() if output not in cells}
-        found: Sizes = {"share": _each(shares, outputs)}
-        if gpu:
-            names = {one.found["output"]: one.name for one in ran if one.name not in ("plane", "skipping")}
-            found["ran"] = _each(names, outputs)
-        return found | {"cells": _each(cells, outputs)} if cells else found
+
+        def found(name: str) -> dict[Output, Any]:
+            return {one.found["output"]: one.found[name] for one in ran if name in one.found}
+
+        cells = found("cells")
+        shares = {output: share() for output, share in found("share").items() if output not in cells}
+        sizes: Sizes = {"share": _each(shares, outputs)}
+        names = {one.found["output"]: one.name for one in ran if one.found.keys() == {"output"}}
+        sizes["ran"] = _each(names, outputs)
+        others = {"cells": cells} | {name: found(name) for name in ("screened", "again", "in_vain")}
+        if boxes := found("boxes"):
+            sizes["boxes"] = max(boxes.values())
+        return sizes | {name: _each(value, outputs) for name, value in others.items() if value}
 
     return observed
 

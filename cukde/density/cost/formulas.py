@@ -26,7 +26,7 @@ from cukde.density.cost.flash import (
     flash_pass_bytes,
     flash_score_flops,
 )
-from cukde.density.cost.sizes import OF_DATA, OF_QUERIES, OPTIONS, Sizes, sized
+from cukde.density.cost.sizes import FOUND, OF_DATA, OF_QUERIES, OPTIONS, Sizes, sized
 from cukde.density.mass_sizes import NODES, REACH, SAMPLES
 from cukde.density.one_dimension import cost as one_dimension_cost
 from cukde.density.pairs.cost import cpu as cost_cpu, cuda_cores, engines, skipping, skipping_cpu, tensor, wide
@@ -51,12 +51,8 @@ _ENTRIES_OF_PART, _MEAN = 2**16, 17_000
 # 2^17 entries in rows of 2 to 64: 40 ns a row and 1.2 ns an entry.
 _SCALAR_OF_ROW, _SCALAR_OF_ENTRY = 165, 5
 
-# NumPy's mean, and the largest distance to it, take as long as so many operations for each entry: 1.3 and 0.56 ns on
-# the same core.
-_SCALAR_OF_MEAN, _SCALAR_OF_LOOK = 5.5, 2.3
 
-
-@sized(f"{OF_QUERIES} rtol share cells local ran")
+@sized(f"{OF_QUERIES} {FOUND} cells local")
 def kde(on: Peaks, sizes: Sizes) -> Counted:
     """Count a density of ``n`` points of ``d`` dimensions at ``m`` queries; ``local``: each point has its own factor.
 
@@ -66,7 +62,7 @@ def kde(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(task, on, _passed(task, on, sizes.boxes))
 
 
-@sized(f"{OF_QUERIES} rtol share cells local ran")
+@sized(f"{OF_QUERIES} {FOUND} cells local")
 def score(on: Peaks, sizes: Sizes) -> Counted:
     """Count the gradients of the log density."""
     task = _pass("moments", sizes, ratio=True)
@@ -74,7 +70,7 @@ def score(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(task, on, [*_passed(task, on, sizes.boxes), after])
 
 
-@sized(f"{OF_QUERIES} rtol share cells local ran")
+@sized(f"{OF_QUERIES} {FOUND} cells local")
 def density_and_score(on: Peaks, sizes: Sizes) -> Counted:
     """Count log densities with their gradients."""
     task = _pass("moments", sizes)
@@ -82,7 +78,7 @@ def density_and_score(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(task, on, [*_passed(task, on, sizes.boxes), after])
 
 
-@sized(f"{OF_QUERIES} rtol share local ran")
+@sized(f"{OF_QUERIES} {FOUND} local")
 def laplace_kde(on: Peaks, sizes: Sizes) -> Counted:
     """Count a Laplace-corrected density: a factor, by one multiply-add, beside each exponential."""
     task = _pass("laplace", sizes)
@@ -93,7 +89,7 @@ def laplace_kde(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(task, on, parts, flops=2 * task.pairs)
 
 
-@sized(f"{OF_QUERIES} rtol share samples ran")
+@sized(f"{OF_QUERIES} {FOUND} samples")
 def positive_kde(on: Peaks, sizes: Sizes, samples: int = 0) -> Counted:
     """Count a positive density: a pass as of a Laplace-corrected one, and one at ``samples`` points for the mass."""
     task = _pass("laplace", sizes)
@@ -101,28 +97,27 @@ def positive_kde(on: Peaks, sizes: Sizes, samples: int = 0) -> Counted:
     return _estimate(task, on, parts, flops=2 * task.pairs)
 
 
-@sized(f"{OF_QUERIES} rtol share ran")
+@sized(f"{OF_QUERIES} {FOUND}")
 def positive_score(on: Peaks, sizes: Sizes) -> Counted:
     """Count its score: moments, sums with the correction, and moments of that by differences, with all pairs."""
-    (share_of_score, share), (score_ran, ran) = _of_two(sizes.share), _of_two(sizes.ran)
-    first = _pass("moments", dataclasses.replace(sizes, share=share_of_score, ran=score_ran))
-    second = _pass("laplace", dataclasses.replace(sizes, share=share, ran=ran))
-    curved = dataclasses.replace(first, share=None)
-    third = cost_cpu.passed(curved) if on.backend == "cpu" else cuda_cores.by_difference(curved, on)
+    of_score, of_density = sizes.of_two()
+    first, second = _pass("moments", of_score), _pass("laplace", of_density)
+    curved = dataclasses.replace(first, share=None, ran=None, looked=True)
+    third = (cost_cpu.passed if on.backend == "cpu" else cuda_cores.by_difference)(curved, on)
     after = elementwise.doubles("scale", on, 12 * sizes.d * sizes.m, launches=16)
     stages = ("score", _passed(first, on, sizes.boxes)), ("correction", _passed(second, on, sizes.boxes))
     parts = [part for name, parts in (*stages, ("gradient", third)) for part in _named(name, parts)]
     return _estimate(first, on, [*parts, after], flops=2 * first.pairs)
 
 
-@sized(f"{OF_DATA} rtol share samples ran")
+@sized(f"{OF_DATA} {FOUND} samples")
 def positive_mass(on: Peaks, sizes: Sizes, samples: int = SAMPLES) -> Counted:
     """Count the mass that normalises a positive density: a pass at ``samples`` points."""
-    task = _pass("laplace", dataclasses.replace(sizes, m=0))
+    task = dataclasses.replace(_pass("laplace", dataclasses.replace(sizes, m=0)), looked=True)
     return _estimate(task, on, _mass(task, on, samples, sizes.boxes))
 
 
-@sized(f"n m d k dtype precision at_data {OPTIONS} rtol share ran")
+@sized(f"n m d k dtype precision at_data {OPTIONS} {FOUND}")
 def kernel_sum(on: Peaks, sizes: Sizes, k: int = 1) -> Counted:
     """Count sums of ``k`` values; on a GPU a pass that leaves out pairs takes its share of them for each column."""
     task = _pass("values", sizes, k=k)
@@ -145,10 +140,10 @@ def log_cdf(on: Peaks, sizes: Sizes) -> Counted:
     return _distribution(task, on, both)
 
 
-@sized(f"{OF_DATA} rtol share cells steps local ran")
+@sized(f"{OF_DATA} {FOUND} cells steps local")
 def debias(on: Peaks, sizes: Sizes, steps: int = 1) -> Counted:
     """Count shifts of the data along the score at the data."""
-    task = _pass("moments", sizes.at_points(), ratio=True)
+    task = dataclasses.replace(_pass("moments", sizes.at_points(), ratio=True), looked=True)
     parts = [*_named("score", _passed(task, on, sizes.boxes)), _shift(on, sizes.n, sizes.d)]
     further, flops, traffic = _further(task, on, sizes.boxes, steps)
     counted = _estimate(task, on, [*parts, *further], flops=flops, traffic=traffic)
@@ -164,15 +159,14 @@ def _further(task: Pass, on: Peaks, boxes: int, steps: int) -> tuple[list[Part],
     return [part.times(more) for part in parts], more * textbook[0], more * textbook[1]
 
 
-@sized(f"{OF_QUERIES} rtol share cells steps local ran")
+@sized(f"{OF_QUERIES} {FOUND} cells steps local")
 def sd_kde(on: Peaks, sizes: Sizes, steps: int = 1) -> Counted:
     """Count score-debiased densities: parts of the score, the shift and the density, by these names."""
     n, m, d, boxes = sizes.n, sizes.m, sizes.d, sizes.boxes
-    (share_of_score, share), (cells_of_score, cells) = _of_two(sizes.share), _of_two(sizes.cells)
-    score_ran, ran = _of_two(sizes.ran)
-    given = _pass("sum", dataclasses.replace(sizes, share=share, cells=cells, ran=ran))
-    estimate = dataclasses.replace(given, output="moments", m=n, itself=True, ratio=True, ran=score_ran)
-    estimate = dataclasses.replace(estimate, share=_share(share_of_score), cells=_cells(cells_of_score, d))
+    of_first, of_second = sizes.of_two()
+    given = dataclasses.replace(_pass("sum", of_second), looked=True)
+    estimate = _pass("moments", of_first.at_points(), ratio=True)
+    estimate = dataclasses.replace(estimate, looked=True)
     moved = dataclasses.replace(given, itemsize=8, itself=False)  # debiased data are float64
     of_score = _passed(estimate, on, boxes, in_order=not sizes.weighted)
     line = d == 1 and not given.local
@@ -200,7 +194,7 @@ def sd_kde(on: Peaks, sizes: Sizes, steps: int = 1) -> Counted:
         sums = 4.0 * n * (tensor.depth_of(d) + 1)
         shift = Part("shift", prepared.bytes + sums + float(d) * (given.itemsize * n + 8 * m))
     further, flops, traffic = _further(estimate, on, boxes, steps)
-    parts = [*_survey(given, on), *_named("score", of_score), shift, *further, *_named("kde", of_kde)]
+    parts = [*_survey(given, on, estimate), *_named("score", of_score), shift, *further, *_named("kde", of_kde)]
     flops, traffic = flops + flash_flops(n, m, d), traffic + flash_bytes(n, m, d)
     return _counted(parts, steps * estimate.pairs + given.pairs, flops, traffic, on)
 
@@ -251,7 +245,13 @@ def _pass(output: Output, sizes: Sizes, *, k: int = 0, ratio: bool = False) -> P
     itemsize = 8 if chosen == "float64" else promoted.itemsize
     flags = (sizes.at_data, sizes.weighted, sizes.deterministic, sizes.check_finite)
     tolerance, share, cells = density_check.tolerance(sizes.rtol), _share(sizes.share), _cells(sizes.cells, d)
-    return Pass(output, n, m, d, chosen, itemsize, k, *flags, ratio, tolerance, share, cells, sizes.local, sizes.ran)
+    observed = {
+        "screened": _share(sizes.screened, "screened"),
+        "ran": sizes.ran,
+        "again": _share(sizes.again, "again") or 0.0,
+        "in_vain": bool(sizes.in_vain),
+    }
+    return Pass(output, n, m, d, chosen, itemsize, k, *flags, ratio, tolerance, share, cells, sizes.local, **observed)
 
 
 def _mass(task: Pass, on: Peaks, samples: int, boxes: int) -> list[Part]:
@@ -263,18 +263,13 @@ def _mass(task: Pass, on: Peaks, samples: int, boxes: int) -> list[Part]:
     return [*_named("mass", passed), elementwise.doubles("mass: mean", on, 12 * points, launches=12)]
 
 
-def _of_two(value: Any) -> tuple[Any, Any]:
-    """What holds for the score and for the density: a pair, or the same for both."""
-    return tuple(value) if isinstance(value, Sequence) and len(value) == 2 else (value, value)
-
-
-def _share(share: Any) -> float | None:
-    """Check the share of pairs that a pass takes."""
+def _share(share: Any, name: str = "share") -> float | None:
+    """Check the share of pairs that a pass takes, or another share."""
     if share is None:
         return None
-    share = core_check.number("share", share, 0)
+    share = core_check.number(name, share, 0)
     if share > 1:
-        raise ValueError(f"share must be at most 1; got {share}")
+        raise ValueError(f"{name} must be at most 1; got {share}")
     return share
 
 
@@ -333,46 +328,48 @@ def _passed(task: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_orde
     if task.cells is not None:
         return plane_cost.passed(task, on, task.cells)
     if task.share is not None:
-        return skipping_cpu.passed(task, task.share) if on.backend == "cpu" else skipping.passed(task, on, task.share)
+        return (
+            skipping_cpu.passed(task, on, task.share) if on.backend == "cpu" else skipping.passed(task, on, task.share)
+        )
     if task.d == 1:
         return one_dimension_cost.passed(task, on, boxes, ordered=ordered, in_order=in_order)
     if on.backend == "cpu":
-        return cost_cpu.passed(task)
+        return cost_cpu.passed(task, on)
     name = _engine(task, on)
     return _OF_ALL_PAIRS[name](task, on) if name in _OF_ALL_PAIRS else skipping.by_rate(name, task, on)
 
 
 def _local(task: Pass, on: Peaks) -> list[Part]:
-    """Parts of a pass with a factor for each point: all pairs by differences, or on a CPU by BLAS in double."""
+    """Parts of a pass with a factor for each point: all pairs by differences, on a CPU in double."""
     if task.share is not None and on.backend == "gpu":
         raise ValueError("share must be None where each point has a factor: such a pass takes all pairs on a GPU")
     task = dataclasses.replace(task, weighted=True)  # no pair is the same both ways
     # Checked, squared, logarithms taken; exponents' offsets and scales written.
     factors = elementwise.doubles("factors", on, 14 * task.n, launches=12)
     if on.backend == "cpu":
-        task = dataclasses.replace(task, precision="ieee" if task.precision == "ieee" else "float64")
-        return [factors, *(cost_cpu.passed(task) if task.share is None else skipping_cpu.passed(task, task.share))]
+        if task.share is not None:
+            return [factors, *skipping_cpu.passed(task, on, task.share)]
+        return [factors, *cost_cpu.passed(task, on)]
     precision = "float64" if task.precision == "float64" else "ieee"
     return [factors, *cuda_cores.by_difference(dataclasses.replace(task, precision=precision), on)]
 
 
-def _survey(task: Pass, on: Peaks) -> list[Part]:
-    """Pre-pass reductions: the mean of the data, and a look at all arrays.
+def _survey(task: Pass, on: Peaks, first: Pass | None = None) -> list[Part]:
+    """Pre-pass reductions: the mean of the data, and a look at all arrays; ``first`` of several passes is another one.
 
     Without ``check_finite`` it is left out where no engine of a GPU asks for the radius.
     """
-    if on.backend == "gpu" and task.ran == "small":  # whose launch does it
+    if on.backend == "cpu":
+        return cost_cpu.before(task, *(_name_on_cpu(one, on) for one in (first, task) if one is not None))
+    if task.ran == "small":  # whose launch does it
         return []
     data = float(task.itemsize * task.d) * task.n
     values = float(task.itemsize) * task.k * task.n
     weights = 8.0 * task.n * 5 if task.weighted else 0.0
     launches = 1 + (task.n * task.d > _ENTRIES_OF_PART) + _WEIGHT_LAUNCHES * task.weighted
-    by_products = on.backend == "gpu" and task.d > 1 and task.precision != "ieee" and not task.local
+    by_products = task.d > 1 and task.precision != "ieee" and not task.local
     looks = task.checked or by_products
     looked = task.point_bytes + values if looks else 0.0
-    if on.backend == "cpu":  # on one core
-        entries = (_SCALAR_OF_MEAN * data + _SCALAR_OF_LOOK * task.point_bytes) / task.itemsize
-        return [Part("survey", data + looked + weights, {"scalar": entries}, blocks=1.0)]
     means = _MEAN * (1 + (task.n * task.d > _ENTRIES_OF_PART))
     others = elementwise.short(_WEIGHT_LAUNCHES * task.weighted + _SURVEY_LAUNCHES * looks)
     launches += _SURVEY_LAUNCHES * looks
@@ -382,6 +379,12 @@ def _survey(task: Pass, on: Peaks) -> list[Part]:
     ):  # the transform waits, so nothing hides the host
         parts.insert(0, Part("host", cycles=host.DENSITY * on.clock, launches=0))
     return parts
+
+
+def _name_on_cpu(task: Pass, on: Peaks) -> str:
+    if task.d == 1 and not task.local:
+        return one_dimension_cost.name_of(task)
+    return "pairs" if task.share is not None or task.cells is not None else cost_cpu.name_of(task, on)
 
 
 def _shift(on: Peaks, n: int, d: int, m: int = 0) -> Part:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
@@ -13,9 +14,9 @@ from cukde.core import check as core_check, dispatch, warnings as core_warnings
 from cukde.core.dask import check as dask_check
 from cukde.core.dask.devices import computing
 from cukde.core.dask.graph import Blocks, array, crossed, each, unordered
-from cukde.core.over_dask import is_dask
+from cukde.core.over_dask import dask_form, is_dask
 from cukde.core.quiet import quiet
-from cukde.core.types import ArrayLike, Bandwidth, Domain
+from cukde.core.types import ArrayLike, Bandwidth
 from cukde.density import (
     check as density_check,
     kernels,
@@ -28,31 +29,14 @@ from cukde.density.dask import blocks as dask_blocks
 from cukde.density.dask.arguments import Arguments, arguments
 from cukde.density.dask.certificate import Needed
 from cukde.density.dask.leave_one_out import without_own_weight
-from cukde.density.domains import check as domains_check
 from cukde.density.kernels import KERNELS, Kernel
 from cukde.density.problem import Problem, score_whitening
 from cukde.density.sums import Output, PartialSums
 from cukde.density.whitening import Whitening
 
 
-@quiet
-def kde(
-    X: ArrayLike,
-    Y: ArrayLike,
-    h: Bandwidth,
-    *,
-    weights: ArrayLike | None = None,
-    local_factors: ArrayLike | None = None,
-    rtol: float | None = None,
-    log: bool = False,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    boxes: ArrayLike | None = None,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    leave_one_out: bool = False,
-) -> da.Array:
+@dask_form(boxes=None)
+def kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, *, log: bool = False, **options: Any) -> da.Array:
     """Compute :func:`cukde.kde` of Dask arrays, lazily.
 
     The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed.
@@ -73,42 +57,13 @@ def kde(
     >>> cukde.dask.kde(X, np.array([0.5]), 1.0).compute().round(4)
     array([0.3521])
     """
-    inputs = arguments(
-        X,
-        Y,
-        h,
-        weights,
-        precision,
-        deterministic,
-        check_finite,
-        local_factors=local_factors,
-        rtol=rtol,
-        boxes=boxes,
-        bounds=bounds,
-        periods=periods,
-        leave_one_out=leave_one_out,
-    )
+    inputs = arguments(X, Y, h, **options)
     data, sums = sums_of(inputs, "sum")
-    return result_of(inputs, with_total(inputs, data, sums, _density, log=core_check.flag("log", log)))
+    return density_of(inputs, data, sums, log=log)
 
 
-@quiet
-def score(
-    X: ArrayLike,
-    Y: ArrayLike,
-    h: Bandwidth,
-    *,
-    weights: ArrayLike | None = None,
-    local_factors: ArrayLike | None = None,
-    rtol: float | None = None,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    boxes: ArrayLike | None = None,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    leave_one_out: bool = False,
-) -> da.Array:
+@dask_form(boxes=None)
+def score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Any) -> da.Array:
     """Compute :func:`cukde.score` of Dask arrays, lazily.
 
     The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed.
@@ -122,42 +77,13 @@ def score(
     >>> cukde.dask.score(X, np.array([0.0]), 1.0).compute().round(4)
     array([0.3775])
     """
-    inputs = arguments(
-        X,
-        Y,
-        h,
-        weights,
-        precision,
-        deterministic,
-        check_finite,
-        local_factors=local_factors,
-        rtol=rtol,
-        boxes=boxes,
-        bounds=bounds,
-        periods=periods,
-        leave_one_out=leave_one_out,
-    )
+    inputs = arguments(X, Y, h, **options)
     _, sums = sums_of(inputs, "moments", ratio=True, of_gradient=True)
-    return of_queries(inputs, _score_of(inputs, sums))
+    return of_queries(inputs, results.gradient, sums)
 
 
-@quiet
-def density_and_score(
-    X: ArrayLike,
-    Y: ArrayLike,
-    h: Bandwidth,
-    *,
-    weights: ArrayLike | None = None,
-    local_factors: ArrayLike | None = None,
-    rtol: float | None = None,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    boxes: ArrayLike | None = None,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    leave_one_out: bool = False,
-) -> tuple[da.Array, da.Array]:
+@dask_form(boxes=None)
+def density_and_score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Any) -> tuple[da.Array, da.Array]:
     """Compute :func:`cukde.density_and_score` of Dask arrays, lazily.
 
     The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed.
@@ -172,27 +98,12 @@ def density_and_score(
     >>> log_p.compute().round(4), s.compute().round(4)
     (array([-1.138]), array([0.3775]))
     """
-    inputs = arguments(
-        X,
-        Y,
-        h,
-        weights,
-        precision,
-        deterministic,
-        check_finite,
-        local_factors=local_factors,
-        rtol=rtol,
-        boxes=boxes,
-        bounds=bounds,
-        periods=periods,
-        leave_one_out=leave_one_out,
-    )
+    inputs = arguments(X, Y, h, **options)
     data, sums = sums_of(inputs, "moments", of_gradient=True)
-    log_density = with_total(inputs, data, sums, _log_density)
-    return result_of(inputs, log_density), of_queries(inputs, _score_of(inputs, sums))
+    return density_of(inputs, data, sums, log=True), of_queries(inputs, results.gradient, sums)
 
 
-@quiet
+@dask_form(boxes=None)
 def debias(
     X: ArrayLike,
     h: Bandwidth,
@@ -200,15 +111,7 @@ def debias(
     score_bandwidth: Bandwidth | None = None,
     steps: int = 1,
     own_point: bool = True,
-    weights: ArrayLike | None = None,
-    local_factors: ArrayLike | None = None,
-    rtol: float | None = None,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    boxes: ArrayLike | None = None,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
+    **options: Any,
 ) -> da.Array:
     """Compute :func:`cukde.debias` of Dask arrays, lazily.
 
@@ -224,26 +127,13 @@ def debias(
     >>> cukde.dask.debias(X, 1.0).compute().round(4)
     array([-0.8808,  0.8808])
     """
-    inputs = arguments(
-        X,
-        X,
-        h,
-        weights,
-        precision,
-        deterministic,
-        check_finite,
-        local_factors=local_factors,
-        rtol=rtol,
-        boxes=boxes,
-        bounds=bounds,
-        periods=periods,
-    )
+    inputs = arguments(X, X, h, **options)
     own_point = core_check.flag("own_point", own_point)
     data, sums, _ = _sums_at_data(inputs, score_bandwidth, density_check.steps(steps), own_point=own_point)
-    return of_queries(inputs, each("debiased", _moved, data, sums, **shape_of(inputs)))
+    return of_queries(inputs, _moved, data, sums)
 
 
-@quiet
+@dask_form(boxes=None)
 def sd_kde(
     X: ArrayLike,
     Y: ArrayLike,
@@ -252,17 +142,8 @@ def sd_kde(
     score_bandwidth: Bandwidth | None = None,
     steps: int = 1,
     own_point: bool = True,
-    weights: ArrayLike | None = None,
-    local_factors: ArrayLike | None = None,
-    rtol: float | None = None,
     log: bool = False,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    boxes: ArrayLike | None = None,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    leave_one_out: bool = False,
+    **options: Any,
 ) -> da.Array:
     """Compute :func:`cukde.sd_kde` of Dask arrays, lazily.
 
@@ -278,55 +159,31 @@ def sd_kde(
     >>> cukde.dask.sd_kde(X, np.array([0.0]), 1.0).compute().round(4)
     array([0.2707])
     """
-    inputs = arguments(
-        X,
-        Y,
-        h,
-        weights,
-        precision,
-        deterministic,
-        check_finite,
-        local_factors=local_factors,
-        rtol=rtol,
-        debiases=True,
-        boxes=boxes,
-        bounds=bounds,
-        periods=periods,
-        leave_one_out=leave_one_out,
-    )
+    inputs = arguments(X, Y, h, **options, debiases=True)
     steps, own_point = density_check.steps(steps), core_check.flag("own_point", own_point)
     data, sums, shifts = _sums_at_data(inputs, score_bandwidth, steps, own_point=own_point)
     whitening = inputs.forms.whitening
     layout = inputs.layout(whitening)
     moved = each("debiased", inputs.tasks.debiased, data, sums, layout=layout)
     queries = inputs.query_blocks(layout)
-    if leave_one_out:
+    if inputs.leave_one_out:
         sums = pass_over(inputs, queries, moved, "sum", None, leave_one_out=True)
-        sums = without_own_weight(data, sums, weighted=weights is not None)
+        sums = without_own_weight(data, sums, weighted=inputs.weights is not None)
     else:
         needed = inputs.needed(whitening, "sum", moved=shifts) if steps == 1 and own_point else None
         sums = pass_over(inputs, queries, moved, "sum", needed)
-    return result_of(inputs, with_total(inputs, moved, sums, _density, log=core_check.flag("log", log)))
+    return density_of(inputs, moved, sums, log=log)
 
 
-@quiet
+@dask_form(boxes=None)
 def laplace_kde(
     X: ArrayLike,
     Y: ArrayLike,
     h: Bandwidth,
     *,
     negative: Literal["keep", "clip"] = "keep",
-    weights: ArrayLike | None = None,
-    local_factors: ArrayLike | None = None,
-    rtol: float | None = None,
     log: bool = False,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    boxes: ArrayLike | None = None,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    leave_one_out: bool = False,
+    **options: Any,
 ) -> da.Array:
     """Compute :func:`cukde.laplace_kde` of Dask arrays, lazily.
 
@@ -342,38 +199,13 @@ def laplace_kde(
     array([ 0.5984, -0.0133])
     """
     density_check.negative(negative)
-    inputs = arguments(
-        X,
-        Y,
-        h,
-        weights,
-        precision,
-        deterministic,
-        check_finite,
-        local_factors=local_factors,
-        rtol=rtol,
-        boxes=boxes,
-        bounds=bounds,
-        periods=periods,
-        leave_one_out=leave_one_out,
-    )
+    inputs = arguments(X, Y, h, **options)
     data, sums = sums_of(inputs, "laplace")
-    clip = negative == "clip"
-    return result_of(inputs, with_total(inputs, data, sums, _laplace, log=core_check.flag("log", log), clip=clip))
+    return density_of(inputs, data, sums, partial(_laplace, clip=negative == "clip"), log=log)
 
 
-@quiet
-def kernel_sum(
-    X: ArrayLike,
-    V: ArrayLike,
-    Y: ArrayLike,
-    h: Bandwidth,
-    *,
-    rtol: float | None = None,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-) -> da.Array:
+@dask_form()
+def kernel_sum(X: ArrayLike, V: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Any) -> da.Array:
     """Compute :func:`cukde.kernel_sum` of Dask arrays, lazily.
 
     The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed. All pairs of
@@ -388,7 +220,7 @@ def kernel_sum(
     array([0.3935])
     """
     core_check.given("V", V)
-    inputs = arguments(X, Y, h, None, precision, deterministic, check_finite, V=V, rtol=rtol)
+    inputs = arguments(X, Y, h, V=V, **options)
     _, sums = sums_of(inputs, "values")
     values: Any = inputs.forms.v
     k = None if values.ndim == 1 else values.shape[1]
@@ -411,10 +243,7 @@ def kernel_density(
     core_check.option("kernel", kernel, KERNELS)
     inputs = arguments(X, Y, h, weights=weights, check_finite=check_finite, rtol=rtol)
     data, sums = sums_of(inputs, "sum", summed=partial(_sums_of_kernel, kernel=kernel))
-    log_unit = kernels.log_constant(kernel, inputs.forms.x.shape[1])
-    return result_of(
-        inputs, with_total(inputs, data, sums, _kernel_density, log_unit=log_unit, log=core_check.flag("log", log))
-    )
+    return density_of(inputs, data, sums, log=log, log_unit=kernels.log_constant(kernel, inputs.forms.x.shape[1]))
 
 
 def metric_density(
@@ -425,7 +254,7 @@ def metric_density(
     data, sums = sums_of(inputs, "sum", summed=partial(_sums_by_distance, distance=distance, h=h, kernel=kernel))
     d = inputs.forms.x.shape[1]
     log_unit = -0.5 * d * math.log(2 * math.pi) if kernel == "gaussian" else kernels.log_constant(kernel, d)
-    return result_of(inputs, with_total(inputs, data, sums, _kernel_density, log_unit=log_unit, log=True))
+    return density_of(inputs, data, sums, log=True, log_unit=log_unit)
 
 
 def sums_of(inputs: Arguments, output: Output, **options: Any) -> tuple[Blocks, Blocks]:
@@ -452,12 +281,8 @@ def _sums_at_data(
     density_check.no_rule("score_bandwidth", score_bandwidth)
     whitening = inputs.forms.whitening
     if score_bandwidth is not None:
-        factors = inputs.local_factors is not None
-        whitening = score_whitening(
-            score_bandwidth, inputs.forms.x.shape[1], factors=factors, single=inputs.forms.whitening.single
-        )
-        if inputs.domain is not None:
-            domains_check.bandwidth(whitening.bandwidth, inputs.domain.bounded, "score_bandwidth")
+        d, factors = inputs.forms.x.shape[1], inputs.local_factors is not None
+        whitening = score_whitening(score_bandwidth, d, inputs.domain, factors=factors, single=whitening.single)
     data = inputs.data_blocks(inputs.layout(whitening))
     if not own_point and inputs.streamed:
         raise ValueError(
@@ -481,77 +306,60 @@ def _sums_at_data(
 
 
 def pass_over(
-    inputs: Arguments, queries: Blocks, data: Blocks, output: Output, needed: Needed | None, **options: Any
+    inputs: Arguments,
+    queries: Blocks,
+    data: Blocks,
+    output: Output,
+    needed: Needed | None,
+    *,
+    of_gradient: bool = False,
+    **options: Any,
 ) -> Blocks:
-    """One pass over the pairs of blocks that are ``needed``; options are those of a pair.
+    """One pass over the pairs of blocks that are ``needed``; other options are those of a pair.
 
     Where ``queries`` are the data, the kernel of two points is the same both ways, and an unordered pair of blocks is
     taken once; not with weights or local factors, nor where every run is to give the same bits, nor by the fast
     transform of one dimension, which takes no pairs, nor in a domain with images, nor without own terms, nor where the
     data stay on the host.
     """
-    several_columns = inputs.forms.x.shape[1] > 1
-    pairs = None if needed is None else needed.pairs
-    if (
-        queries is data
-        and output == "moments"
-        and several_columns
-        and inputs.weights is None
-        and inputs.local_factors is None
-        and not inputs.deterministic
-        and inputs.domain is None
-        and not options.get("leave_one_out")
-        and not inputs.streamed
-    ):
-        return unordered(
-            "sums",
-            dask_blocks.among,
-            dask_blocks.between,
-            dask_blocks.merge,
-            data,
-            pairs,
-            precision=inputs.forms.precision,
-            ratio=options.get("ratio", False),
-            rtol=inputs.tolerance_of_pass,
-        )
-    return crossed(
-        "sums",
-        inputs.tasks.pairs,
-        dask_blocks.merge,
-        queries,
-        data,
-        pairs,
-        output=output,
-        precision=inputs.forms.precision,
-        deterministic=inputs.deterministic,
-        rtol=inputs.tolerance_of_pass,
-        itself=queries is data,
-        **options,
-    )
+    pairs, passes = None if needed is None else needed.pairs, inputs.options._replace(of_gradient=of_gradient)
+    each_once = queries is data and output == "moments" and inputs.forms.x.shape[1] > 1 and inputs.domain is None
+    plain = inputs.weights is None and inputs.local_factors is None and not inputs.deterministic
+    if each_once and plain and not (options.get("leave_one_out") or inputs.streamed):
+        steps = dask_blocks.among, dask_blocks.between, dask_blocks.merge
+        return unordered("sums", *steps, data, pairs, options=passes, ratio=options.get("ratio", False))
+    options |= {"output": output, "options": passes, "itself": queries is data}
+    return crossed("sums", inputs.tasks.pairs, dask_blocks.merge, queries, data, pairs, **options)
 
 
-def _quiet() -> Any:
-    """Of unchecked data NumPy warns no more than CuPy does of what comes of NaN and infinities."""
-    return np.errstate(divide="ignore", invalid="ignore")
+def density_of(
+    inputs: Arguments,
+    data: Blocks,
+    sums: Blocks,
+    end: Callable[..., Any] = density_sums.to_density,
+    *,
+    log: Any,
+    log_unit: float | None = None,
+    log_mass: float = 0.0,
+) -> da.Array:
+    """Densities at the queries, or their logarithms, of merged sums by an ``end`` of :mod:`cukde.density.results`.
+
+    ``log_unit`` is the logarithm of the constant of a kernel of bandwidth 1, by default that of the Gaussian.
+    ``log_mass`` is that of a mass by which densities are divided.
+    """
+    whitening, total = inputs.forms.whitening, inputs.log_total(data)
+    log_constant = whitening.log_norm if log_unit is None else log_unit - whitening.log_det
+    options: dict[str, Any] = {"end": end, "log": core_check.flag("log", log), "dtype": inputs.forms.dtype}
+    options |= {"log_constant": log_constant, "log_mass": log_mass}
+    extra = {"extra": total} if isinstance(total, Blocks) else {"log_total": total}
+    return result_of(inputs, each("density", _density, sums, **extra, **options))
 
 
-def with_total(inputs: Arguments, data: Blocks, sums: Blocks, finish: Any, **options: Any) -> Blocks:
-    """Call ``finish`` on merged sums and on the logarithm of all weights."""
-    options |= {"whitening": inputs.forms.whitening, "dtype": inputs.forms.dtype}
-    total = inputs.log_total(data)
-    if isinstance(total, Blocks):
-        return each("density", finish, sums, extra=total, **options)
-    return each("density", finish, sums, log_total=total, **options)
-
-
-def shape_of(inputs: Arguments) -> dict[str, Any]:
-    """How gradients and points are returned."""
-    return {"whitening": inputs.forms.whitening, "dtype": inputs.forms.dtype, "flat": inputs.queries.ndim == 1}
-
-
-def of_queries(inputs: Arguments, blocks: Blocks) -> da.Array:
-    """A result of the shape of the queries."""
-    return result_of(inputs, blocks, *inputs.queries.shape[1:])
+def of_queries(inputs: Arguments, end: Callable[..., Any], *blocks: Blocks) -> da.Array:
+    """A result of the shape of the queries, of what ``end`` makes of blocks, (rows, columns)."""
+    options: dict[str, Any] = {"whitening": inputs.forms.whitening, "weighted": inputs.weights is not None}
+    options |= {"dtype": inputs.forms.dtype, "flat": inputs.queries.ndim == 1}
+    return result_of(inputs, each("rows", _rows, *blocks, end=end, **options), *inputs.queries.shape[1:])
 
 
 def result_of(inputs: Arguments, blocks: Blocks, columns: int | None = None) -> da.Array:
@@ -561,23 +369,40 @@ def result_of(inputs: Arguments, blocks: Blocks, columns: int | None = None) -> 
     return array(blocks, inputs.queries.chunks[0], columns, inputs.forms.dtype, meta)
 
 
-def _density(sums: PartialSums, log_total: float, *, log: bool, whitening: Whitening, dtype: np.dtype) -> Any:
-    with computing(sums.total) as backend, _quiet():
-        return density_sums.to_density(sums, whitening.log_norm - log_total, log, dtype, backend.xp)
-
-
-def _log_density(sums: PartialSums, log_total: float, *, whitening: Whitening, dtype: np.dtype) -> Any:
-    return _density(sums, log_total, log=True, whitening=whitening, dtype=dtype)
-
-
-def _laplace(
-    sums: PartialSums, log_total: float, *, log: bool, clip: bool, whitening: Whitening, dtype: np.dtype
+def _density(
+    sums: PartialSums,
+    log_total: float,
+    *,
+    end: Callable[..., Any],
+    log_constant: float,
+    log_mass: float,
+    log: bool,
+    dtype: np.dtype,
 ) -> Any:
-    with computing(sums.total) as backend, _quiet():
-        out, report = results.laplace(sums, whitening.log_norm - log_total, log, dtype, backend.xp, clip=clip)
+    with computing(sums.total) as backend:
+        return end(sums, log_constant - log_total - log_mass, log, dtype, backend.xp)
+
+
+def _laplace(sums: PartialSums, log_constant: float, log: bool, dtype: np.dtype, xp: Any, *, clip: bool) -> Any:
+    out, report = results.laplace(sums, log_constant, log, dtype, xp, clip=clip)
     if report is not None:
         core_warnings.from_task(f"{report} of this block", core_warnings.NegativeDensityWarning)
     return out
+
+
+def _rows(
+    *blocks: Any, end: Callable[..., Any], weighted: bool, whitening: Whitening, dtype: np.dtype, flat: bool
+) -> Any:
+    first, sums = blocks[0], blocks[-1]
+    with computing(first.total if isinstance(first, PartialSums) else first.points) as backend:
+        dask_blocks.some_weight(sums, weighted=weighted)
+        out = results.cast(end(*blocks, whitening, backend.xp), dtype)
+        return out[:, 0] if flat else out
+
+
+def _moved(block: dask_blocks.Block, sums: PartialSums, whitening: Whitening, xp: Any) -> Any:
+    moved = dask_blocks.shift(block, sums, whitening=whitening)
+    return moved if block.domain is None else block.domain.restored(moved, xp)
 
 
 def _sums_of_kernel(problem: Problem, *, kernel: Kernel) -> PartialSums:
@@ -591,46 +416,12 @@ def _sums_by_distance(problem: Problem, *, distance: Any, h: float, kernel: str)
     return density_sums.of_logarithms(logs if weights is not None else logs + np.log(len(X)), np)
 
 
-def _kernel_density(
-    sums: PartialSums,
-    log_total: float,
-    *,
-    log_unit: float,
-    log: bool,
-    whitening: Whitening,
-    dtype: np.dtype,
-) -> Any:
-    """Density by a kernel whose constant has the logarithm ``log_unit`` at a bandwidth of 1."""
-    with computing(sums.total) as backend, _quiet():  # nothing near a query: the logarithm is -inf
-        return density_sums.to_density(sums, log_unit - whitening.log_det - log_total, log, dtype, backend.xp)
-
-
-def _score_of(inputs: Arguments, sums: Blocks) -> Blocks:
-    return each("score", _gradient, sums, weighted=inputs.weights is not None, **shape_of(inputs))
-
-
-def _gradient(sums: PartialSums, *, weighted: bool, whitening: Whitening, dtype: np.dtype, flat: bool) -> Any:
-    with computing(sums.total) as backend, _quiet():
-        dask_blocks.some_weight(sums, weighted=weighted)
-        out = results.cast(results.gradient(sums, whitening, backend.xp), dtype)
-        return out[:, 0] if flat else out
-
-
-def _moved(block: dask_blocks.Block, sums: PartialSums, *, whitening: Whitening, dtype: np.dtype, flat: bool) -> Any:
-    with computing(block.points), _quiet():
-        moved = dask_blocks.shift(block, sums, whitening=whitening)
-        if block.domain is not None:
-            moved = block.domain.restored(moved, dispatch.backend(moved).xp)
-        out = results.cast(moved, dtype)
-        return out[:, 0] if flat else out
-
-
 def _limited(sums: PartialSums, *, h: float) -> PartialSums:
-    with computing(sums.total) as backend, _quiet():
+    with computing(sums.total) as backend:
         return density_leave_one_out.limited(sums, h, backend.xp)
 
 
 def _values(sums: PartialSums, *, dtype: np.dtype, flat: bool) -> Any:
-    with computing(sums.total) as backend, _quiet():
+    with computing(sums.total) as backend:
         out = results.values(sums, dtype, backend.xp)
         return out[:, 0] if flat else out

@@ -14,7 +14,7 @@ import numpy as np
 from cukde.core import check as core_check, dispatch
 from cukde.core.cpu import arrays as core_arrays
 from cukde.core.dask import check as dask_check, chunks as dask_chunks
-from cukde.core.dask.arrays import collected, same, stand_in, unknown_rows
+from cukde.core.dask.arrays import rows, same, stand_in, unknown_rows, whole_rows
 from cukde.core.dask.graph import Blocks, each, gathered
 from cukde.core.over_dask import is_dask, meta
 from cukde.density import check as density_check
@@ -24,7 +24,8 @@ from cukde.density.dask.blocks import Layout
 from cukde.density.dask.certificate import Needed
 from cukde.density.dask.declared import Declared, Given, Shared
 from cukde.density.domains import check as domains_check
-from cukde.density.domains.domain import Domain, domain_of
+from cukde.density.domains.domain import Domain
+from cukde.density.options import Options
 from cukde.density.plan import shape as plan_shape
 from cukde.density.sums import Output
 from cukde.density.whitening import Whitening
@@ -55,8 +56,12 @@ class Arguments(NamedTuple):
     deterministic: bool
     rtol: float | None
     boxes: Boxes | None = None  # None: all pairs of blocks are taken
-    domain: Domain | None = None
     leave_one_out: bool = False
+
+    @property
+    def domain(self) -> Domain | None:
+        """Of the data and the queries."""
+        return self.forms.domain
 
     @property
     def gpu(self) -> bool:
@@ -104,14 +109,14 @@ class Arguments(NamedTuple):
         return plan_shape.tolerance("float32" if single else precision, self.rtol)
 
     @property
-    def tolerance_of_pass(self) -> float | None:
-        """The ``rtol`` of a pass over a pair of blocks: what is left of it, where blocks may be left out.
+    def options(self) -> Options:
+        """Options of a pass over a pair of blocks, whose ``rtol`` is what is left of it where blocks may be left out.
 
         The transform of one dimension leaves nothing out, and asks for no less than its own accuracy.
         """
-        if self.boxes is None or self.forms.x.shape[1] == 1:
-            return self.rtol
-        return (1 - _PART_OF_BLOCKS) * self.tolerance
+        whole = self.boxes is None or self.forms.x.shape[1] == 1
+        rtol = self.rtol if whole else (1 - _PART_OF_BLOCKS) * self.tolerance
+        return Options(self.forms.precision, deterministic=self.deterministic, rtol=rtol)
 
     def needed(
         self,
@@ -165,11 +170,11 @@ def arguments(
     X: Any,
     Y: Any,
     h: Any,
+    *,
     weights: Any = None,
     precision: Any = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    *,
     V: Any = None,
     local_factors: Any = None,
     rtol: Any = None,
@@ -188,10 +193,10 @@ def arguments(
     check_finite = core_check.flag("check_finite", check_finite)
     deterministic = core_check.flag("deterministic", deterministic)
     rtol = density_check.tolerance(rtol)
-    x = _collected("X", X)
-    y = None if Y is X or Y is None or same(X, Y) else _collected("Y", Y)
+    x = rows("X", X)
+    y = None if Y is X or Y is None or same(X, Y) else rows("Y", Y)
     w, v, factors = (
-        None if a is None else _collected(name, a, X)
+        None if a is None else rows(name, a, X)
         for name, a in (("weights", weights), ("V", V), ("local_factors", local_factors))
     )
     dispatch.backend(meta(x), weights=meta(w), V=meta(v), local_factors=meta(factors))
@@ -205,10 +210,10 @@ def arguments(
         stand_in(v, unknown),
         stand_in(factors, unknown),
         precision,
+        bounds=bounds,
+        periods=periods,
     )
-    domain = domain_of(bounds, periods, forms.x.shape[1])
-    if domain is not None:
-        domains_check.bandwidth(forms.whitening.bandwidth, domain.bounded)
+    if forms.domain is not None:
         domains_check.no_boxes(boxes)
 
     if core_check.flag("leave_one_out", leave_one_out):
@@ -219,14 +224,14 @@ def arguments(
     n, m = x.shape[0], (x if y is None else y).shape[0]
     numbers = forms.x.shape[1] if forms.v is None else max(forms.x.shape[1], math.prod(forms.v.shape[1:]))
     streamed = _streamed(x, y)
-    rows = dask_chunks.rows_of_block(n, m, numbers, gpu=streamed or dispatch.is_gpu_array(meta(x)))
+    most = dask_chunks.rows_of_block(n, m, numbers, gpu=streamed or dispatch.is_gpu_array(meta(x)))
     given = None if boxes is None else dask_declared.given(boxes, X, Y, itself=y is None)
     sources = {"X": x, "Y": y, "weights": w}
-    x = _in_blocks(x, rows, dask_chunks.rows_of_stream(numbers, queries=debiases) if streamed else rows)
-    y = None if y is None else _in_blocks(y, rows, rows)
+    x = _in_blocks(x, most, dask_chunks.rows_of_stream(numbers, queries=debiases) if streamed else most)
+    y = None if y is None else _in_blocks(y, most, most)
     w, v, factors = (beside(name, a, x) for name, a in (("weights", w), ("V", v), ("local_factors", factors)))
     found = None if given is None else _boxes(given, sources, x, y, weighted=w is not None, check_finite=check_finite)
-    return Arguments(x, y, w, v, factors, forms, check_finite, deterministic, rtol, found, domain, bool(leave_one_out))
+    return Arguments(x, y, w, v, factors, forms, check_finite, deterministic, rtol, found, bool(leave_one_out))
 
 
 def _boxes(
@@ -256,14 +261,6 @@ def _boxes(
     return Boxes(data, queries, declared)
 
 
-def _collected(name: str, a: Any, rows_of: Any = None) -> Any:
-    """A Dask array of rows, or a plain array."""
-    a = collected(name, a, rows_of)
-    if is_dask(a):
-        dask_check.dimensions(name, a)
-    return a
-
-
 def _streamed(x: Any, y: Any) -> bool:
     return dispatch.is_gpu_array(meta(y)) and not dispatch.is_gpu_array(meta(x))
 
@@ -273,8 +270,13 @@ def _in_blocks(a: Any, rows: int, most: int) -> da.Array:
     if not isinstance(a, da.Array):
         return da.from_array(a, chunks=(most, *a.shape[1:]))
     if unknown_rows(a):
-        return a.rechunk({1: -1}) if a.ndim == 2 and a.numblocks[1] > 1 else a
+        return whole_rows(a)
     return _rechunked(a, dask_chunks.regular(a.chunks[0], rows, most))
+
+
+def columns(x: Any) -> int:
+    """Columns of data, a Dask array or a plain one, whose shape is checked."""
+    return int(density_check.data(stand_in(x, unknown_rows(x)), core_arrays)[0].shape[1])
 
 
 def beside(name: str, a: Any, x: da.Array, *, of: str = "X") -> da.Array | None:
@@ -287,7 +289,7 @@ def beside(name: str, a: Any, x: da.Array, *, of: str = "X") -> da.Array | None:
     if not lies:
         return da.from_array(a, chunks=(x.chunks[0], *a.shape[1:]))
     if not known:
-        return a.rechunk({1: -1}) if a.ndim == 2 and a.numblocks[1] > 1 else a
+        return whole_rows(a)
     return _rechunked(a, x.chunks[0])
 
 

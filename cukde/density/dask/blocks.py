@@ -25,7 +25,8 @@ from cukde.density.dask.memory import WithinMemory
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain
 from cukde.density.options import Options
-from cukde.density.problem import WIDE, Problem, least_factor, log_weights, moved, squared_radius
+from cukde.density.plan import compositions as plan_compositions
+from cukde.density.problem import Problem, least_factor, log_weights, moved, squared_radius
 from cukde.density.sums import Output, PartialSums
 from cukde.density.whitening import Whitening
 
@@ -124,12 +125,9 @@ def prepare(
     backend = dispatch.named("gpu") if layout.gpu else dispatch.backend(points)
     with backend.device_of(points):
         x, others = formed(points, weights, values, local_factors, name, number, backend)
-        x, outside = in_domain(x, layout, name, number, start)
-        x = backend.xp.ascontiguousarray(x, dtype=layout.storage)
-        block = Block(number, x, layout.whitening, None, 0.0, log_rows(len(x)), domain=layout.domain, outside=outside)
-        block = completed(placed(block, layout, name, start, others), others, layout, name)
+        block = laid_out(x, others, layout, name, number, start)
         if declared is not None:
-            as_declared(declared, name, number, x, start, layout)
+            as_declared(declared, name, number, block.points, start, layout)
             declared.refuse_mass(number, block.log_mass)
         backend.synchronize()  # another GPU may read it
         return block
@@ -153,35 +151,23 @@ def formed(
     return x[:, None] if x.ndim == 1 else x, others
 
 
-def in_domain(
-    x: Any, layout: Layout, name: str, number: int, start: int | None, dtype: np.dtype | None = None
-) -> tuple[Any, Any]:
-    """Points of a block (n, d) in the layout's domain, from its origin, and which lie outside; None without a domain.
-
-    ``dtype`` is that of the array, where the points have been brought to another: a bound is as it rounds it.
-    """
-    domain = layout.domain
-    if domain is None:
-        return x, None
-    backend = dispatch.backend(x)
-    with np.errstate(all="ignore"):  # of unchecked points
-        outside = domain.outside(x if dtype is None else x.astype(dtype, copy=False), backend.xp)
-        if layout.check_finite and len(x):
-            # Infinite points might be brought onto a bound: here they are looked for first.
-            if not bool(backend.xp.isfinite(x).all()):
-                refuse(name, number, x, start)
-            if name == "X":
-                with dask_check.of_block(name, number):
-                    domains_check.inside(backend.asnumpy(outside.sum(axis=0)), len(x), domain.low, domain.high)
-        return domain.anchored(x, backend.xp), outside.any(axis=1)
-
-
-def completed(block: Block, others: dict[str, Any], layout: Layout, name: str) -> Block:
-    """The block with what is beside its points, checked but for what :func:`placed` does."""
-    xp = dispatch.backend(block.points).xp
-    n = len(block.points)
+def laid_out(
+    x: Any,
+    others: dict[str, Any],
+    layout: Layout,
+    name: str,
+    number: int,
+    start: int | None,
+    source: HostBlock | None = None,
+) -> Block:
+    """Points of a block (n, d), and what is beside them, checked where they are; errors name rows of the ``source``."""
+    xp = dispatch.backend(x).xp
+    x, outside = _in_domain(x, layout, name, number, start, x.dtype if source is None else source.points.dtype)
+    x, n = xp.ascontiguousarray(x, dtype=layout.storage), len(x)
+    block = Block(number, x, layout.whitening, None, 0.0, log_rows(n), domain=layout.domain, outside=outside)
+    block = placed(block, layout, name, start, others, source)
     w, v, factors = (others.get(key) for key in ("weights", "V", "local_factors"))
-    with dask_check.of_block(name, block.number):
+    with dask_check.of_block(name, number):
         if w is not None and n:
             block = _weighted(block, w, xp, layout.check_finite)
         if v is not None:
@@ -192,29 +178,49 @@ def completed(block: Block, others: dict[str, Any], layout: Layout, name: str) -
     return block
 
 
-def placed(block: Block, layout: Layout, name: str, start: int | None, others: dict[str, Any]) -> Block:
+def _in_domain(x: Any, layout: Layout, name: str, number: int, start: int | None, dtype: np.dtype) -> tuple[Any, Any]:
+    """Points of a block (n, d) in the layout's domain, from its origin, and which lie outside; None without a domain.
+
+    ``dtype`` is that of the array, where the points have been brought to another: a bound is as it rounds it.
+    """
+    domain = layout.domain
+    if domain is None:
+        return x, None
+    backend = dispatch.backend(x)
+    with np.errstate(all="ignore"):  # of unchecked points
+        outside = domain.outside(x.astype(dtype, copy=False), backend.xp)
+        if layout.check_finite and len(x):
+            # Infinite points might be brought onto a bound: here they are looked for first.
+            if not bool(backend.xp.isfinite(x).all()):
+                refuse(name, number, x, start)
+            if name == "X":
+                with dask_check.of_block(name, number):
+                    domains_check.inside(backend.asnumpy(outside.sum(axis=0)), len(x), domain.low, domain.high)
+        return domain.anchored(x, backend.xp), outside.any(axis=1)
+
+
+def placed(
+    block: Block,
+    layout: Layout,
+    name: str,
+    start: int | None,
+    others: dict[str, Any],
+    source: HostBlock | None = None,
+) -> Block:
     """Return a block with centre and radius; its points, and the arrays beside it, must be finite."""
-    block, flags = located(block, layout, others)
-    for label, a, flag in zip((name, *others), (block.points, *others.values()), flags, strict=True):
-        if not flag:
-            refuse(label, block.number, a, start)
-    return block
-
-
-def located(block: Block, layout: Layout, others: dict[str, Any]) -> tuple[Block, list[bool]]:
-    """The block with centre and radius; and of its points and the arrays beside them, whether all are finite."""
     x = block.points
     if not layout.check_finite or not len(x):
-        return block, [True] * (1 + len(others))
-    backend = dispatch.backend(x)
-    whitening = layout.whitening
+        return block
+    backend, whitening = dispatch.backend(x), layout.whitening
     with np.errstate(over="ignore", invalid="ignore"):  # of data that are refused
         centre = backend.mean(x)
     radius, flags, _ = backend.look(x, None, centre if whitening.plain else None, list(others.values()))
-    if not all(flags):
-        return block, flags
+    points, beside = (x, others) if source is None else (source.points, source.others)
+    for (label, a), flag in zip(({name: points} | beside).items(), flags, strict=False):
+        if not flag:
+            refuse(label, block.number, a, start)
     scaled = radius / whitening.h**2 if whitening.plain else squared_radius(backend, x, None, centre, whitening)
-    return block._replace(centre=backend.asnumpy(centre), radius=math.sqrt(scaled)), flags
+    return block._replace(centre=backend.asnumpy(centre), radius=math.sqrt(scaled))
 
 
 def as_declared(declared: Declared, name: str, number: int, points: Any, start: int | None, layout: Layout) -> None:
@@ -248,6 +254,15 @@ def log_rows(rows: int) -> float:
     return math.log(rows) if rows else -math.inf
 
 
+def log_weight(w: Any) -> float:
+    """Logarithm of the sum of some weights."""
+    largest = float(w.max())
+    if largest <= 0:
+        return -math.inf
+    total = float((w / largest).sum(dtype=np.float64))
+    return math.log(total) + math.log(largest) if total > 0 else math.nan  # of unchecked weights
+
+
 def mass(block: Block | HostBlock) -> float:
     """Logarithm of the weight of a block."""
     return block.log_mass
@@ -255,10 +270,10 @@ def mass(block: Block | HostBlock) -> float:
 
 def log_total(masses: list[float], *, weighted: bool) -> float:
     """Logarithm of the weight of all blocks."""
-    largest = max(masses)
-    if largest == -math.inf:
+    total = density_sums.log_sum(masses)
+    if total == -math.inf:
         no_weight(weighted=weighted)
-    return largest + math.log(math.fsum(math.exp(one - largest) for one in masses))
+    return total
 
 
 def no_weight(*, weighted: bool) -> None:
@@ -291,7 +306,7 @@ def among(blocks: list[Block], **options: Any) -> tuple[list[PartialSums]]:
     """Moments over all of some blocks at the points of each; options of :func:`mutual`."""
     backend = dispatch.backend(blocks[0].points)
     alone, smaller = within_memory(backend), _mutual_within_memory(backend)
-    within = partial(pair, output="moments", deterministic=False, itself=True, **options)
+    within = partial(pair, output="moments", itself=True, **options)
     sums = [alone(within, x, x) for x in blocks]
     for i, j in itertools.combinations(range(len(blocks)), 2):
         at_i, at_j = smaller(partial(mutual, **options), blocks[i], blocks[j])
@@ -302,7 +317,7 @@ def among(blocks: list[Block], **options: Any) -> tuple[list[PartialSums]]:
 
 
 def between(
-    blocks: list[Block], others: list[Block], *, precision: str, ratio: bool, rtol: float | None = None
+    blocks: list[Block], others: list[Block], *, options: Options, ratio: bool
 ) -> tuple[list[PartialSums], list[PartialSums]]:
     """Moments over all the others at the points of each block, and over all blocks at those of the others.
 
@@ -311,14 +326,14 @@ def between(
     below 1e31 times the rows.
     """
     smaller = _mutual_within_memory(dispatch.backend(blocks[0].points))
-    compute = partial(mutual, precision=precision, ratio=ratio, rtol=rtol)
+    compute = partial(mutual, options=options, ratio=ratio)
     sums: tuple[dict[int, PartialSums], ...] = ({}, {})
     for (i, x), (j, y) in itertools.product(enumerate(blocks), enumerate(others)):
         for done, number, new in zip(sums, (i, j), smaller(compute, x, y), strict=True):
             done[number] = merged([done[number], new]) if number in done else new
     smaller.report(blocks[0].number)
     checked = all(block.centre is not None or not len(block.points) for block in (*blocks, *others))
-    light = precision in ("float32", "tf32") and checked
+    light = options.precision in ("float32", "tf32") and checked
     at_blocks, at_others = ([whole(_light(total) if light else total) for total in done.values()] for done in sums)
     return at_blocks, at_others
 
@@ -332,9 +347,7 @@ def _mutual_within_memory(backend: ModuleType) -> WithinMemory[tuple[PartialSums
     )
 
 
-def mutual(
-    x: Block, y: Block, *, precision: str, ratio: bool, rtol: float | None = None
-) -> tuple[PartialSums, PartialSums]:
+def mutual(x: Block, y: Block, *, options: Options, ratio: bool) -> tuple[PartialSums, PartialSums]:
     """Moments over block ``y`` at the points of ``x``, and over ``x`` at ``y``; the device of ``x`` computes them."""
     backend = dispatch.backend(x.points)
     xp = backend.xp
@@ -343,17 +356,17 @@ def mutual(
             k = x.points.shape[1]
             return density_sums.nothing(len(x.points), k, xp), density_sums.nothing(len(y.points), k, xp)
         middle = _middle(x, y)
-        far = middle is not None and middle[1] > WIDE and not x.whitening.plain and precision == "float64"
+        double = options.precision == "float64"
+        far = middle is not None and plan_compositions.reaches_far(middle[1]) and not x.whitening.plain and double
         if middle is None or far:
             # Unchecked: passes find the radius. Or whitened points reach far, which those of pairs of blocks allow for.
-            compute = partial(pair, output="moments", precision=precision, ratio=ratio, rtol=rtol)
-            at_x, at_y = (compute(*ordered, deterministic=False, itself=False) for ordered in ((x, y), (y, x)))
-            return at_x, at_y
+            compute = partial(pair, output="moments", options=options, itself=False, ratio=ratio)
+            return compute(x, y), compute(y, x)
         centre, radius = middle
-        density_check.squared_radius(radius, single=precision != "float64")
+        density_check.squared_radius(radius, single=not double)
         centre = backend.asarray(centre)
         of_x, of_y = (x.whitening.apply(backend.asarray(block.points), centre, xp) for block in (x, y))
-        options = Options(precision, centre=x.whitening.image(centre, xp), squared_radius=radius, rtol=rtol)
+        options = options._replace(centre=x.whitening.image(centre, xp), squared_radius=radius)
         return backends.pairs(backend).mutual_sums(of_x, of_y, x.whitening.h, options, ratio=ratio)
 
 
@@ -389,14 +402,11 @@ def pair(
     x: Block,
     *,
     output: Output,
-    precision: str,
-    deterministic: bool,
+    options: Options,
     itself: bool,
     ratio: bool = False,
-    rtol: float | None = None,
     everywhere: bool = False,
     leave_one_out: bool = False,
-    of_gradient: bool = False,
     summed: Callable[[Problem], PartialSums] | None = None,
 ) -> PartialSums:
     """Sums over one block of data at one block of queries; ``itself`` says that blocks of one number are the same.
@@ -405,8 +415,7 @@ def pair(
     sum of the pair alone says which images matter: no more are left out than beside the sum of all blocks.
     ``everywhere`` takes queries outside of it where they were brought to, at its ends. With ``leave_one_out`` a row of
     the data adds nothing to the sum at the query of its number; parts of a block are the same rows then, or others.
-    With ``of_gradient`` moments are the gradient's, see :class:`cukde.density.sums.PartialSums`. ``summed`` takes the
-    place of the pass for ``output``.
+    ``summed`` takes the place of the pass for ``output``.
     """
     backend = dispatch.backend(x.points)
     xp = backend.xp
@@ -419,7 +428,7 @@ def pair(
         middle = _middle(x, y)
         if middle is not None:
             centre, radius = backend.asarray(middle[0]), middle[1]
-            density_check.squared_radius(radius / x.narrowest**2, single=precision != "float64")
+            density_check.squared_radius(radius / x.narrowest**2, single=options.precision != "float64")
         elif not whitening.plain:
             with np.errstate(over="ignore", invalid="ignore"):  # of unchecked data
                 centre = backend.mean(x.points)
@@ -427,28 +436,12 @@ def pair(
         one = itself and same
         # Debiased data are in double precision, queries in that of the call.
         Y = None if one else backend.asarray(y.points).astype(x.points.dtype, copy=False)
-        options = Options(
-            precision,
-            x.log_weights,
-            centre,
-            radius,
-            deterministic,
-            x.local_factors,
-            rtol,
-            of_gradient=of_gradient,
+        options = options._replace(
+            log_weights=x.log_weights, centre=centre, squared_radius=radius, local_factors=x.local_factors
         )
         outside = None if y.outside is None or everywhere else backend.asarray(y.outside)
-        problem = Problem(
-            backend,
-            x.points,
-            Y,
-            y.points.shape,
-            x.points.dtype,
-            options,
-            whitening,
-            domain=x.domain,
-            outside=outside,
-        )
+        of_block = backend, x.points, Y, y.points.shape, x.points.dtype, options, whitening
+        problem = Problem(*of_block, domain=x.domain, outside=outside)
         with problem.device:
             if leave_one_out and same:
                 sums = density_leave_one_out.sums_of_others(problem, output)

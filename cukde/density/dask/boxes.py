@@ -9,7 +9,7 @@ import dask
 
 from cukde.core import dispatch
 from cukde.core.dask import check as dask_check
-from cukde.core.dask.arrays import collected
+from cukde.core.dask.arrays import collected, rows, whole_rows
 from cukde.core.over_dask import is_dask
 from cukde.core.quiet import called, quiet
 from cukde.core.types import ArrayLike
@@ -62,10 +62,7 @@ def block_boxes(X: ArrayLike, *, weights: ArrayLike | None = None) -> BlockBoxes
         raise TypeError(
             f"X must be a Dask array or a Dask data frame; got {type(X).__name__}, whose boxes need no call"
         )
-    x = collected("X", X)
-    dask_check.dimensions("X", x)
-    if x.ndim == 2 and x.numblocks[1] > 1:
-        x = x.rechunk({1: -1})
+    x = whole_rows(rows("X", X))
     w = None if weights is None else beside("weights", collected("weights", weights, X), x)
     parts = parts_of_block(x.numblocks[0])
     blocks = x.to_delayed().ravel()

@@ -12,7 +12,7 @@ from cukde.core.dask.graph import Blocks, each, gathered
 from cukde.density import check as density_check
 from cukde.density.dask.blocks import Block
 from cukde.density.leave_one_out import heaviest_and_others
-from cukde.density.sums import PartialSums
+from cukde.density.sums import PartialSums, log_sum
 
 
 class _Weight(NamedTuple):
@@ -52,20 +52,13 @@ def _weight(block: Block) -> _Weight:
 
 def _weights(blocks: list[_Weight], *, weighted: bool) -> _Weights:
     heaviest = max(blocks, key=lambda block: block.largest)
-    total = _log_sum([block.total for block in blocks])
+    total = log_sum([block.total for block in blocks])
     if total == -math.inf:
         density_check.weight_range(0.0, 0.0) if weighted else density_check.rows_to_leave_out(0)
-    others = _log_sum([block.others if block is heaviest else block.total for block in blocks])
+    others = log_sum([block.others if block is heaviest else block.total for block in blocks])
     if others == -math.inf:
         density_check.rows_to_leave_out(1)
     return _Weights(total, others, heaviest.number)
-
-
-def _log_sum(logs: list[float]) -> float:
-    largest = max(logs)
-    if not math.isfinite(largest):
-        return largest
-    return largest + math.log(math.fsum(math.exp(one - largest) for one in logs))
 
 
 def _scaled(block: Block, sums: PartialSums, weights: _Weights) -> PartialSums:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from operator import getitem
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import dask.array as da
 import numpy as np
-from dask.highlevelgraph import HighLevelGraph
 
-from cukde.core import check as core_check, random_state as core_random_state
+from cukde.core import random_state as core_random_state
 from cukde.core.dask.devices import computing
-from cukde.core.dask.graph import Blocks, each, gathered
-from cukde.core.over_dask import is_dask
-from cukde.core.quiet import quiet
+from cukde.core.dask.graph import Blocks, each, gathered, single
+from cukde.core.over_dask import dask_form, is_dask
 from cukde.core.random_state import DEFAULT, RandomState
-from cukde.core.types import ArrayLike, Bandwidth, Domain
+from cukde.core.types import ArrayLike, Bandwidth
 from cukde.density import check as density_check, correction, results
 from cukde.density.dask import api as density_dask, blocks as dask_blocks
 from cukde.density.dask.arguments import Arguments, arguments
@@ -26,27 +24,17 @@ from cukde.density.mass_sizes import SAMPLES
 from cukde.density.positive import check, mass as positive_masses
 from cukde.density.positive.mass import Mass, Part
 from cukde.density.sums import PartialSums
-from cukde.density.whitening import Whitening
 
 
-@quiet
+@dask_form(boxes=None)
 def positive_kde(
     X: ArrayLike,
     Y: ArrayLike,
     h: Bandwidth,
     *,
     mass: float | Mass | da.Array | None = None,
-    weights: ArrayLike | None = None,
-    local_factors: ArrayLike | None = None,
-    rtol: float | None = None,
     log: bool = False,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    boxes: ArrayLike | None = None,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    leave_one_out: bool = False,
+    **options: Any,
 ) -> da.Array:
     """Compute :func:`cukde.positive_kde` of Dask arrays, lazily.
 
@@ -62,45 +50,19 @@ def positive_kde(
     >>> cukde.dask.positive_kde(X, np.array([0.0, 2.0]), 1.0, mass=1.16474).compute().round(4)
     array([0.5542, 0.014 ])
     """
-    log = core_check.flag("log", log)
     lazy = getattr(mass, "value", mass)
     given = None if mass is None or is_dask(lazy) else check.mass(mass)
-    inputs = arguments(
-        X,
-        Y,
-        h,
-        weights,
-        precision,
-        deterministic,
-        check_finite,
-        local_factors=local_factors,
-        rtol=rtol,
-        boxes=boxes,
-        bounds=bounds,
-        periods=periods,
-        leave_one_out=leave_one_out,
-    )
+    inputs = arguments(X, Y, h, **options)
     data, sums = density_dask.sums_of(inputs, "laplace")
     if given is None:
         found = _blocks(lazy) if mass is not None else _mass(inputs, data, SAMPLES, int(DEFAULT))
         sums = each("normalised", _normalised, sums, extra=found)
     log_mass = 0.0 if given is None else math.log(given)
-    densities = density_dask.with_total(inputs, data, sums, _density, log=log, log_mass=log_mass)
-    return density_dask.result_of(inputs, densities)
+    return density_dask.density_of(inputs, data, sums, results.positive, log=log, log_mass=log_mass)
 
 
-@quiet
-def positive_score(
-    X: ArrayLike,
-    Y: ArrayLike,
-    h: Bandwidth,
-    *,
-    weights: ArrayLike | None = None,
-    rtol: float | None = None,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-) -> da.Array:
+@dask_form()
+def positive_score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Any) -> da.Array:
     """Compute :func:`cukde.positive_score` of Dask arrays, lazily.
 
     The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed.
@@ -113,14 +75,12 @@ def positive_score(
     >>> cukde.dask.positive_score(X, np.array([2.0]), 1.0).compute().round(4)
     array([-3.1094])
     """
-    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
+    inputs = arguments(X, Y, h, **options)
     layers = [density_dask.sums_of(inputs, output)[1] for output in correction.OF_SCORE]
-    weighted = inputs.weights is not None
-    scores = each("score", _score, *layers, weighted=weighted, **density_dask.shape_of(inputs))
-    return density_dask.of_queries(inputs, scores)
+    return density_dask.of_queries(inputs, correction.score, *layers)
 
 
-@quiet
+@dask_form()
 def positive_mass(
     X: ArrayLike,
     h: Bandwidth,
@@ -128,14 +88,7 @@ def positive_mass(
     axes: Sequence[ArrayLike] | ArrayLike | None = None,
     samples: int = SAMPLES,
     random_state: RandomState = DEFAULT,
-    weights: ArrayLike | None = None,
-    local_factors: ArrayLike | None = None,
-    rtol: float | None = None,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
+    **options: Any,
 ) -> Mass:
     """Compute :func:`cukde.positive_mass` of Dask arrays, lazily.
 
@@ -155,9 +108,7 @@ def positive_mass(
     if axes is not None:
         raise ValueError("axes must be None for Dask arrays; got coordinates: give samples=, or arrays in memory")
     count, seed = check.samples(samples), core_random_state.integer(random_state)
-    options = weights, precision, deterministic, check_finite
-    others: dict[str, Any] = {"local_factors": local_factors, "bounds": bounds, "periods": periods}
-    inputs = arguments(X, X, h, *options, rtol=rtol, **others)
+    inputs = arguments(X, X, h, **options)
     data = inputs.data_blocks(inputs.layout(inputs.forms.whitening))
     found = _mass(inputs, data, count, seed)
     return Mass(*(_number(found, i) for i in range(2)))
@@ -166,14 +117,19 @@ def positive_mass(
 def _mass(inputs: Arguments, data: Blocks, count: int, seed: int) -> Blocks:
     """The mass, from as many points of each block."""
     layout = inputs.layout(inputs.forms.whitening)
-    drawn = each("drawn", _drawn, data, count=max(2, -(-count // data.count)), seed=seed, layout=layout)
+    draws = partial(_draws, count=max(2, -(-count // data.count)), seed=seed)
+    drawn = each("drawn", _drawn, data, draws=draws, layout=layout)
     sums = density_dask.pass_over(inputs, drawn, data, "laplace", None)
-    return gathered("mass", _estimated, each("part", _part, data, sums))
+    return gathered("mass", _estimated, each("part", _part, data, sums, draws=draws))
 
 
-def _drawn(block: Block | HostBlock, *, count: int, seed: int, layout: Layout) -> Block:
+def _draws(block: Block | HostBlock, *, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The random numbers of a block."""
+    return positive_masses.draws(count, block.points.shape[1], np.random.default_rng([seed, block.number]))
+
+
+def _drawn(block: Block | HostBlock, *, draws: Callable[..., tuple[np.ndarray, np.ndarray]], layout: Layout) -> Block:
     """Points of the density of a block, as a block of queries; none of a block without weight."""
-    rng = np.random.default_rng([seed, block.number])
     with computing(block.points) as backend:
         factors = domain = None
         if isinstance(block, HostBlock):
@@ -185,15 +141,15 @@ def _drawn(block: Block | HostBlock, *, count: int, seed: int, layout: Layout) -
             points = block.points[:0]
         else:
             of_block = block.points, weights, factors, block.whitening, domain
-            points = positive_masses.drawn(*of_block, count, rng, backend.xp)
+            points = positive_masses.drawn(*of_block, *draws(block), backend.xp)
     return dask_blocks.prepare(points, name="Y", number=block.number, start=None, layout=layout)
 
 
-def _part(block: Block | HostBlock, sums: PartialSums) -> Part | None:
+def _part(block: Block | HostBlock, sums: PartialSums, *, draws: Callable[..., Any]) -> Part | None:
     if not len(sums.total):
         return None
     with computing(sums.total) as backend:
-        return positive_masses.part(sums, block.log_mass, backend.xp)
+        return positive_masses.part(sums, draws(block)[1], block.log_mass, backend.xp)
 
 
 def _estimated(parts: list[Part | None]) -> Mass:
@@ -205,9 +161,7 @@ def _estimated(parts: list[Part | None]) -> Mass:
 
 def _number(found: Blocks, i: int) -> da.Array:
     """One of the numbers of a mass, as an array without dimensions."""
-    name = f"{found.name}-{i}"
-    graph = HighLevelGraph.from_collections(name, {(name,): (_array, (getitem, found.keys[0], i))}, [found])
-    return da.Array(graph, name, (), dtype=np.float64, meta=np.empty(()))
+    return single(each("number", _entry, found, i=i), (), np.empty(()))
 
 
 def _blocks(mass: Any) -> Blocks:
@@ -216,34 +170,10 @@ def _blocks(mass: Any) -> Blocks:
     return Blocks("mass", [(float, (mass.name,))], [mass])
 
 
-def _array(number: float) -> np.ndarray:
-    return np.asarray(number)
+def _entry(mass: Mass, *, i: int) -> np.ndarray:
+    return np.asarray(mass[i])
 
 
 def _normalised(sums: PartialSums, mass: Mass | float) -> PartialSums:
     value = mass.value if isinstance(mass, Mass) else mass
     return sums._replace(reference=sums.reference - math.log(value))
-
-
-def _density(
-    sums: PartialSums, log_total: float, *, log: bool, log_mass: float, whitening: Whitening, dtype: np.dtype
-) -> Any:
-    with computing(sums.total) as backend, np.errstate(divide="ignore", invalid="ignore"):
-        return results.positive(sums, whitening.log_norm - log_total - log_mass, log, dtype, backend.xp)
-
-
-def _score(
-    plain: PartialSums,
-    corrected: PartialSums,
-    curved: PartialSums,
-    *,
-    weighted: bool,
-    whitening: Whitening,
-    dtype: np.dtype,
-    flat: bool,
-) -> Any:
-    with computing(plain.total) as backend, np.errstate(divide="ignore", invalid="ignore"):
-        dask_blocks.some_weight(plain, weighted=weighted)
-        out = correction.score(plain, corrected, curved, whitening, backend.xp)
-        out = results.cast(out, dtype)
-        return out[:, 0] if flat else out

@@ -55,10 +55,7 @@ def _log_sum(w: np.ndarray, number: int, start: int | None, *, check: bool) -> f
             dask_blocks.refuse("weights", number, w, start)
         with dask_check.of_block("X", number):
             density_check.weight_range(float(w.min()), math.inf)
-    largest = float(w.max())
-    if largest <= 0:
-        return -math.inf
-    return float(np.log(largest) + np.log((w / largest).sum(dtype=np.float64)))
+    return dask_blocks.log_weight(w)
 
 
 def pairs(y: Block | HostBlock, data: list[HostBlock], *, output: Output, itself: bool, **options: Any) -> PartialSums:
@@ -104,28 +101,14 @@ def _sums(
 def _piece(x: HostBlock, rows: slice, arrays: list[Any]) -> Block:
     """Rows of a block that have come to the device, checked there."""
     points, *others = arrays
-    layout = x.layout
-    points, _ = dask_blocks.in_domain(points, layout, "X", x.number, x.start, x.points.dtype)
-    log_mass = dask_blocks.log_rows(len(points))
-    piece = Block(x.number, points, layout.whitening, None, 0.0, log_mass, domain=layout.domain)
     named = dict(zip(x.others, others, strict=True))
-    piece, flags = dask_blocks.located(piece, layout, named)
-    for (name, a), flag in zip((("X", x.points), *x.others.items()), flags, strict=True):
-        if not flag:
-            dask_blocks.refuse(name, x.number, a, x.start)
-    return dask_blocks.completed(piece, named, layout, "X")
+    return dask_blocks.laid_out(points, named, x.layout, "X", x.number, x.start, x)
 
 
 def _on_device(x: HostBlock, gpu: ModuleType) -> Block:
     """A block of data as queries."""
     points = gpu.xp.asarray(np.ascontiguousarray(x.points, dtype=x.layout.storage))
-    points, _ = dask_blocks.in_domain(points, x.layout, "X", x.number, x.start, x.points.dtype)
-    log_mass = dask_blocks.log_rows(len(points))
-    block = Block(x.number, points, x.whitening, None, 0.0, log_mass, domain=x.layout.domain)
-    block, flags = dask_blocks.located(block, x.layout, {})
-    if not all(flags):
-        dask_blocks.refuse("X", x.number, x.points, x.start)
-    return block
+    return dask_blocks.laid_out(points, {}, x.layout, "X", x.number, x.start, x)
 
 
 def debiased(block: HostBlock, sums: PartialSums, *, layout: Layout, by: Whitening | None = None) -> HostBlock:

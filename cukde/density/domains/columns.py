@@ -24,13 +24,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde.density.domains.domain import Domain
+from cukde.density.plan import compositions as plan_compositions
 from cukde.density.sums import Output
 
-# Least bandwidth, in periods, that Poisson's sum is for, and where it ends: its terms are below 1e-20.
-_WIDE = 0.15
-_NEGLIGIBLE = 46.0
-# A term of Poisson's sum is a multiply-add, as long as so many terms with an exponential.
-_WAVE = 1 / 4
+_NEGLIGIBLE = 46.0  # where Poisson's sum ends: its terms are below 1e-20
+
+
+def image(v: Any, cell: int, period: float, width: float) -> Any:
+    """Where images of points in a cell lie: of a period, of walls a ``width`` apart, or of one wall; others are inf."""
+    if cell == 0:
+        return v
+    if math.isfinite(period):
+        return v + cell * period
+    if math.isinf(width):
+        return -v
+    return (cell + 1) * width - v if cell % 2 else cell * width + v
 
 
 class Column(NamedTuple):
@@ -50,7 +58,7 @@ class Column(NamedTuple):
     @property
     def terms(self) -> float:
         """Exponentials of a pair, or as much work."""
-        return 1 + len(self.cells) + _WAVE * self.waves * (1 + self.periodic)
+        return 1 + len(self.cells) + plan_compositions.OF_WAVE * self.waves * (1 + self.periodic)
 
     @property
     def log_constant(self) -> float:
@@ -60,10 +68,8 @@ class Column(NamedTuple):
         return 0.5 * math.log(2 * math.pi) + math.log(self.h) - math.log(self.period if self.periodic else self.width)
 
     def image(self, v: Any, cell: int) -> Any:
-        """Images between walls, of the points ``v``, in a cell."""
-        if math.isinf(self.width):
-            return -v
-        return (cell + 1) * self.width - v if cell % 2 else cell * self.width + v
+        """Where the images of the points ``v`` in a cell lie."""
+        return image(v, cell, self.period, self.width)
 
     def waves_of_data(self, v: Any, xp: Any) -> Any:
         """Cosines of points (n,), and of a period their sines: (waves, n) or twice as many rows."""
@@ -101,7 +107,7 @@ def _column(k: int, deviations: np.ndarray, domain: Domain, unlike: float) -> Co
     around = period if math.isfinite(period) else 2 * width
     if math.isinf(around):
         return Column(h, period, width, 0, (1,) if domain.bounded[k] else ())
-    if h >= _WIDE * around:
+    if plan_compositions.waves_are_fewer(h, around):
         waves = math.ceil(math.sqrt(_NEGLIGIBLE / 2) / math.pi * (around / h))
         return Column(h, period, width, max(1, waves), ())
     # In cell i an exponent is larger by ((i - 1)^2 - 1) cell^2 / (2 h^2) at least.

@@ -37,17 +37,17 @@ costs is added, |A| sum_k l_k^2 / 8.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde.density.domains import check
+from cukde.core import dispatch
+from cukde.density.domains import check, columns
 from cukde.density.domains.columns import Column, columns_of
 from cukde.density.domains.domain import Domain
+from cukde.density.plan import compositions as plan_compositions
 from cukde.density.sums import Output, PartialSums, merge
 
 Problem = Any
@@ -60,8 +60,6 @@ _SHARE = 1 / 8  # of an exponent, which pays for the number of images
 _ROWS = 2**18
 # Points by which images are counted before a pass.
 _SAMPLE = 512
-# Cells of a column beyond which images are not taken one by one where there is another way.
-_MANY_CELLS = 64
 
 # Stands for the logarithm of a total that is 0 by rounding: the least that it can be is a subnormal number.
 _LOG_LEAST = -745.0
@@ -94,14 +92,7 @@ class _Column(NamedTuple):
 
     def image(self, v: Any, cell: int) -> Any:
         """Where the image of points in a cell lies."""
-        if cell == 0:
-            return v
-        if math.isfinite(self.period):
-            return v + cell * self.period
-        width = self.walls[1] - self.walls[0]
-        if math.isinf(width):
-            return -v
-        return (cell + 1) * width - v if cell % 2 else cell * width + v
+        return columns.image(v, cell, self.period, self.walls[1] - self.walls[0])
 
     def exponents(self, v: Any, z: Any, xp: Any) -> tuple[Any, Any]:
         """The column's shares in q and e of images z of the points v."""
@@ -190,7 +181,7 @@ def _with_images(plain: Problem, domain: Domain, output: Output, plain_sums: Par
     product = scales.product and output != "laplace_moments"  # which images alone have
     if product and _many(reach, plain, columns_of(scales.h_e, domain, reach.unlike)):
         Y = plain.X if plain.Y is None else plain.Y
-        products: PartialSums = _products(plain.backend).product_sums(
+        products: PartialSums = dispatch.passes("cukde.density.domains", plain.backend).product_sums(
             plain.X, Y, scales.h_e, domain, output, log_weights=plain.options.log_weights, unlike=reach.unlike
         )
         if output != "moments" or plain.whitening.plain:
@@ -214,11 +205,7 @@ def _pass(plain: Problem, output: Output, parts: list[tuple[Any, Any]]) -> Parti
     xp = plain.xp
     index = xp.concatenate([rows for rows, _ in parts])
     images = xp.ascontiguousarray(xp.concatenate([z for _, z in parts]))
-    weights, factors = (
-        None if a is None else a[index] for a in (plain.options.log_weights, plain.options.local_factors)
-    )
-    # The backend finds out how far from the centre the images lie, and keeps nothing of them for further calls.
-    options = plain.options._replace(log_weights=weights, local_factors=factors, squared_radius=None, kept=None)
+    options = plain.options.of_rows(index)._replace(squared_radius=None)  # the backend finds out how far they lie
     Y = plain.X if plain.Y is None else plain.Y
     return plain._replace(X=images, Y=Y, options=options, points=None).sums(output)
 
@@ -291,7 +278,7 @@ def _reach(plain: Problem, domain: Domain, scales: _Scales, plain_sums: PartialS
     mass = 0.0 if plain.options.log_weights is not None else math.log(len(X))
     far = _LEFT_OUT + log_number + mass + scales.log_factors - float(figures[-1])
     far = min((max(far, 0.0) + math.log(1 + d + 2 * max(far, 0.0))) / (1 - _SHARE), 1e300)
-    columns = []
+    found = []
     for k in range(d):
         with np.errstate(all="ignore"):
             by_distance = 1 + math.sqrt(2 * far) * (scales.h_q[k] / cell[k])
@@ -300,43 +287,21 @@ def _reach(plain: Problem, domain: Domain, scales: _Scales, plain_sums: PartialS
             else:
                 by_size = 1 + math.sqrt(1 + 2 * unlike * min(scales.h_e[k] / cell[k], 1e100) ** 2)
         most = int(min(by_distance, by_size, 1e9)) if math.isfinite(cell[k]) else 0
-        ends = float(domain.ends[0, k]), float(domain.ends[1, k])
-        columns.append(
-            _Column(
-                period=float(domain.period[k]),
-                walls=ends,
-                low=float(low[k]),
-                high=float(high[k]),
-                h_q=float(scales.h_q[k]),
-                h_e=float(scales.h_e[k]),
-                slack=float(slack[k]),
-                linked=bool(scales.linked[k]),
-                most=most,
-            )
-        )
-    return _Reach(tuple(columns), far, unlike)
+        walls = float(domain.ends[0, k]), float(domain.ends[1, k])
+        box, h_q, h_e = (float(low[k]), float(high[k])), float(scales.h_q[k]), float(scales.h_e[k])
+        linked = float(slack[k]), bool(scales.linked[k])
+        found.append(_Column(float(domain.period[k]), walls, *box, h_q, h_e, *linked, most))
+    return _Reach(tuple(found), far, unlike)
 
 
-def _many(reach: _Reach, plain: Problem, columns: list[Column]) -> bool:
-    """Whether the images take longer than the sum of the products of ``columns``."""
-    if any(column.most > _MANY_CELLS for column in reach.columns):
+def _many(reach: _Reach, plain: Problem, of_products: list[Column]) -> bool:
+    """Whether the images take longer than the sum of products of columns."""
+    if plan_compositions.cells_are_many(max(column.most for column in reach.columns)):
         return True
-    limit = _products(plain.backend).IMAGES_OF_TERM * sum(column.terms for column in columns)
+    limit = plan_compositions.images_of_products(plain.backend.name, sum(column.terms for column in of_products))
     if reach.combinations <= limit:
         return False
-    few = int(np.clip(_ROWS // (8 * limit), 1, _SAMPLE))
+    few = int(np.clip(_ROWS / max(8 * limit, 1.0), 1, _SAMPLE))
     sample = plain.backend.asnumpy(plain.X[:: -(-len(plain.X) // few)])
     most = limit * len(sample)
     return len(reach.of(sample, np, most)[0]) > most
-
-
-@functools.cache
-def _products(backend: ModuleType) -> ModuleType:
-    """Products of sums of single columns."""
-    if backend.name == "gpu":
-        from cukde.density.domains import gpu as on_gpu
-
-        return on_gpu
-    from cukde.density.domains.cpu import passes as on_cpu
-
-    return on_cpu

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls
 from cukde.density.grids import check, cost, exact, plan as grids_plan, transform as grids_transform
 from cukde.density.grids.in_domain import GridInDomain
-from cukde.density.grids.plan import Costs, Plan
+from cukde.density.grids.plan import Plan
+from cukde.density.plan import compositions as plan_compositions
 from cukde.density.problem import Problem
 
 _ERROR = {"float32": 1e-6, "float64": 1e-10}
@@ -31,23 +32,6 @@ _GOAL = 0.8  # of that error, for the bound of a plan: omitted points and roundi
 _FINEST = 1e-12  # error beyond which no transform is tried: rounding is a hundredth of it
 _QUERIES = 2**20  # of a pass over all pairs, which bounds memory
 _PLAIN = (1e-100, 1e100)  # deviations whose squares and reciprocals are numbers
-
-
-class _Times(NamedTuple):
-    """Nanoseconds of the operations of each algorithm."""
-
-    transform: Costs
-    factor: float  # an exponential of the exact product
-    product: float
-    pair: float  # of the pass over all pairs
-
-
-_TIMES = {
-    # Two cores, measured; more of them share all of it.
-    "cpu": _Times(Costs(5e5, 15, 0.7, 15, 3), factor=2, product=0.015, pair=1),
-    # An H200, measured; array operations, whose launches take longer than small grids.
-    "gpu": _Times(Costs(2e6, 0.1, 0.1, 0.03, 0.03, 1.5e4), factor=0.1, product=3.5e-5, pair=5e-4),
-}
 
 
 def _shape(arguments: Mapping[str, Any]) -> tuple[tuple[int, ...], list[Any]]:
@@ -177,29 +161,25 @@ def evaluate_grid(
     """
     log = core_check.flag("log", log)
     check.plain(axes=axes, h=h)
-    options = weights, precision, deterministic, check_finite, bounds, periods
-    return _evaluated(X, axes, h, *options, log=log, algorithm=algorithm)
+    options: dict[str, Any] = {"precision": precision, "deterministic": deterministic, "check_finite": check_finite}
+    options |= {"bounds": bounds, "periods": periods}
+    return evaluated(X, axes, h, weights, log=log, algorithm=algorithm, **options)
 
 
-def unrounded(X: Any, axes: Any, h: Any, *options: Any, log: bool, algorithm: str) -> Any:
-    """The same in float64, whatever the dtype of the result; ``options`` are those of ``prepare``."""
-    return _evaluated(X, axes, h, *options, log=log, algorithm=algorithm, dtype=np.dtype(np.float64))
-
-
-def _evaluated(
-    X: Any, axes: Any, h: Any, weights: Any, *options: Any, log: bool, algorithm: str, dtype: np.dtype | None = None
+def evaluated(
+    X: Any, axes: Any, h: Any, weights: Any, *, log: bool, algorithm: str, dtype: np.dtype | None = None, **options: Any
 ) -> Any:
+    """The same, rounded to a ``dtype`` if it is given; other options are those of ``prepare``."""
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
         x, _ = density_check.data(X, backend)
         d = x.shape[1]
         grid = density_axes.checked(axes, d)
         check.algorithm(algorithm, d, log=log)
-        problem, _ = prepare(x, _corners(grid), h, weights, *options, takes_factors=algorithm != "fft")
+        problem, _ = prepare(x, _corners(grid), h, weights, **options, takes_factors=algorithm != "fft")
         problem = problem if dtype is None else problem._replace(dtype=dtype)
-        density = _Grid(problem, grid)
         with problem.device:
-            return results.cast(density.log_density() if log else density.density(algorithm), problem.dtype)
+            return results.cast(_Grid(problem, grid).density(algorithm, log=log), problem.dtype)
 
 
 def _corners(grid: Sequence[np.ndarray]) -> np.ndarray:
@@ -226,18 +206,12 @@ class _Grid:
         w = problem.options.log_weights
         self._weights = None if w is None else problem.xp.exp(w)
         self._error = _ERROR["float64" if problem.options.precision == "float64" else "float32"]
-        self._times = _TIMES[self._backend.name]
 
-    def log_density(self) -> Any:
-        """Return the log density by the passes over all pairs."""
-        return self._whole(self._by_pairs(log=True), -math.inf)
-
-    def density(self, algorithm: str) -> Any:
-        """Return the density, float64 or of the dtype of the result."""
-        return self._whole(self._density(algorithm), 0.0)
-
-    def _whole(self, values: Any, outside: float) -> Any:
-        return values if self._in_domain is None else self._in_domain.whole(values, outside, self._problem.xp)
+    def density(self, algorithm: str, *, log: bool) -> Any:
+        """Return the density, float64 or of the dtype of the result, or its logarithm by the passes over all pairs."""
+        out = self._by_pairs(log=True) if log else self._density(algorithm)
+        domain = self._in_domain
+        return out if domain is None else domain.whole(out, -math.inf if log else 0.0, self._problem.xp)
 
     def _density(self, algorithm: str) -> Any:
         if self._numbers == 0:
@@ -256,9 +230,8 @@ class _Grid:
             assert self._deviations is not None
             problem, domain = self._problem, self._in_domain
             columns = None if domain is None else domain.columns(self._deviations)
-            return exact.density(
-                problem.X, self._weights, self._cell_axes, self._deviations, problem.dtype, self._backend, columns
-            )
+            of_data = problem.X, self._weights, self._cell_axes, self._deviations
+            return exact.density(*of_data, problem.dtype, self._backend, columns)
         return self._by_pairs(log=False)
 
     @property
@@ -275,7 +248,7 @@ class _Grid:
         goal = _GOAL * self._error
         while goal >= _FINEST:
             choice = self._plan(goal)
-            if choice is None or choice[1] > self._time_of_exact():
+            if choice is None or not self._pays(choice[1]):
                 return None
             out, error = self._transformed(choice[0], judged=True)
             within = self._error * float(out.max()) / error if error > 0 else math.inf
@@ -295,7 +268,8 @@ class _Grid:
             if self._data is None:
                 return None
             n = len(self._data[0])
-        return grids_plan.plan(self._axes, self._covariance, n, goal, self._times.transform)
+        costs = plan_compositions.transform_costs(self._backend.name)
+        return grids_plan.plan(self._axes, self._covariance, n, goal, costs)
 
     @functools.cached_property
     def _data(self) -> tuple[Any, Any, float] | None:
@@ -330,14 +304,13 @@ class _Grid:
         peak = 1 / math.sqrt((2 * math.pi) ** self._d * np.linalg.det(self._covariance))
         return out * mass, error * mass + left_out * peak
 
-    def _time_of_exact(self) -> float:
-        """Nanoseconds."""
-        times = self._times
+    def _pays(self, ns: float) -> bool:
+        """Whether a transform of so many nanoseconds is quicker than the exact way."""
+        columns = None
         if self._separable:
             cut = exact.halves(self._shape)
             columns = math.prod(self._shape[:cut]) + math.prod(self._shape[cut:])
-            return self._n * (times.factor * columns + times.product * self._numbers)
-        return times.pair * self._n * self._numbers
+        return plan_compositions.transform_pays(self._backend.name, ns, self._n, self._numbers, columns)
 
     def _by_pairs(self, *, log: bool) -> Any:
         """Take all pairs of the data and the grid's points, some of these at a time."""

@@ -12,18 +12,18 @@ from cukde.core.cpu.jit import njit
 from cukde.density.grids import spread as by_arrays
 from cukde.density.grids.plan import Plan
 from cukde.density.one_dimension.cpu import boxes
+from cukde.density.plan import compositions as plan_compositions
 
 _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 
 _POINTS = 2**20  # between two looks whether the caller still waits
-_MOST_MEANWHILE = 2**26  # numbers added to cells that NumPy takes in less time than compiling
 _PIECES, _LEAST_COLUMNS = 16, 32  # of a product, at most and each at least
 _BAND = 2**15  # cells that a band has about: they stay in a core's own cache
 
 
 def _spread(x: np.ndarray, weights: np.ndarray | None, plan: Plan) -> np.ndarray | None:
     """Return the same as :func:`spread`, by NumPy; None where compiling takes no longer."""
-    if len(x) * plan.order ** len(plan.axes) > _MOST_MEANWHILE:
+    if not plan_compositions.spreads_meanwhile(len(x), plan.order ** len(plan.axes)):
         return None
     out: np.ndarray = by_arrays.spread(x, weights, plan, np)
     return out

@@ -12,15 +12,12 @@ import numpy as np
 
 from cukde.core.cpu import arrays as cpu
 from cukde.density.domains.columns import Column
+from cukde.density.plan import compositions as plan_compositions
 
 _NUMBERS = 2**22  # of factors at a time, which bounds memory
 _UNDERFLOWS = 39.0  # deviations beyond which a Gaussian is 0
 
-# Entries of both factors, and multiply-adds of their product, up to which one thread takes no longer than several do;
-# and such as BLAS takes in the caller's thread.
-_FEW_NUMBERS = 2**17
-_FEW_PRODUCTS = 2**22
-_PRODUCTS_OF_THREAD = 2**18
+_PRODUCTS_OF_THREAD = 2**18  # multiply-adds of a product that BLAS takes in the caller's thread
 
 
 def density(
@@ -39,7 +36,8 @@ def density(
     xp = backend.xp
     cut = halves(tuple(map(len, axes)))
     shape = tuple(math.prod(map(len, part)) for part in (axes[:cut], axes[cut:]))
-    compiled = None if _are_few(len(x), shape, backend) else loops(backend)
+    few = backend is cpu and plan_compositions.grid_is_few(len(x), sum(shape), math.prod(shape))
+    compiled = None if few else loops(backend)
     out = xp.zeros(shape)
     on_device = [xp.asarray(g) for g in axes]
     # Products of factors below this are subnormal, which processors take long over, and 0 in single precision.
@@ -75,11 +73,6 @@ def halves(sizes: tuple[int, ...]) -> int:
     return min(range(1, len(sizes)), key=lambda cut: math.prod(sizes[:cut]) + math.prod(sizes[cut:]))
 
 
-def _are_few(n: int, shape: tuple[int, ...], backend: ModuleType) -> bool:
-    """Whether the CPU takes so few points and cells in the caller's thread, which loads no compiler."""
-    return backend is cpu and n * sum(shape) <= _FEW_NUMBERS and n * math.prod(shape) <= _FEW_PRODUCTS
-
-
 def _add_product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
     """Add a.T @ b to ``out``, by columns that BLAS takes in the caller's thread."""
     width = max(1, _PRODUCTS_OF_THREAD // a.size)
@@ -107,7 +100,7 @@ def _values_in_domain(x: Any, g: Any, column: Column, least: float, loops: Modul
     # Points and coordinates lie in one cell: of a period the nearest image may be in the next one.
     more = (max(column.cells) + 1, -max(column.cells) - 1) if column.periodic else ()
     for cell in (*column.cells, *more):
-        z = x + cell * column.period if column.periodic else column.image(x, cell)
+        z = column.image(x, cell)
         away = xp.maximum(xp.maximum(z - g.max(), g.min() - z), 0)
         rows = xp.flatnonzero(away <= _UNDERFLOWS * column.h)
         if len(rows):

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde.density.domains.columns import Column, columns_of
+from cukde.density.domains.columns import Column, columns_of, image
 from cukde.density.domains.domain import Domain
+from cukde.density.plan import compositions as plan_compositions
 
 REACH = 10.0
-_MOST = 16.0  # times the data that a transform takes as images: of more, the kernel is wide beside the domain
 
 # Terms of a column's sum are left out that are smaller than the largest by so much in their exponent.
 _UNLIKE = 60.0
@@ -78,7 +78,7 @@ class GridInDomain(NamedTuple):
 
         Points that lie in the domain are among them as they are.
         """
-        if not self.images_of_point(deviations) <= _MOST:
+        if not plan_compositions.images_suit_transform(self.images_of_point(deviations)):
             return None
         index, places = xp.arange(len(X)), X
         for k, (low, high) in enumerate(self._reached(deviations)):
@@ -110,7 +110,5 @@ class GridInDomain(NamedTuple):
         if math.isinf(cell):
             return [v, -v] if self.domain.bounded[k] else [v]
         cells = [i for i in range(math.floor(low / cell), math.floor(high / cell) + 1) if i != 0]
-        if math.isfinite(period):
-            return [v, *(v + i * period for i in cells)]
         # Taken from its upper end a column lies below its origin, but only where it has no lower one.
-        return [v, *((i + 1) * cell - v if i % 2 else i * cell + v for i in cells)]
+        return [v, *(image(v, i, period, cell) for i in cells)]

@@ -26,6 +26,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cukde.density.plan.compositions import Costs
+
 ORDERS = (4, 5, 6, 7, 8, 10)
 """Of the splines: points are spread over so many cells along each axis."""
 
@@ -66,17 +68,6 @@ class Plan(NamedTuple):
         return tuple(axis.cells for axis in self.axes)
 
 
-class Costs(NamedTuple):
-    """Nanoseconds that the steps of a plan take."""
-
-    of_call: float
-    of_point: float
-    of_cell_of_point: float
-    of_cell: float  # of the transforms
-    of_interpolated: float  # cell that a number of the result is interpolated from
-    of_launch: float = 0.0  # of an array operation, where splines are made and added up by such
-
-
 def plan(
     axes: Sequence[np.ndarray], covariance: np.ndarray, n: int, error: float, costs: Costs
 ) -> tuple[Plan, float] | None:
@@ -98,9 +89,8 @@ def plan(
             continue
         grid_axes = tuple(axis for axis in planned if axis is not None)
         interpolated = sum(axis.places is not None for axis in grid_axes) * order * result
-        launches = 3.5 * d * order**2 + 15 * order ** (
-            d - 1
-        )  # as cukde/density/grids/spread.py has them, for one block
+        # As cukde/density/grids/spread.py has them, for one block.
+        launches = 3.5 * d * order**2 + 15 * order ** (d - 1)
         time = costs.of_call + costs.of_launch * launches
         time += n * (costs.of_point + costs.of_cell_of_point * order**d)
         time += costs.of_cell * cells + costs.of_interpolated * interpolated

@@ -9,9 +9,8 @@ import dask
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
-from cukde.core.over_dask import is_dask
-from cukde.core.quiet import quiet
-from cukde.core.types import ArrayLike, Bandwidth, Domain
+from cukde.core.over_dask import dask_form, is_dask
+from cukde.core.types import ArrayLike, Bandwidth
 from cukde.density import check as density_check
 from cukde.density.dask.api import density_and_score, kde, laplace_kde
 from cukde.density.dask.arguments import arguments
@@ -20,21 +19,18 @@ from cukde.density.modes.coordinates import Coordinates
 from cukde.density.modes.search import Modes, reported, searched
 
 
-@quiet
+@dask_form()
 def modes(
     X: ArrayLike,
     h: Bandwidth,
     *,
-    weights: ArrayLike | None = None,
     seeds: ArrayLike | None = None,
     tolerance: float = 1e-6,
     max_iterations: int = 1000,
     merge_distance: float | None = None,
     precision: str | None = None,
-    deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
+    **options: Any,
 ) -> Modes:
     """Compute :func:`cukde.modes` of Dask arrays, at once.
 
@@ -54,8 +50,7 @@ def modes(
     check_finite = core_check.flag("check_finite", check_finite)
     backend = dispatch.backend(seeds)
     with backend.device_of(seeds):
-        options: dict[str, Any] = {"weights": weights, "deterministic": deterministic, "check_finite": check_finite}
-        options |= {"bounds": bounds, "periods": periods}
+        options["check_finite"] = check_finite
         inputs = arguments(X, seeds, h, precision=precision, **options)
         forms, domain, d = inputs.forms, inputs.domain, inputs.forms.x.shape[1]
         points = check.seeds(seeds, d, backend, finite=check_finite)

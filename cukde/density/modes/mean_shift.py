@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from cukde.density.modes.coordinates import Coordinates
-from cukde.density.modes.newton import Maxima, climb
+from cukde.density.modes.newton import Ascent, Maxima, climb
 from cukde.density.problem import Problem
 from cukde.density.sums import PartialSums
 from cukde.density.whitening import Whitening
@@ -132,7 +132,7 @@ class Field:
         return self._problem._replace(Y=self.backend.xp.asarray(home), options=options)
 
 
-class Climbed(Protocol):
+class Climbed(Ascent, Protocol):
     """What the search asks of a density: that of :class:`Field`."""
 
     coordinates: Coordinates
@@ -143,14 +143,7 @@ class Climbed(Protocol):
     @property
     def precision(self) -> str: ...
 
-    @property
-    def h(self) -> float: ...
-
     def shift(self, z: Any) -> tuple[Any, Any]: ...
-
-    def exact_shift(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
-
-    def kernel_variance(self, z: np.ndarray) -> np.ndarray: ...
 
 
 class Ends(NamedTuple):
@@ -196,7 +189,7 @@ def settle(field: Climbed, z: Any, first: tuple[Any, Any] | None, tolerance: flo
             ids, cells = ids[left], cells[left]
             if len(ids) == 0:
                 break
-            _, one, which = _distinct(cells, xp)
+            _, one, which = xp.unique(cells, return_index=True, return_inverse=True)
             leader[ids] = ids[one][which]
             leader = leader[leader]
             ids = ids[one]
@@ -219,7 +212,7 @@ class _Trails:
     def followed(self, ids: Any, cells: Any, leader: Any, height: Any) -> Any:
         """Whom each point follows, now that some are where another has been which is higher by now."""
         xp = self._xp
-        known, first, _ = _distinct(xp.concatenate(self._cells), xp)
+        known, first = xp.unique(xp.concatenate(self._cells), return_index=True)
         visitors = xp.concatenate(self._ids)[first]
         self._cells, self._ids = [known], [visitors]
         other = leader[visitors[xp.searchsorted(known, cells)]]
@@ -289,7 +282,7 @@ def _highest(z: Any, log_density: Any, most: int, field: Climbed) -> np.ndarray:
     """The highest points of cells a bandwidth wide, in descending order, at most so many; on the host."""
     xp = field.backend.xp
     order = xp.argsort(-log_density)
-    _, first, _ = _distinct(_cells(z[order], field.h, xp), xp)
+    _, first = xp.unique(_cells(z[order], field.h, xp), return_index=True)
     out = field.backend.asnumpy(z[order[xp.sort(first)[:most]]])
     return np.asarray(out[np.isfinite(out).all(axis=1)])
 
@@ -304,15 +297,3 @@ def _cells(z: Any, size: float, xp: Any) -> Any:
         keys = (keys ^ bits ^ (bits >> np.uint64(32))) * np.uint64(_ODD)
         keys = keys ^ (keys >> np.uint64(29))
     return keys
-
-
-def _distinct(keys: Any, xp: Any) -> tuple[Any, Any, Any]:
-    """Keys in ascending order, each once, where each is first, and which of them every key is; waits once."""
-    order = xp.argsort(keys, kind="stable")
-    ordered = keys[order]
-    new = xp.ones(len(keys), bool)
-    new[1:] = ordered[1:] != ordered[:-1]
-    firsts = xp.flatnonzero(new)
-    which = xp.empty(len(keys), np.int64)
-    which[order] = xp.cumsum(new) - 1
-    return ordered[firsts], order[firsts], which

@@ -6,20 +6,16 @@ rule and the passes. Instructions of Numba's kernels are counted in what its com
 
 from __future__ import annotations
 
-import dataclasses
-
 from cukde.core.cost import elementwise, host, radix_sort
 from cukde.core.cost.cost import Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.pairs.cost import cpu as cost_cpu
 from cukde.density.pairs.cost.engines import Pass
-from cukde.density.plan import cpu as plan_cpu, gpu as plan_gpu
+from cukde.density.plan import cpu as plan_cpu, gpu as plan_gpu, rates as plan_rates
 
-# A pair of the distribution function on a CPU (difference, exponentials and a quotient of polynomials) takes as long as
-# so many operations one at a time. Measured on a core of 4.1e9 a second: 20 ns.
-_SCALAR_OF_CDF = 80
-# On a GPU it is array operations over tiles: passes over one number for each pair, and the bytes they read and write.
+# Pairs of the distribution function on a GPU are array operations over tiles: passes over one number for each pair, and
+# the bytes that they read and write.
 _CDF_OPERATIONS, _CDF_BYTES = 20, 320
 _PAIRS_OF_TILE = 2**22
 
@@ -52,12 +48,7 @@ _THREADS = 64
 # data, each with three such reads and sums over 6 levels of two exponentials, 600 cycles a level.
 _OUTWARD = 24 * 700 + 3 * (3 * 700 + 6 * 600)
 
-_PLACE_CPU = 40  # operations to count a point, to scatter it and to find its coordinate, with a division each time
-
-# On a CPU a point's place in its box waits for the point before it, and fresh memory waits for its pages. Measured on
-# two cores of 3e9 operations a second each, a million points at 100,000 queries: 20.7 ms for a density, 29.9 ms for a
-# score.
-_CPU_EFFICIENCY = 0.42
+_RATES_CPU = plan_rates.table("cpu")["line"]
 
 
 def takes_pairs(task: Pass, backend: str) -> bool:
@@ -71,6 +62,11 @@ def takes_pairs(task: Pass, backend: str) -> bool:
     return plan_gpu.line_takes_pairs(task.n, task.m, task.precision, cdf=task.output == "cdf")
 
 
+def name_of(task: Pass) -> str:
+    """Name of the pass on a CPU."""
+    return "line few" if plan_cpu.line_is_few(task.n, task.m) else "pairs" if takes_pairs(task, "cpu") else "line"
+
+
 def passed(task: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_order: bool = False) -> list[Part]:
     """Parts of a pass; ``boxes`` lie between the first point and the last.
 
@@ -80,8 +76,8 @@ def passed(task: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_order
         if not takes_pairs(task, "cpu"):
             return _transform_on_cpu(task, boxes)
         if task.output == "cdf":
-            return [_cdf_pairs_on_cpu(task)]
-        return cost_cpu.passed(task)
+            return [cost_cpu.timed("pass", _RATES_CPU["cdf pair"] * task.pairs, bytes_=task.point_bytes)]
+        return cost_cpu.passed(task, on)
     if task.output == "cdf" and takes_pairs(task, "gpu"):
         return [_cdf_pairs(task, on)]
     return _pairs(task) if takes_pairs(task, "gpu") else _transform(task, on, boxes, ordered, in_order)
@@ -118,10 +114,6 @@ def _cdf_pairs(task: Pass, on: Peaks) -> Part:
     work: dict[Unit, float] = {"exponential_f64": 3 * task.pairs, "float64": 60 * task.pairs}
     numbers = _CDF_OPERATIONS * task.pairs
     return elementwise.passes("pass", on, numbers, _CDF_BYTES * task.pairs, launches=launches, work=work)
-
-
-def _cdf_pairs_on_cpu(task: Pass) -> Part:
-    return Part("pass", task.point_bytes + 16.0 * task.m, {"scalar": _SCALAR_OF_CDF * task.pairs})
 
 
 def _transform(task: Pass, on: Peaks, boxes: int, ordered: bool, in_order: bool) -> list[Part]:
@@ -211,25 +203,23 @@ def _near_field(task: Pass, columns: int, in_order: bool) -> list[Part]:
 
 
 def _transform_on_cpu(task: Pass, boxes: int) -> list[Part]:
-    plan = _plan(task)
-    columns = task.k + 1
-    corrected = task.output == "laplace"  # by two powers more, and a sum beside
-    slope = task.output == "moments"
-    windows, powers = 2 * plan.reach + 1, plan.order + 2 * corrected
+    plan, rates = _plan(task), _RATES_CPU
+    if name_of(task) == "line few":
+        boxes = min(boxes, (task.n + task.m) // one_dimension_plan.POINTS_PER_BOX)
+    columns, corrected = 1 + task.k, task.output == "laplace"  # by two powers more, and a sum beside
+    powers = plan.order + 2 * corrected
+    sums = (columns + corrected) * powers * (1 + (task.output == "moments"))
+    adds = columns * min(boxes, task.m) * (2 * plan.reach + 1) * plan.order * powers
     points = float(task.itemsize) * task.n
-    parts = (
-        Part("boxes", 3 * points + 16.0 * task.n, {"scalar": float(_PLACE_CPU * task.n)}),
-        Part("moments", 8.0 * task.n * columns, {"float64": 2.0 * columns * plan.order * task.n}),
-        Part(
-            "translate", 16.0 * boxes * plan.order, {"float64": 2.0 * columns * boxes * windows * plan.order * powers}
+    add: float = rates["multiply-add"]
+    return [
+        cost_cpu.timed("boxes", rates["point"] * task.n, bytes_=3 * points + 16.0 * task.n),
+        cost_cpu.timed("moments", rates["moment"] * columns * plan.order * task.n, bytes_=8.0 * task.n * columns),
+        cost_cpu.timed("translate", add * adds, bytes_=16.0 * boxes * plan.order),
+        cost_cpu.timed(
+            "evaluate", (rates["query"] + add * sums) * task.m, bytes_=task.itemsize * task.m + task.result_bytes
         ),
-        Part(
-            "evaluate",
-            (task.itemsize + 8.0 * (1 + slope + corrected + task.k)) * task.m,
-            {"scalar": float((columns + corrected) * task.m) * (2 * plan.order * (1 + slope) + _PLACE_CPU)},
-        ),
-    )
-    return [dataclasses.replace(part, efficiency=_CPU_EFFICIENCY) for part in parts]
+    ]
 
 
 def _plan(task: Pass) -> one_dimension_plan.Plan:

@@ -36,6 +36,12 @@ def reached(data: np.ndarray, queries: np.ndarray, h: float, least: float, *, it
     return np.count_nonzero(distances <= reach[:, None]) / max(1, distances.size)
 
 
+def exponents(data: np.ndarray, queries: np.ndarray, h: float) -> np.ndarray:
+    """Smallest exponents of the queries of samples."""
+    smallest: np.ndarray = _squares(data, queries, h).min(axis=1, initial=np.inf) / 2
+    return smallest
+
+
 def _nearest(distances: np.ndarray, rank: int) -> np.ndarray:
     """Distances to the points of such a rank, from 0, or to the last."""
     rank = min(rank, distances.shape[1] - 1)

@@ -8,7 +8,7 @@ A call of the Gaussian asks its candidates in this order:
 2. "few": NumPy alone, for few pairs, which a process without Numba need not load it for;
 3. "plane" or "line": the fast Gauss transform of one to three columns;
 4. "skipping": leaves out pairs that cannot matter, where samples of the points say that it pays;
-5. "each pair once", of data at themselves by products of matrices; else "difference float32" or "difference float64".
+5. "each pair once", of data at themselves; else "difference float32" or "difference float64".
 
 While a pass is compiled for the first time, "few" answers calls that it takes in less time than that.
 """
@@ -16,7 +16,7 @@ While a pass is compiled for the first time, "few" answers calls that it takes i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from cukde.core.plan import Candidate, Plan, wanted
@@ -29,24 +29,12 @@ _OF_ALL, _SKIPPING, _EXPONENTIAL = _RATES["all pairs"], _RATES["skipping"], _RAT
 
 # --- Limits of accuracy: scaled squared radii, squared distances to the centre in bandwidths ---
 
-# Products that take each pair of the data at themselves once. Columns that share a norm in their operands: small groups
-# cost columns, and are needed as the radius grows. One norm serves while that times sqrt(d) is at most the first limit,
-# eight columns share one up to the second, and beyond four do.
-_ONE_NORM, _NORM_OF_EIGHT = {True: 170.0, False: 4000.0}, {True: 44.0, False: 0.0}  # in single precision or not
-
-# In single precision their terms cancel: the running sum of many columns rounds too, hence the second limit, divided by
-# sqrt(d), and the squared radius of any four columns has a limit of its own, as clusters may lie along few. Of data at
-# themselves it is the fourth, times sqrt(d), and at most the fifth: the exponents that count there are small, so that
-# running sums are, and groups of columns round independently. Worst density errors measured at the limits
-# (python -m benchmarks.density.gram_error): 7e-6 single, 6e-13 double.
-_SINGLE_PRODUCTS, _SINGLE_PRODUCTS_ROOT_D, _SINGLE_PRODUCTS_OF_FOUR = 150.0, 600.0, 88.0
-_OWN_PRODUCTS_ROOT_D, _MOST_OWN_PRODUCTS = 27.0, 1000.0
-_PRODUCTS_IN_DOUBLE = 2800.0
-
 # Differences in single precision take half the time of those in double: of two cores 0.26 ns a pair beside 0.47 of 8
 # columns, 0.72 beside 1.25 of 64. A query's exponent is off by 0.3 eps of itself, at worst by 1: from the first on, and
 # up to the second, from where the error that is promised grows with the exponent, it is taken in double.
 _FAR, _FARTHER = 32.0, 80.0
+
+_FEW_IN_DOUBLE = 2**18  # coordinates of pairs
 
 # Points in double are rounded about the centre, up to the first scaled squared radius, and of queries whose exponent is
 # more than it over the second: the rounding of coordinates counts times distances.
@@ -63,12 +51,19 @@ _LEAST_QUERIES, _LEAST_COLUMNS, _MANY_PAIRS = 64, 8, 2**20
 
 # --- Work of threads ---
 
+QUERIES_OF_BLOCK = 256
+"""Queries of a tile, for which columns of the data are written once."""
+_QUERIES_OF_RATE = 250  # of a block, where the rates of the table were measured
+
+# Up to so many queries, and one for so many columns, take data row by row, of so many columns or more.
+QUERIES_BY_ROWS, COLUMNS_OF_QUERY, COLUMNS_BY_ROWS = 32, 4, 32
+
 _LEAST_WORK = 2**22  # multiply-adds that are worth a thread
 _QUERIES_OF_COPY = 64  # that take about as long as a copy of the data
 
-# Rows for each thread from which data at themselves take each exponential once: a quarter less time, where blocks are
-# large enough for rounds in which no two threads add to the same sums.
-_ROWS_ONCE = 2048
+# Rows for each thread from which data at themselves take each exponential once, by output: a third less time, where
+# blocks are large enough for rounds in which no two threads add to the same sums.
+_ROWS_ONCE = {"sum": 1024, "moments": 2048}
 
 # --- Few pairs ---
 
@@ -99,6 +94,7 @@ _MOST_LINE_MEANWHILE = 2**20  # data and queries together, times columns of valu
 _FEW_SKIPPING_PAIRS = 2**22  # up to so many, all are taken before points could be brought in order
 _SKIPPING_GAIN = 0.95  # of the time of all pairs, at most
 _HOPE, _HOPE_OF_MANY = 1.05, 1.2  # the same of an estimate from samples; of many columns it knows no boxes
+_MOST_TRIED, _ONE_TRIED_IN = 32, 64  # queries that are tried, at most, and of so many one
 SCREENED_FROM = 6
 """Columns from which on boxes are so wide that squared distances in single precision pay, before those in double."""
 
@@ -139,7 +135,8 @@ def _are_few(n: int, m: int, columns: int) -> bool:
 
 
 # Queries up to which one pass over the data as they are takes less time than to inspect these first, by columns; of two
-# and three columns than a transform. Measured on two threads with 2,000 to 1,000,000 data.
+# and three columns than a transform. Measured on two threads with 2,000 to 1,000,000 data. All queries, up to as many
+# pairs as nothing else than all of them is for.
 _MOST_QUERIES = {3: 8, 47: 16, 399: 64, math.inf: 128}
 
 
@@ -151,6 +148,8 @@ def few_queries_serve(n: int, m: int, d: int, *, has_loops: bool) -> bool:
         return bool(wanted("few queries"))
     if _are_few(n, m, d):
         return has_loops
+    if n * m <= min(_FEW_SKIPPING_PAIRS, _FEW_PLANE_PAIRS):
+        return True
     return m <= next(queries for columns, queries in _MOST_QUERIES.items() if d <= columns)
 
 
@@ -223,11 +222,18 @@ def answers_line_meanwhile(n: int, m: int, columns: int) -> bool:
 # --- Precision of all pairs ---
 
 
-def single_serves(precision: str, squared_radius: float, h: float, *, local: bool) -> bool:
-    """Whether differences in single precision may be accurate; not with factors, whose logarithms may be large."""
-    if precision not in ("float32", "tf32") or local:
+def single_serves(precision: str, coordinates: int, squared_radius: float, h: float, *, local: bool) -> bool:
+    """Whether differences in single precision may be accurate; not with factors, whose logarithms may be large.
+
+    Few pairs take no longer in double, as some of their queries would be taken again.
+    """
+    if not _may_be_single(precision, coordinates, local=local):
         return False
     return h * h > _LEAST_SQUARE and max(1.0, squared_radius) * h * h < _LARGEST_SQUARE  # not of what is no number
+
+
+def _may_be_single(precision: str, coordinates: int, *, local: bool) -> bool:
+    return precision in ("float32", "tf32") and not local and coordinates > _FEW_IN_DOUBLE
 
 
 def rounded_serves(squared_radius: float, least_exponent: float) -> bool:
@@ -245,17 +251,30 @@ def single_is_sampled(n: int, m: int) -> bool:
     return n * m > _MANY_PAIRS
 
 
-def single_is_far(exponent: float, *, weighted: bool) -> bool:
-    """Whether queries of such an exponent are taken in double."""
-    return _FAR < exponent < (math.inf if weighted else _FARTHER)
+def single_is_far(exponent: float, spread: float) -> bool:
+    """Whether queries of such an exponent are taken in double; ``spread``, of the logarithms of weights."""
+    return _FAR < exponent < _FARTHER + spread
 
 
-def taken_in_double(squared_radius: float, *, rounded: bool, weighted: bool) -> tuple[float, float]:
-    """Between which exponents queries are taken in double, after single precision."""
+def taken_in_double(squared_radius: float, spread: float, *, rounded: bool) -> tuple[float, float]:
+    """Between which exponents queries are taken in double, after single precision.
+
+    These are of the largest term, with its weight: the nearest point's may be less by the ``spread``.
+    """
     least, most = _FAR, _FARTHER
     if rounded and squared_radius > RADIUS_OF_ROUNDED:
         least, most = -math.inf, max(most, squared_radius / _RADII_OF_FARTHER)
-    return least, math.inf if weighted else most
+    return least, most + spread
+
+
+def others_are_far(exponent: float) -> bool:
+    """Whether rows without their own pairs are so far from others that most would be taken again."""
+    return exponent > _FAR
+
+
+def least_of_single() -> float:
+    """Sum of kernels below which queries are taken in double."""
+    return math.exp(-_FAR)
 
 
 def most_unchecked(h: float, *, single: bool) -> float:
@@ -276,33 +295,11 @@ def rows_of_thread(d: int, queries: int) -> int:
 # --- Each pair of the data once ---
 
 
-def once_pays(n: int, threads: int) -> bool:
-    """Whether there are so many data that each pair is taken once, by products."""
-    if wanted("each pair once") is not None:
-        return bool(wanted("each pair once"))
-    return n >= _ROWS_ONCE * threads
-
-
-def products_serve(precision: str, d: int, squared_radius: float, *, itself: bool) -> bool:
-    """Whether products are accurate; in single precision those in double take longer than differences do."""
-    if precision == "float64":
-        return squared_radius <= _PRODUCTS_IN_DOUBLE
-    most = min(_SINGLE_PRODUCTS, _SINGLE_PRODUCTS_ROOT_D / math.sqrt(d))
-    if itself:
-        most = min(_MOST_OWN_PRODUCTS, max(_SINGLE_PRODUCTS, _OWN_PRODUCTS_ROOT_D * math.sqrt(d)))
-    return precision != "ieee" and squared_radius <= most
-
-
-def products_of_four_serve(squared_radius: float) -> bool:
-    """Whether products in single precision are accurate, by the scaled squared radius of any four columns."""
-    return squared_radius <= _SINGLE_PRODUCTS_OF_FOUR
-
-
-def columns_of_norm(d: int, squared_radius: float, *, single: bool) -> int:
-    """Columns that share a norm."""
-    if squared_radius * math.sqrt(d) <= _ONE_NORM[single]:
-        return d
-    return 8 if squared_radius <= _NORM_OF_EIGHT[single] else 4
+def once_pays(output: Output, n: int, threads: int) -> bool:
+    """Whether there are so many data that each of their pairs is taken once."""
+    if output not in _ROWS_ONCE or wanted("each pair once") is not None:
+        return output in _ROWS_ONCE and bool(wanted("each pair once"))
+    return n >= _ROWS_ONCE[output] * threads
 
 
 # --- Passes that leave out pairs ---
@@ -319,6 +316,7 @@ class Skipping(NamedTuple):
     of_all: str  # the pass that takes all
     single: bool  # whether pairs are summed in single precision
     once: bool  # each pair of the data serves both of its points
+    again: float = 0.0  # share of queries that the pass over all pairs would take again in double
 
     @property
     def serves(self) -> bool:
@@ -330,14 +328,19 @@ class Skipping(NamedTuple):
     @property
     def of_all_ns(self) -> float:
         """Nanoseconds of all pairs."""
-        return self.n * self.m * dense_rate(self.of_all, self.output, self.d, self.k)
+        rate = dense_rate(self.of_all, self.output, self.d, self.k)
+        if self.again:
+            rate += self.again * dense_rate("difference float64", self.output, self.d, self.k)
+        return self.n * self.m * rate
 
     def ns(self, screened: float, summed: float, *, ordered: bool) -> float:
         """Nanoseconds where shares of the pairs are screened and summed; ``ordered``: without the order."""
-        ordering = 0.0 if ordered else order_ns(self.d, self.n, self.m)
-        summing = summed_rate(self.output, self.d, self.k, single=self.single)
-        taken = self.n * self.m * (summed * summing + screened * screened_rate(self.d))
-        return ordering + boxes_ns(self.d, self.n, self.m) + taken * (_SKIPPING["once"] if self.once else 1.0)
+        d, n, m, once = self.d, self.n, self.m, self.once
+        ordering = 0.0 if ordered else order_ns(d, n, 0 if once else m, once=once)
+        screened = max(screened, summed) if once else screened  # queries that are tried take other pairs
+        summing = summed_rate(self.output, d, self.k, single=self.single, once=once)
+        taken = n * m * (summed * summing + screened * screened_rate(d, once=once))
+        return ordering + boxes_ns(d, n, m, once=once) + taken
 
     def may_pay(self, share: float, reached: Callable[[], float]) -> bool:
         """Whether it is worth bringing points in order, if such a share of single pairs counts.
@@ -363,39 +366,104 @@ def _expected(share: float, reached: float, d: int) -> tuple[float, float]:
     return reached, min(1.0, 0.01 + 3 * share, max(share, reached))
 
 
+def dense_ns(name: str, output: Output, n: int, m: int, d: int, k: int = 0, *, single: bool) -> float:
+    """Nanoseconds of a pass that takes all pairs; the table's rates have queries enough to write columns for."""
+    kind = "float32" if single else "float64"
+    if name == "each pair once":
+        return n * m * dense_rate(f"{name} {kind}", output, d, k)
+    if takes_rows(m, d):
+        coordinate, pair, product = _RATES["rows"][kind]
+        return n * (coordinate * d + m * (pair + product * d + _of_values(_OF_ALL[f"values {kind}"], k)))
+    # Columns are written once for each block of queries.
+    columns = _RATES["columns"][kind] * d * (-(-m // QUERIES_OF_BLOCK) - m / _QUERIES_OF_RATE)
+    return n * (m * dense_rate(f"difference {kind}", output, d, k) + columns)
+
+
+def takes_rows(m: int, d: int) -> bool:
+    """Whether so few queries take data row by row: columns would take longer to write than all pairs do."""
+    return d >= COLUMNS_BY_ROWS and m <= min(QUERIES_BY_ROWS, d // COLUMNS_OF_QUERY)
+
+
+def few_ns(n: int, m: int) -> float:
+    """Nanoseconds of few pairs by NumPy, on one core."""
+    return float(_RATES["few"] * n * m)
+
+
+def call_ns(names: Sequence[str], weights: int, *, loops: bool) -> float:
+    """Nanoseconds, on one core, of Python's work in a call whose passes have these names, and of its weights."""
+    calls = _RATES["calls"]
+    further = sum(calls["line" if name == "line" else "further pass"] for name in names[1:])
+    first = calls.get(names[0], calls["pairs"]) + loops * calls["loops"]
+    return float(first + further + _RATES["weight"] * weights)
+
+
+def result_ns(m: int) -> float:
+    """Nanoseconds, on one core, of densities and so on of the sums of queries."""
+    return float(_RATES["result"] * m)
+
+
+def survey_ns(n: int, m: int, d: int, itemsize: int) -> float:
+    """Nanoseconds, on one core, of the mean of the data, and of the look at all points."""
+    row, coordinate = _RATES["look"]
+    return float(_RATES["mean"][itemsize] * n * d + (row + coordinate * d) * (n + m))
+
+
+def copy_ns(n: int, d: int) -> float:
+    """Nanoseconds, on one core, of a copy of the data in double."""
+    return float(_RATES["copy"] * n * d)
+
+
+def sample_ns() -> float:
+    """Nanoseconds, on one core, of samples that tell which share of the pairs can matter."""
+    return float(_RATES["sample"])
+
+
 def dense_rate(name: str, output: Output, d: int, k: int = 0) -> float:
     """Nanoseconds a pair of a pass that takes all of them."""
     rates = _OF_ALL[name]
     values = _of_values(_OF_ALL["values float32" if name.endswith("float32") else "values float64"], k)
-    return _at(rates.get("moments" if "moments" in output else "sum", rates["moments"]), d) + values
+    single = 0.0 if name.startswith("each") else d % 4 * _OF_ALL[f"column {name[-7:]}"]  # loops take four at a time
+    return _at(rates.get("moments" if "moments" in output else "sum", rates["moments"]), d) + single + values
 
 
-def summed_rate(output: Output, d: int, k: int = 0, *, single: bool) -> float:
-    """Nanoseconds of a pair of a query and a block that is not left out."""
+def summed_rate(output: Output, d: int, k: int = 0, *, single: bool, once: bool) -> float:
+    """Nanoseconds of a pair that is not left out; ``once``: for the sums at both of its points."""
     kind = "float32" if single else "float64"
-    rate = _at(_SKIPPING[kind], d)
-    rate = rate * (1 + 0.5 * d / (d + 3)) if output == "moments" else rate
-    return rate + _of_values(_SKIPPING[f"values {kind}"], k)
+    if once:
+        return _of_columns(_SKIPPING[f"once {kind}"], d)
+    rate = _of_columns(_SKIPPING[kind], d) + _of_values(_SKIPPING[f"values {kind}"], k)
+    return rate + _of_columns(_SKIPPING["moments"], d) if output == "moments" else rate
 
 
-def screened_rate(d: int) -> float:
+def screened_rate(d: int, *, once: bool) -> float:
     """Nanoseconds of a pair whose squared distance is found in single precision, to tell whether it counts."""
-    return _at(_SKIPPING["screened"], d)
+    return _of_columns(_SKIPPING["once screened" if once else "screened"], d)
 
 
-def once_rate() -> float:
-    """What a pair takes of both rates, where it serves both of its points; it counts twice."""
-    return float(_SKIPPING["once"])
-
-
-def order_ns(d: int, n: int, m: int) -> float:
+def order_ns(d: int, n: int, m: int, *, once: bool = False) -> float:
     """Nanoseconds to put points in order."""
-    return float((_SKIPPING["row"] + _SKIPPING["coordinate"] * d) * (n + m))
+    return (n + m) * _of_columns(_SKIPPING["once order" if once else "order"], d)
 
 
-def boxes_ns(d: int, n: int, m: int) -> float:
+def queries_tried(m: int) -> int:
+    """How many queries are tried, to find whether all pairs take longer."""
+    return max(4, min(_MOST_TRIED, m // _ONE_TRIED_IN))
+
+
+def tried_ns(d: int, m: int) -> float:
+    """Nanoseconds to try some queries."""
+    return queries_tried(m) * _of_columns(_SKIPPING["tried"], d)
+
+
+def boxes_ns(d: int, n: int, m: int, *, once: bool = False) -> float:
     """Nanoseconds to find the blocks that are near queries."""
-    return float(m * (_SKIPPING["query"] + _SKIPPING["side"] * d * n / 64))
+    query, side = _SKIPPING["once boxes" if once else "boxes"]
+    return float(m * (query + side * d * n / 64))
+
+
+def _of_columns(rates: tuple[float, float], d: int) -> float:
+    """What one takes, and what each of its columns does."""
+    return rates[0] + rates[1] * d
 
 
 def _of_values(rates: tuple[float, float], k: int) -> float:
@@ -404,9 +472,14 @@ def _of_values(rates: tuple[float, float], k: int) -> float:
 
 
 def _at(rates: dict[int, float], d: int) -> float:
-    """The rate of the first number of columns that is not below ``d``; beyond the last, in proportion."""
+    """The rate of ``d`` columns, between those of the table in proportion; beyond the last, in proportion to it."""
     most = max(rates)
-    return plan_rates.at(rates, d) * (d / most if d > most else 1)
+    if d > most:
+        return rates[most] * d / most
+    above = next(columns for columns in rates if columns >= d)
+    below = max((columns for columns in rates if columns <= d), default=above)
+    part = (d - below) / (above - below) if above > below else 0.0
+    return rates[below] + part * (rates[above] - rates[below])
 
 
 # --- Other kernels ---
@@ -512,7 +585,12 @@ def _few(shape: Shape) -> list[Candidate]:
     if of_density and few_queries_serve(n, m, d, has_loops=True):
         few = [Candidate("few queries", condition="a number as bandwidth; few pairs where loops are compiled")]
     elif of_density:
-        few = [Candidate("few queries", refused=f"more than {min(_MOST_QUERIES.values())} queries, or by columns more")]
+        few = [
+            Candidate(
+                "few queries",
+                refused=f"more than {_FEW_SKIPPING_PAIRS:,} pairs and {min(_MOST_QUERIES.values())} queries",
+            )
+        ]
     else:
         few = []
     if few_serve(n, m, d):
@@ -550,7 +628,7 @@ def _skipping(shape: Shape) -> list[Candidate]:
 
 
 def _all_pairs(shape: Shape) -> list[Candidate]:
-    single = shape.precision in ("float32", "tf32") and not shape.local
+    single = _may_be_single(shape.precision, shape.n * shape.m * shape.d, local=shape.local)
     kind = "float32" if single else "float64"
 
     def candidate(name: str, condition: str = "") -> Candidate:
@@ -558,10 +636,9 @@ def _all_pairs(shape: Shape) -> list[Candidate]:
         return Candidate(name, 1e-6 * shape.n * shape.m * rate, condition)
 
     found = []
-    if shape.output == "moments" and shape.itself and not (shape.weighted or shape.own_out or shape.local):
-        near = "points so near the centre that products are accurate, 2,048 rows a thread"
-        if products_serve(shape.precision, shape.d, 0.0, itself=True):
-            found.append(candidate("each pair once", near))
+    alike = shape.itself and not (shape.weighted or shape.local)
+    if alike and shape.output in _ROWS_ONCE:
+        found.append(candidate("each pair once", f"{_ROWS_ONCE[shape.output]:,} rows a thread"))
     if single:
         condition = "numbers within single precision; queries of exponents from 32 to 80 are taken again"
         found.append(candidate("difference float32", condition))

@@ -61,7 +61,12 @@ _ANY = math.nextafter(math.inf, 0.0)  # of finite points
 
 # The symmetric kernel counts rows in int32, and a grid's 65,535 rows of blocks take two chunks of 8,192 columns each.
 MOST_SYMMETRIC_ROWS = 2 * 65_535 * 8192
+# Values that the symmetric pass serves. Of more the sums of a row leave registers for so few rows that the ordered pass
+# is as fast: 7.6 ms against 7.2 to 7.5 for 64 values of 65,536 points of 16 dimensions, on an H200.
 MOST_SYMMETRIC_VALUES = 32
+
+MOST_SKIPPING_VALUES = 32
+"""Columns of values whose sums and references lie in memory together, of passes that leave out pairs."""
 
 # Columns that the centred pass takes, by the shared memory that a block needs for them.
 _CENTRED_COLUMNS = {"moments": ((227, 64), (163, 32), (99, 16)), "sum": ((163, 64), (99, 48)), "float64": ((99, 64),)}
@@ -75,12 +80,21 @@ _SMALL_COLUMNS = 32
 _MOST_SMALL_WORK = 2**31
 _WORK_OF_PAIR, _WORK_OF_COLUMN, _WORK_DOUBLE = 8, 2, 4
 
+# Of more than 64 columns: bytes of powers that are staged at a time, and their queries, also in double.
+STAGED_BYTES, STAGED_ROWS, STAGED_ROWS_F64 = 2**26, 4096, 2048
+
+# Of the symmetric kernel: the most tiles that a block adds up before its sums leave the accumulators of the tensor
+# cores, which truncate (8,192 columns, but 2,048 for values, whose four products in two terms each then lose 8e-6); and
+# what a block costs beside its tiles, in tiles, with and without work on two tiles at a time.
+MOST_TILES, MOST_TILES_OF_VALUES, BLOCK_OVERHEAD = 128, 32, {True: 2.0, False: 0.7}
+
 # --- Seams of time ---
 
 # Milliseconds of all pairs below which samples cost more than they may save: by differences, and by faster passes.
 _LEAST_MS, _LEAST_OF_FAST_MS = 5.0, 15.0
 _SKIPPING_GAIN = 0.9  # of the time of all pairs, at most
 _MOST_SHARE = 0.5  # of pairs of a sample that can matter: then nothing is inspected further
+_MOST_APART = 1 / 16  # of the rows, that are summed by differences and all others by products
 _RATHER_APART = 1.5  # times the time of products of nearly all rows, from which it is inspected which are far
 _F64_COLUMNS_AT_DATA = 32  # up to which products about one centre take less time than the centred pass
 
@@ -407,15 +421,19 @@ def may_leave_out(shape: Shape, of_all: str, squared_radius: float | None) -> bo
         (dense_ms(of_all, shape) >= least if asked is None else asked)
         and shape.tolerance > 0
         and squared_radius is not None
+        and not (of_all == "centred" and shape.own_out)
+        and (shape.output != "values" or 0 < shape.k <= MOST_SKIPPING_VALUES)
         and skipping_serves(output, shape.precision, shape.d, _device(shape).capability)
         and not shape.captured
     )
 
 
-def apart_serves(shape: Shape, squared_radius: float | None) -> Dense | None:
-    """The pass of products that takes all rows but a few, where differences of all would take long; None: none."""
+def apart_serves(shape: Shape, squared_radius: float | None, of_all: str = "difference") -> Dense | None:
+    """The pass of products that takes all rows but a few, where ``of_all`` would take long for all; None: none."""
     if (
         squared_radius is None
+        or of_all not in ("difference", "centred")
+        or (of_all == "centred" and shape.own_out)
         or shape.captured
         or wanted("apart") is False
         or (wanted("apart") is None and dense_ms("difference", shape._replace(output="sum", k=0)) < _LEAST_MS)
@@ -427,6 +445,16 @@ def apart_serves(shape: Shape, squared_radius: float | None) -> Dense | None:
         return None
     limit = max(one.limit for one in products)
     return next(one for one in products if one.limit == limit)
+
+
+def apart_is_few(far: int, rows: int) -> bool:
+    """Whether so few rows are far that differences of these take less time than products of the others save."""
+    return far <= _MOST_APART * rows
+
+
+def apart_is_likely(share: float) -> bool:
+    """Whether the share of a sample that is far lets few rows be far."""
+    return share <= 2 * _MOST_APART
 
 
 class Skipping(NamedTuple):
@@ -602,9 +630,9 @@ def bounded_pays(share: float) -> bool:
     return share <= _MOST_BOUNDED_SHARE or bool(wanted("radial skipping"))
 
 
-def exponential_may_skip(shape: Shape) -> bool:
-    """Whether pairs that cannot matter may be left out of sums of the exponential kernel."""
-    if max(shape.tolerance, shape.atol) <= 0 or shape.d > SKIPPING_COLUMNS or shape.captured:
+def exponential_may_skip(shape: Shape, squared_radius: float | None) -> bool:
+    """Whether pairs that cannot matter may be left out of sums of the exponential kernel, of checked points."""
+    if squared_radius is None or max(shape.tolerance, shape.atol) <= 0 or shape.d > SKIPPING_COLUMNS or shape.captured:
         return False
     if wanted("radial skipping") is not None:
         return bool(wanted("radial skipping"))
@@ -737,7 +765,7 @@ def _all_pairs(shape: Shape) -> list[Candidate]:
 
 
 def _radial(shape: Shape) -> list[Candidate]:
-    may = exponential_may_skip(shape) if shape.kernel == "exponential" else bounded_may_skip(shape)
+    may = exponential_may_skip(shape, 0.0) if shape.kernel == "exponential" else bounded_may_skip(shape)
     of_all = Candidate("radial", _radial_ms(shape))
     if not may:
         return [Candidate("radial skipping", refused="all pairs take little time, or nothing may be left out"), of_all]

@@ -10,7 +10,7 @@ import numpy as np
 
 from cukde.core import check as core_check
 from cukde.density import axes as density_axes
-from cukde.density.stacks.over_stacks import is_stack
+from cukde.density.stacks.check import is_stack
 
 
 def mass(value: Any) -> float:

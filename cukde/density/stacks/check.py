@@ -9,7 +9,38 @@ from typing import Any
 import numpy as np
 
 from cukde.core import check as core_check
+from cukde.core.over_dask import is_dask
 from cukde.density import check as density_check
+
+_LISTS = (list, tuple)
+
+
+def is_stack(a: Any) -> bool:
+    """Whether ``a`` has three dimensions: an array of any library, or lists; nothing is converted."""
+    return _dimensions(a) == 3
+
+
+def _dimensions(a: Any) -> int:
+    """Dimensions of an array-like, of lists by their first entries; 0 where it does not say."""
+    deep = 0
+    while isinstance(a, _LISTS) and a:
+        a, deep = a[0], deep + 1
+    dimensions = getattr(a, "ndim", None)
+    if dimensions is None:
+        dimensions = len(getattr(a, "__cuda_array_interface__", {}).get("shape", ()))
+    return deep + dimensions if isinstance(dimensions, int) else deep
+
+
+def in_memory(given: dict[str, Any]) -> None:
+    """Raise for a stack, or what goes with it, that is a collection of Dask's, and for ``devices`` beside one."""
+    if is_stack(given.get("X")):
+        for name, a in given.items():
+            if is_dask(a):
+                raise TypeError(
+                    f"{name} must be a plain array where X has three dimensions, a stack of densities; got a Dask "
+                    f"collection: write {name}.compute(), or call the function in dask.array.map_blocks"
+                )
+    density_check.no_devices(given)
 
 
 def no_leave_one_out(asked: Any) -> None:
@@ -123,16 +154,6 @@ def squared_radii(radii: np.ndarray, single: bool) -> None:
         density_check.squared_radius(float(radii[worst]), single)
     except ValueError as error:
         raise ValueError(f"{error} (member {worst} of the stack)") from None
-
-
-def no_dask(of_dask: Mapping[str, bool]) -> None:
-    """Raise where a stack, or what goes with it, is a collection of Dask's."""
-    for name, is_collection in of_dask.items():
-        if is_collection:
-            raise TypeError(
-                f"{name} must be a plain array where X has three dimensions, a stack of densities; got a Dask "
-                f"collection: write {name}.compute(), or call the function in dask.array.map_blocks"
-            )
 
 
 def only_single(options: Mapping[str, Any], shape: tuple[int, ...]) -> None:

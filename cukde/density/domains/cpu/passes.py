@@ -20,10 +20,6 @@ _OUTPUT = {"sum": tiles.SUM, "moments": tiles.MOMENTS, "laplace": tiles.LAPLACE}
 
 # Tiles of a column's kernel: small, as there is one for each column beside the exponents and sizes.
 _QUERIES, _DATA = 16, 512
-# A term of a column's factor takes as long as so many images of a pair by products of BLAS: 1.2 to 2 ns beside 1
-# (float32) or 2 (float64), on a core with AVX2.
-IMAGES_OF_TERM = 1.5
-
 _LOG2_E = math.log2(math.e)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from cukde.core.cpu import meanwhile, threads
 from cukde.core.cpu.jit import njit
+from cukde.core.plan import note
 from cukde.density.kept import kept
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.cpu import boxes as one_dimension_boxes, cdf, expansions, few, outward
@@ -135,6 +136,7 @@ class _Transform(NamedTuple):
         B = np.zeros((len(places.ids), self.M.shape[1], table.shape[2]))
         accepted = np.zeros(len(places.ids), np.bool_)
         occupied = np.flatnonzero(places.counts)
+        note("line", output=self.output, boxes=len(occupied))
 
         source, bounds = (boxes.ids, boxes.starts), (plan.error, plan.least, plan.beyond, plan.tolerance)
 

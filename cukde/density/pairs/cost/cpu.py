@@ -1,93 +1,108 @@
-"""Work of the density passes in two or more dimensions on a CPU: BLAS tiles, an exponential in place, BLAS again.
+"""Work of the density passes on a CPU: what is counted for each pair, and its time by the plan's table of rates.
 
-Sources: ``cukde/density/pairs/cpu/passes.py`` and ``cukde/density/pairs/cpu/tiles.py``, for data close enough to their
-mean that a product gives the exponents.
+Sources: ``cukde/density/plan/cpu.py`` and ``cukde/density/pairs/cpu/``. A part has the operations of its inner loop.
+Its efficiency is such that it takes the time of the table on the cores that the table was measured on; on others it
+takes longer or less by the peaks of the units.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from collections.abc import Mapping
+
 from cukde.core.cost.cost import Part, Unit
+from cukde.core.cost.peaks import Peaks
 from cukde.density.pairs.cost.engines import Pass
+from cukde.density.plan import cpu as plan_cpu, rates as plan_rates
 
-_SUMS = 2  # operations for each pair beside the products and the exponential: the shift, the sum
+_RATES = plan_rates.table("cpu")
+_PEAKS: Mapping[Unit, float] = _RATES["peaks"]  # of all cores of the table, a second
+_CORES: int = _RATES["cores"]
 
-# Exponentials of a tile reach this part of their rate in the fastest cache: the largest exponent is searched besides,
-# and the weights are summed and written. Measured on two cores of 7.7e9 (float32) and 2.7e9 (float64) a second: 0.51
-# and 0.62.
-_POWERS = 0.55
-
-# A thin product whose entries have so many terms reaches half the rate of a large square one: entries are written, read
-# and written again, and operands are packed. Measured on two cores of 2.7e11 (float32) and 1.3e11 (float64) operations
-# a second, with 2 to 100 terms: within a factor of 1.45.
-_TERMS_OF_HALF = 20
-
-# Difference, division and square of a coordinate take as long as so many operations, for the data, which are
-# transposed, and for the queries. Measured on one core of 4.1e9 a second: 3.4 and 1.9 ns.
-_DATA, _QUERY = 14.0, 8.0
-
-# Operations for each pair and dimension without products of matrices: difference, square, product with the scale, sum.
-# For moments: difference, product and a sum that waits for the last one, which take as long as so many operations.
-# Measured on the same cores: 0.46 and 0.84 ns.
-_DIFFERENCE, _MOMENT = 4, 7
-
-# Two threads take each exponential of a self-interaction (Y = X) once from so many rows; more threads need more rows.
-_OWN_ROWS = 4096
+# Operations for each pair and column: difference, square and sum; for moments a product and a sum besides.
+_DIFFERENCE, _MOMENT = 3, 2
 
 
-def passed(task: Pass) -> list[Part]:
-    """Parts of a pass over all pairs; a thread takes a tile through all of them, one after the other."""
-    single = task.precision in ("float32", "tf32")
-    once = (
-        task.itself
-        and not task.weighted
-        and task.output == "moments"
-        and task.precision != "ieee"
-        and task.n >= _OWN_ROWS
-    )
-    exponents = 0.5 * task.pairs if once else task.pairs
-    item = 4 if single else 8
-    # The cache holds a tile for each thread.
-    product: Unit = "gemm_f32" if single else "gemm_f64"
-
-    def multiplied(name: str, bytes_: float, terms: int, pairs: float) -> Part:
-        work: dict[Unit, float] = {product: 2.0 * terms * pairs, "cache": item * pairs}
-        return Part(name, bytes_, work, efficiency=terms / (terms + _TERMS_OF_HALF))
-
-    def by_difference(name: str, bytes_: float, operations: int) -> Part:
-        return Part(name, bytes_, {"scalar": float(operations * task.d) * task.pairs, "cache": item * task.pairs})
-
-    if task.precision == "ieee":
-        parts = [by_difference("differences", task.point_bytes, _DIFFERENCE)]
-    else:
-        # The norms are two more columns of the operands.
-        width = task.d + 2
-        operands = float(item * width) * (task.n + task.m)
-        parts = [
-            Part(
-                "prepare",
-                task.point_bytes + operands,
-                {"scalar": task.d * (_DATA * task.n + _QUERY * task.m)},
-                blocks=1.0,
-            ),
-            multiplied("product", operands, width, exponents),
-        ]
-    parts.append(_powers(exponents, single, task.result_bytes))
-    if task.output == "moments":
-        parts.append(
-            by_difference("moments", 0.0, _MOMENT)
-            if task.precision == "ieee"
-            else multiplied("moments", 0.0, task.d, task.pairs)
-        )
-    if task.output == "values":
-        parts.append(multiplied("values", float(task.itemsize) * task.n * task.k, task.k, task.pairs))
-    return parts
+def timed(name: str, ns: float, work: Mapping[Unit, float] | None = None, bytes_: float = 0.0) -> Part:
+    """Part that takes so many nanoseconds on all cores of the table; without work, of operations one at a time."""
+    work = work or {"scalar": 1e-9 * ns * _PEAKS["scalar"]}
+    least = 1e9 * math.hypot(*(count / _PEAKS[unit] for unit, count in work.items()))
+    return Part(name, bytes_, work, efficiency=least / ns if ns and least else 1.0)
 
 
-def _powers(exponents: float, single: bool, results: float) -> Part:
-    """Find the largest exponent of each query, take exponentials, and sum them."""
+def serial(name: str, ns: float, work: Mapping[Unit, float] | None = None, bytes_: float = 0.0) -> Part:
+    """Part that takes so many nanoseconds on one core of the table, while the others wait."""
+    return dataclasses.replace(timed(name, ns / _CORES, work, bytes_), blocks=1.0)
+
+
+def name_of(task: Pass, on: Peaks) -> str:
+    """Name of the pass over all pairs: that which ran, or the first that takes data near their mean."""
+    if task.ran is not None:
+        return task.ran
+    left_out = {"plane", "line", "skipping"} | ({"few queries"} if task.looked else set())
+    if not plan_cpu.once_pays(task.output, task.n, on.multiprocessors):
+        left_out.add("each pair once")
+    return next(name for name in plan_cpu.plan(task.shape(on)).names if name not in left_out)
+
+
+def before(task: Pass, *names: str) -> list[Part]:
+    """What a call does beside its passes: Python's work, the mean of the data, and a look at all arrays."""
+    name = names[0]
+    moments = task.output == "moments"
+    loops = name == "few queries" and not plan_cpu.one_array_pays(task.n, task.m, task.d, moments=moments)
+    host = serial("host", plan_cpu.call_ns(names, task.n * task.weighted, loops=loops))
+    if name == "few queries":
+        return [host]
+    values, weights = float(task.itemsize) * task.n * task.k, 40.0 * task.n * task.weighted
+    bytes_ = task.point_bytes + float(task.itemsize) * task.n * task.d + values + weights
+    looked = plan_cpu.survey_ns(task.n, 0 if task.itself else task.m, task.d, task.itemsize)
+    return [host, serial("survey", looked, bytes_=bytes_)]
+
+
+def sampled(task: Pass, on: Peaks) -> list[Part]:
+    """What samples of the points take, which tell whether a pass leaves out pairs."""
+    asked = {"plane", "skipping"}.intersection(plan_cpu.plan(task.shape(on)).names)
+    return [serial("sample", len(asked) * plan_cpu.sample_ns())] if asked else []
+
+
+def passed(task: Pass, on: Peaks) -> list[Part]:
+    """Parts of a pass over all pairs."""
+    name, n, m, d = name_of(task, on), task.n, task.m, task.d
+    arrays = task.point_bytes + float(task.itemsize) * n * task.k + task.result_bytes
+    may_be_single = task.precision in ("float32", "tf32") and not task.local
+    single = may_be_single and name not in ("difference float64", "few", "line few")
+    once = name == "each pair once"
+    pairs = task.pairs / 2 if once else task.pairs
+    of_moments = _MOMENT * d * (1 + once) * (task.output == "moments")
     work: dict[Unit, float] = {
-        "cache": 3 * (4 if single else 8) * exponents,
-        ("exponential" if single else "exponential_f64"): exponents,
-        ("fma" if single else "float64"): _SUMS * exponents,
+        ("exponential" if single else "exponential_f64"): pairs,
+        ("fma" if single else "float64"): (_DIFFERENCE * d + of_moments + 2 * task.k) * pairs,
     }
-    return Part("powers", results, work, efficiency=_POWERS)
+    if name in ("few", "line few"):
+        return [serial("pass", plan_cpu.few_ns(n, m), work, arrays)]
+    ns = plan_cpu.dense_ns(name, task.output, n, m, d, task.k, single=single)
+    parts = [timed("pass", ns, work, arrays), *again(task, on), serial("results", plan_cpu.result_ns(m))]
+    if name == "few queries":
+        return parts
+    if task.in_vain:
+        parts = [*ordered(task), *parts]
+    return [*sampled(task, on), *parts]
+
+
+def again(task: Pass, on: Peaks) -> list[Part]:
+    """The sums of queries that another pass takes again: in double, or after a transform."""
+    if not task.again:
+        return []
+    ran = task.ran if task.cells is not None else "difference float64"
+    some = dataclasses.replace(task, m=round(task.again * task.m), itself=False, cells=None, again=0.0, ran=ran)
+    part = next(part for part in passed(some, on) if part.name == "pass")
+    copied = task.cells is None and task.itemsize == 4 and name_of(task, on) != "few queries"
+    copy = [serial("copy", plan_cpu.copy_ns(task.n, task.d))] if copied else []
+    return [*copy, dataclasses.replace(part, name="other queries")]
+
+
+def ordered(task: Pass, *, once: bool = False) -> list[Part]:
+    """Put points in order for a pass that leaves out pairs, and try queries."""
+    ns = plan_cpu.order_ns(task.d, task.n, 0 if task.itself else task.m, once=once)
+    return [timed("order", ns, bytes_=task.point_bytes), timed("tried", plan_cpu.tried_ns(task.d, task.m))]

@@ -37,7 +37,11 @@ class Pass:
     share: float | None = None  # of pairs, where the pass leaves out others
     cells: int | None = None  # of queries, where the transform of two or three columns takes the pass
     local: bool = False  # each point has its own factor of the bandwidth
-    ran: str | None = None  # the pass that took all pairs on a GPU
+    ran: str | None = None  # the pass that took all pairs
+    screened: float | None = None  # share of pairs whose distances are found, where the pass leaves out others
+    again: float = 0.0  # share of queries that another pass takes after this one
+    in_vain: bool = False  # points are put in order before all pairs are taken
+    looked: bool = False  # the values of the data have been inspected, or are not those of the call
 
     @property
     def pairs(self) -> float:

@@ -10,11 +10,18 @@ import math
 from cukde.core.cost.cost import Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.density.pairs.cost.engines import Pass
-from cukde.density.plan import gpu as plan_gpu
+from cukde.density.plan import gpu as plan_gpu, rates as plan_rates
 from cukde.density.sums import Output
 
-# Instructions and exponentials of an H200, a picosecond: what rates are as work, for other processors.
-_INSTRUCTIONS, _EXPONENTIALS, _EXPONENTIALS_DOUBLE = 33.0, 4.15, 1.23
+# Work of the GPU of the table a second: what its rates are as work, for other processors.
+_PEAKS = plan_rates.table("gpu")["peaks"]
+
+
+def _work(rate: float, pairs: float, *, double: bool) -> dict[Unit, float]:
+    """Exponentials of pairs, and instructions such that a pair takes so many picoseconds on the GPU of the table."""
+    unit: Unit = "exponential_f64" if double else "exponential"
+    others = math.sqrt(max(0.0, (1e-12 * rate) ** 2 - _PEAKS[unit] ** -2))  # units overlap: squares of times add up
+    return {unit: pairs, "instruction": _PEAKS["instruction"] * others * pairs}
 
 
 def passed(task: Pass, on: Peaks, share: float) -> list[Part]:
@@ -30,15 +37,12 @@ def passed(task: Pass, on: Peaks, share: float) -> list[Part]:
     by_products = once or (not double and summed)
     rate = plan_gpu.summing(task.precision, task.d, float(by_products), once=once)
     exponentials = passes * share * task.pairs
-    of_exponentials = 1 / (_EXPONENTIALS_DOUBLE if double else _EXPONENTIALS)
-    others = math.sqrt(max(0.0, rate**2 - of_exponentials**2))  # units overlap: squares of their times add up
-    unit: Unit = "exponential_f64" if double else "exponential"
     parts = [
         Part("order", task.point_bytes, cycles=1e-3 * order_ms * on.clock),
-        Part("pass", task.result_bytes, {unit: exponentials, "instruction": _INSTRUCTIONS * others * exponentials}),
+        Part("pass", task.result_bytes, _work(rate, exponentials, double=double)),
     ]
     if plan_gpu.screened(task.d):
-        screening = _INSTRUCTIONS * plan_gpu.screening(task.d)
+        screening = 1e-12 * _PEAKS["instruction"] * plan_gpu.screening(task.d)
         parts.insert(1, Part("screen", work={"instruction": screening * passes * task.pairs}))
     return parts
 
@@ -48,10 +52,7 @@ def by_rate(name: str, task: Pass, on: Peaks) -> list[Part]:
     double = task.precision == "float64"
     output: Output = "sum" if name == "centred" and task.itself else task.output  # which then leaves out more
     rate = plan_gpu.dense_rate(name, task.precision, task.d, output, task.k)
-    of_exponentials = 1 / (_EXPONENTIALS_DOUBLE if double else _EXPONENTIALS)
-    others = math.sqrt(max(0.0, rate**2 - of_exponentials**2))
-    unit: Unit = "exponential_f64" if double else "exponential"
-    work: dict[Unit, float] = {unit: task.pairs, "instruction": _INSTRUCTIONS * others * task.pairs}
+    work = _work(rate, task.pairs, double=double)
     parts = [Part("pass", task.point_bytes + task.result_bytes, work)]
     if name == "centred":
         parts.insert(0, Part("order", task.point_bytes, cycles=1e-3 * plan_gpu.centred_ms() * on.clock))

@@ -13,6 +13,7 @@ from cukde.core.cost import elementwise
 from cukde.core.cost.cost import Part
 from cukde.core.cost.peaks import Peaks
 from cukde.density.pairs.cost.engines import Pass, products, tile
+from cukde.density.plan import gpu as plan_gpu
 from cukde.density.sums import Output
 
 _BLOCK_ROWS = 128  # rows of operands come in whole multiples
@@ -33,11 +34,7 @@ _SYMMETRIC_EFFICIENCY = 0.8
 # takes 3.44 ms, of which 0.4 ms are the host's.
 _EFFICIENCY_WITH_REFERENCES = 0.72
 
-# Overhead of a block of the symmetric pass, in tiles, and the most tiles of a block; as in
-# cukde/density/pairs/gpu/f16_symmetric.py.
-_OVERLAPPED, _PLAIN = 2.0, 0.7
-_MOST_TILES, _MOST_TILES_OF_VALUES = 128, 32
-_TILE = 64
+_TILE = 64  # columns of the symmetric pass
 
 # Cycles of a block before a pass: a row's coordinates one after the other in float64, terms, norms; and after it: sums,
 # logarithms, results. Nsight Compute on an H200, 131,072 points in 16 dimensions at 16,384 queries: 14 and 12 us.
@@ -162,8 +159,8 @@ def symmetric(task: Pass, on: Peaks) -> list[Part]:
     size = padded(task.n)
     tiles = -(-size // rows) * (size // _TILE + row_tiles) / 2
     visited = float(task.n) * (task.n + rows) / 2
-    overhead = _OVERLAPPED if overlap else _PLAIN
-    most = min(_MOST_TILES_OF_VALUES if of_values else _MOST_TILES, max(1, size // _TILE))
+    overhead = plan_gpu.BLOCK_OVERHEAD[overlap]
+    most = min(plan_gpu.MOST_TILES_OF_VALUES if of_values else plan_gpu.MOST_TILES, max(1, size // _TILE))
     chunk = max(1, min(round(math.sqrt(2 * overhead * tiles / at_a_time)), most))
     # The rule of the launcher: blocks begin and end, and on average half of a block is left when the others are done.
     waste = overhead / chunk + 0.5 * chunk * at_a_time / tiles

@@ -11,9 +11,8 @@ import math
 from cukde.core.cost.cost import Part
 from cukde.core.cost.peaks import Peaks
 from cukde.density.pairs.cost.engines import Pass, tile
+from cukde.density.plan import gpu as plan_gpu
 
-_STAGED_BYTES = 2**26  # of powers at a time
-_STAGED_ROWS, _STAGED_ROWS_F64 = 4096, 2048  # their queries
 _TILE = 128  # data rows; rows of operands come in whole tiles
 _WARP = (64, 32)  # queries and data rows of a warp
 
@@ -39,7 +38,7 @@ def f16(task: Pass, on: Peaks) -> list[Part]:
     )
 
     # The blocks that run at a time share the queries of a launch; each part of the data is one tile.
-    tiles = -(-min(queries, _STAGED_ROWS if staged else queries) // (_WARP[0] * layout["warps_down"]))
+    tiles = -(-min(queries, plan_gpu.STAGED_ROWS if staged else queries) // (_WARP[0] * layout["warps_down"]))
     at_a_time = on.multiprocessors * layout["blocks"]
     working = (
         2.0
@@ -82,10 +81,10 @@ def f16(task: Pass, on: Peaks) -> list[Part]:
         parts.append(powers("references", task.pairs, products, 8.0 * task.m, 3))
     if task.output == "values":
         parts.append(Part("values", 4.0 * task.n * task.k * 2))
-    rows = min(queries, _STAGED_ROWS)
+    rows = min(queries, plan_gpu.STAGED_ROWS)
     width = depth if task.output == "moments" else task.k
     factors = {1: 1, 2: 3}[power_terms] if task.output == "moments" else 4
-    visited, blocks, adds = _staged(data, queries, rows, _STAGED_BYTES // (2 * power_terms * rows), alike)
+    visited, blocks, adds = _staged(data, queries, rows, plan_gpu.STAGED_BYTES // (2 * power_terms * rows), alike)
     products = 3 if task.mean_shift and terms == 2 else products
     parts.append(powers("pass", visited, products, 2.0 * power_terms * visited, blocks))
     both = task.pairs / visited  # how often powers are read: twice off the diagonal of a symmetric pass
@@ -107,8 +106,8 @@ def f64(task: Pass, on: Peaks) -> list[Part]:
     data, queries = _up(task.n, _TILE), _up(task.m, _TILE)
     depth = _up(task.d, 8)
     operands = 8.0 * (depth + 1) * (data + (0 if task.itself else queries))
-    rows = min(queries, _STAGED_ROWS_F64)
-    visited, blocks, adds = _staged(data, queries, rows, _STAGED_BYTES // (8 * rows), alike)
+    rows = min(queries, plan_gpu.STAGED_ROWS_F64)
+    visited, blocks, adds = _staged(data, queries, rows, plan_gpu.STAGED_BYTES // (8 * rows), alike)
     kept = task.columns > 0
     parts = [
         Part("prepare", task.point_bytes + operands, launches=1 + (not task.itself)),

@@ -13,15 +13,12 @@ import numpy as np
 from cukde.core.cpu.jit import njit
 from cukde.density.pairs.cpu import tiles
 from cukde.density.pairs.cpu.tiles import _JIT
+from cukde.density.plan import cpu as plan_cpu
 
 _ROWS = 16  # written to columns together
 
 # Columns from which it pays to count weights, one in how many is few, and how many are passed over together.
 _SPARSE_FROM, _SPARSE, _CHUNK = 8, 16, 16
-
-# Up to so many queries, and one for so many columns, take data row by row, of so many columns or more: to write columns
-# would take longer than all pairs do.
-_QUERIES_BY_ROWS, _COLUMNS_OF_QUERY, _COLUMNS_BY_ROWS = 32, 4, 32
 
 # Not that NaN and infinity are impossible: they are looked for.
 _LOOKING: dict[str, Any] = _JIT | {"fastmath": {"reassoc", "contract", "nsz"}}
@@ -95,12 +92,14 @@ def _by_rows(data: Any, centre: Any, queries: Any, scale: Any, before: Any, tile
     return size
 
 
+_served_by_rows = njit(**_JIT)(plan_cpu.takes_rows)
+
+
 @njit(**_JIT)
 def _takes_rows(of: Any) -> Any:
     """Whether columns of the data are not needed."""
     q, d = of.queries.shape
-    few = q <= min(_QUERIES_BY_ROWS, d // _COLUMNS_OF_QUERY)
-    return few and d >= _COLUMNS_BY_ROWS and of.lost_data.size == 0
+    return _served_by_rows(q, d) and of.lost_data.size == 0
 
 
 @njit(**_JIT)
@@ -140,7 +139,8 @@ def _add_moments(of: Any, start: int, tile: Any, columns: Any, soften: bool, mom
                 tile[i, j] *= of.softness[start + j]
     few = moments.shape[1] >= _SPARSE_FROM and tiles.count_weights(tile) * _SPARSE < tile.size
     if few or _takes_rows(of):
-        _add_moments_of_some(tile, of.queries, of.data[start : start + tile.shape[1]], of.centre, moments)
+        data = of.data[start : start + tile.shape[1]]
+        _add_moments_of_some(tile, of.queries, data, of.centre, moments, moments[:0])
     else:
         tiles.add_difference_moments(tile, of.queries, columns, moments)
     if of.lost_data.size:
@@ -151,9 +151,12 @@ def _add_moments(of: Any, start: int, tile: Any, columns: Any, soften: bool, mom
 
 
 @njit(**_JIT)
-def _add_moments_of_some(tile: Any, queries: Any, data: Any, centre: Any, moments: Any) -> None:
-    """Add the same row by row, where few weights are not 0, or queries are few."""
+def _add_moments_of_some(tile: Any, queries: Any, data: Any, centre: Any, moments: Any, opposite: Any) -> None:
+    """Add the same row by row, where few weights are not 0, or queries are few; to ``opposite`` (c, d), if it has rows,
+    the opposite differences.
+    """
     d, c = queries.shape[1], tile.shape[1]
+    term = np.empty(d, tile.dtype)
     for i in range(tile.shape[0]):
         row, y, to = tile[i], queries[i], moments[i]
         for begin in range(0, c, _CHUNK):
@@ -169,10 +172,15 @@ def _add_moments_of_some(tile: Any, queries: Any, data: Any, centre: Any, moment
                 w, x = row[j], data[j]
                 if centre.size:
                     for k in range(d):
-                        to[k] += w * (tile.dtype.type(x[k] - centre[k]) - y[k])
+                        term[k] = w * (tile.dtype.type(x[k] - centre[k]) - y[k])
                 else:
                     for k in range(d):
-                        to[k] += w * (tile.dtype.type(x[k]) - y[k])
+                        term[k] = w * (tile.dtype.type(x[k]) - y[k])
+                for k in range(d):
+                    to[k] += term[k]
+                if opposite.size:
+                    for k in range(d):
+                        opposite[j, k] -= term[k]
 
 
 @njit(**_JIT)
@@ -237,3 +245,36 @@ def _rescale(moments: Any, rescale: Any) -> None:
     for i in range(moments.shape[0]):
         for k in range(moments.shape[1]):
             moments[i, k] *= rescale[i]
+
+
+@njit(**_JIT)
+def add_once(
+    of: Any,
+    begin: int,
+    end: int,
+    room: Any,
+    least: float,
+    query_total: Any,
+    query_moments: Any,
+    total: Any,
+    moments: Any,
+) -> None:
+    """Add weights of exponents up to 0 to sums of the queries, and to those of the data where ``total`` (n,) has rows.
+
+    Moments, if they have columns, are sums of differences, at queries (q, d) and data (n, d). Weights of exponents up
+    to ``least`` are 0.
+    """
+    d, both = query_moments.shape[1], total.size > 0
+    for start in range(begin, end, room.step):
+        stop = min(start + room.step, end)
+        tile, columns, _ = _exponents(of, start, stop, room)
+        tiles.weigh_both(tile, least, query_total, total[start:stop])
+        if d == 0:
+            continue
+        opposite = moments[start:stop] if both else moments[:0]
+        if d >= _SPARSE_FROM and tiles.count_weights(tile) * _SPARSE < tile.size:
+            _add_moments_of_some(tile, of.queries, of.data[start:stop], of.centre, query_moments, opposite)
+        elif both:
+            tiles.add_both_moments(tile, of.queries, columns, query_moments, opposite)
+        else:
+            tiles.add_difference_moments(tile, of.queries, columns, query_moments)

@@ -60,7 +60,7 @@ class Call(NamedTuple):
         sums = self._sums(h, "moments")
         if sums is None:
             return None
-        logs = results.log_density(sums, self._log_constant(log_norm), dtype, np)
+        logs = to_density(sums, self._log_constant(log_norm), True, dtype, np)
         return logs, self._gradient(sums, h, dtype)
 
     def _log_constant(self, log_norm: float) -> float:

@@ -16,11 +16,11 @@ _LEAST_ROWS = 256
 _MOST_BLOCKS = 128
 
 # Of two arrays: blocks of each for every thread, so that a round ends for all threads at about the same time, and the
-# fewest rows worth a product.
+# fewest rows worth a task.
 _BLOCKS_A_THREAD = 4
 _LEAST_ROWS_OF_TWO = 64
 
-# Blocks of one array whose pairs use BLAS: each round holds it anew, which takes a third of a millisecond.
+# Blocks of one array: the fewest, and those of each thread.
 _LEAST_BLOCKS, _OWN_BLOCKS_A_THREAD = 8, 2
 
 
@@ -35,18 +35,18 @@ def run(task: Callable[[slice, slice], T], n: int, *, least: int = _LEAST_ROWS, 
     """
     size = max(least, -(-n // most))
     blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
-    return _in_rounds(task, blocks, blas=False)
+    return _in_rounds(task, blocks)
 
 
 def run_own(task: Callable[[slice, slice], None], n: int) -> None:
-    """Call ``task`` as :func:`run` does, on pairs of fewer and larger blocks. Tasks may use BLAS."""
-    _in_rounds(task, _cut(n, max(_LEAST_BLOCKS, _OWN_BLOCKS_A_THREAD * threads.count())), blas=True)
+    """Call ``task`` as :func:`run` does, on pairs of fewer and larger blocks."""
+    _in_rounds(task, _cut(n, max(_LEAST_BLOCKS, _OWN_BLOCKS_A_THREAD * threads.count())))
 
 
-def _in_rounds(task: Callable[[slice, slice], T], blocks: list[slice], *, blas: bool) -> list[T]:
+def _in_rounds(task: Callable[[slice, slice], T], blocks: list[slice]) -> list[T]:
     done: list[T] = []
     for pairs in rounds(len(blocks)):
-        done += threads.run(lambda pair: task(blocks[pair[0]], blocks[pair[1]]), pairs, blas=blas)
+        done += threads.run(lambda pair: task(blocks[pair[0]], blocks[pair[1]]), pairs, blas=False)
     return done
 
 
@@ -54,7 +54,7 @@ def run_between(task: Callable[[slice, slice], None], n: int, m: int) -> None:
     """Call ``task`` on each block of the ``n`` rows of one array with each of the ``m`` rows of another.
 
     As of :func:`run`: no two calls that run at the same time have a block of either in common, and the order of those
-    that have is fixed, so that every run gives the same bits. Tasks may use BLAS.
+    that have is fixed, so that every run gives the same bits.
     """
     most = _BLOCKS_A_THREAD * threads.count()
     of_n, of_m = _cut(n, most), _cut(m, most)
@@ -62,11 +62,11 @@ def run_between(task: Callable[[slice, slice], None], n: int, m: int) -> None:
     few, many = (of_m, of_n) if swapped else (of_n, of_m)
     for turn in range(len(many)):  # all of the fewer stand opposite as many others, one further each time
         pairs = [(rows, many[(index + turn) % len(many)]) for index, rows in enumerate(few)]
-        threads.run(lambda pair: task(*(pair[::-1] if swapped else pair)), pairs)
+        threads.run(lambda pair: task(*(pair[::-1] if swapped else pair)), pairs, blas=False)
 
 
 def _cut(size: int, most: int) -> list[slice]:
-    """At most so many blocks, none of too few rows for a product."""
+    """At most so many blocks, none of too few rows."""
     count = max(1, min(most, size // _LEAST_ROWS_OF_TWO))
     edges = [size * i // count for i in range(count + 1)]
     return [slice(*edge) for edge in itertools.pairwise(edges)]

@@ -1,4 +1,4 @@
-"""Sums of Gaussian kernels over all pairs on the CPU: BLAS tiles, a Numba exp2 in place, BLAS again.
+"""Sums of Gaussian kernels over all pairs on the CPU: tiles of squared differences, and a Numba exp2 in place.
 
 Each thread takes a block of queries through the data tile by tile, keeping the largest exponent of each
 query (log-sum-exp, so nothing under- or overflows) and its sums in float64. Memory is O((n + m) d) beside
@@ -14,15 +14,12 @@ import numpy as np
 
 from cukde.core.cpu import meanwhile, survey, threads
 from cukde.core.plan import note
-from cukde.density.kept import Kept, kept
 from cukde.density.options import Options
 from cukde.density.pairs.cpu import (
     differences,
     few,
     few_queries_loops,
-    gram as pairs_gram,
     mutual,
-    operands,
     query_blocks,
     tiles,
 )
@@ -38,12 +35,8 @@ _TILES_OF_STRETCH = 32
 
 _SAMPLE = 8  # queries, and one in so many data
 
-# Sums of absolute coordinates beyond which a point may lie farther out than is allowed, in bandwidths, and beyond which
-# squares may leave single precision.
-_MOST_BANDWIDTHS, _MOST_SINGLE = 1e13, 1e17
-
 # Coordinates of a tile's data that stay in cache, and the fewest rows that are worth a tile.
-_MOST_COORDINATES, _LEAST_STEP = 2**17, 256
+_MOST_COORDINATES, _LEAST_STEP = 2**17, 512
 
 _NO_EXPONENT, _NO_SINGLE_EXPONENT = -1e305, np.float32(-1e30)  # of pairs that are left out: below any other
 
@@ -64,82 +57,7 @@ class _Running(NamedTuple):
         return cls(np.full(q, np.finfo(dtype).max, dtype), np.zeros(q), np.zeros((q, k)))
 
 
-class _Gram:
-    """Exponents by one BLAS product: sum over groups g of -|z_x|^2/2 + z_y . z_x - |z_y|^2/2, + log2 w.
-
-    The halves of the squared norms are further columns of the operands, before and behind the dimensions they belong
-    to. So each group adds -|z_y - z_x|^2/2 of its dimensions, and for close points the running sum stays small: with
-    groups of four dimensions three times (d = 16) to eight times (d = 64) less rounding than with one.
-    """
-
-    def __init__(
-        self,
-        X: np.ndarray,
-        Y: np.ndarray | None,
-        h: float,
-        centre: np.ndarray,
-        dtype: Any,
-        group: int,
-        store: Kept | None,
-    ) -> None:
-        self.dtype = np.dtype(dtype)
-        self.unit = h / math.sqrt(_LOG2_E)  # exponents are then in bits
-        self._centre, self._group, self.d = centre, group, X.shape[1]
-        self._X, self._points = X, X if Y is None else Y
-        self.shape = len(self._points), len(X)
-        width = self.d + 2 * -(-self.d // group)
-        self._step = query_blocks.tile_columns(self.dtype)
-        self.stretch = _TILES_OF_STRETCH * self._step
-
-        def operand() -> tuple[np.ndarray, float]:
-            out = np.empty((len(X), width), dtype)
-            return out, operands.operand(X, centre, self.unit, group, True, out)
-
-        key = h, centre.tobytes(), group
-        self._data, norm = kept(store, f"operand {self.dtype}", X, key, operand)
-        self._basis = kept(store, "basis", self._data, None, lambda: self._coordinates(self._data))
-        self._queries = np.empty((self.shape[0], width), dtype)
-        self.norm = max(norm, operands.operand(self._points, centre, self.unit, group, False, self._queries))
-        self._query_basis = self._basis if Y is None else self._coordinates(self._queries)
-
-    def _coordinates(self, operand: np.ndarray) -> np.ndarray:
-        """Coordinates of points, (rows, d), as they stand among the operands."""
-        return np.ascontiguousarray(operand[:, [k + 1 + 2 * (k // self._group) for k in range(self.d)]])
-
-    def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
-        return self._about(self._points[rows], total, moments)
-
-    def add_mutual(self, rows: slice, data: slice, totals: tuple[Any, Any], moments: tuple[Any, Any]) -> None:
-        queries, points = (self._queries[rows], self._query_basis[rows]), (self._data[data], self._basis[data])
-        sums, room = (totals[0][rows], totals[1][data], moments[0][rows], moments[1][data]), self._room
-        pairs_gram.add_mutual(queries[0], points[0], queries[1], points[1], *room, *sums)
-
-    def add_own(self, rows: slice, data: slice, total: np.ndarray, moments: np.ndarray) -> None:
-        sums = _Running.none(rows.stop - rows.start, self.d, self.dtype)
-        points, least = (self._queries[rows], self._data[data], self._basis[data]), tiles.NEGLIGIBLE[self.dtype.type]
-        pairs_gram.add_moments(*points, least, *self._room, *sums)
-        scale = np.exp2(-sums.shift.astype(np.float64))
-        total[rows] += scale * sums.total
-        moments[rows] += scale[:, None] * sums.moments
-
-    @property
-    def _room(self) -> tuple[np.ndarray, int]:
-        """Memory of a tile, and its data rows."""
-        return query_blocks.scratch(self.dtype), self._step
-
-    def about_both(self, sums: tuple[PartialSums, PartialSums]) -> tuple[PartialSums, PartialSums]:
-        at_queries, at_data = (
-            part._replace(moments=self._about(points, part.total, part.moments))
-            for points, part in zip((self._points, self._X), sums, strict=True)
-        )
-        return at_queries, at_data
-
-    def _about(self, points: np.ndarray, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
-        z = (points - self._centre) / self.unit
-        return (moments - total[:, None] * z) * self.unit
-
-
-class _Differences:
+class Differences:
     """Exponents by squared differences: accurate however far the data reach.
 
     The points stay as they were given: a difference of two of them is then rounded once. In single precision those that
@@ -224,7 +142,7 @@ def partial_sums(
         X, values, options = weighted(X, values, options)
         if len(X) == 0:
             return nothing_of(output, len(Y), X.shape[1], values)
-    alike = Y is None and not options.own_out  # and without weights
+    alike = Y is None and options.lost is None  # and without weights
     n, m = len(X), len(X if Y is None else Y)
     is_short = plan_cpu.skips_meanwhile(n, m, X.shape[1])
     attempt = meanwhile.Attempt(is_short and not options.deterministic)
@@ -233,16 +151,17 @@ def partial_sums(
         near = skipping_choice.posed(X, Y, h, output, options, single=single, values=values)
         if near is not None:
             return skipping_passes.run(near)
-    once = output == "moments" and alike and plan_cpu.once_pays(n, threads.count())
-    gram = _gram(X, None, h, options) if once else None
-    if gram is not None:
+    once = alike and plan_cpu.once_pays(output, n, threads.count())
+    if once and not (options.own_out and plan_cpu.others_are_far(float(np.median(_sampled(X, None, h, options))))):
         note("each pair once", output=output)
-        sums: PartialSums = mutual.run_own(gram)
+        pairs = Differences(X, None, h, options, np.float32 if single else np.float64)
+        sums: PartialSums = mutual.run_own(pairs, n, moment_columns(output, X.shape[1]))
+        if options.own_out:
+            far = np.flatnonzero(sums.total < _least_once(pairs.dtype, n))
+            _again(sums, far, X, X, h, output, options, values)
     else:
-        note("difference", output=output)
-        if single and plan_cpu.single_is_sampled(n, m):
-            has_weights = options.log_weights is not None
-            single = not plan_cpu.single_is_far(float(np.median(_sampled(X, Y, h))), weighted=has_weights)
+        single = single and not _most_are_far(X, Y, h, options)
+        note(f"difference {'float32' if single else 'float64'}", output=output)
         sums = _sums(X, Y, h, output, options, values, single=single)
     attempt.later(partial_sums, *given)
     return sums
@@ -266,24 +185,46 @@ def _sums(
 
     None where a sum of absolute coordinates is not below ``most``.
     """
-    pairs = _Differences(X, Y, h, options, np.float32 if single else np.float64, unchecked=most < math.inf)
+    pairs = Differences(X, Y, h, options, np.float32 if single else np.float64, unchecked=most < math.inf)
     sums = _Sums(pairs, output, values, X.shape).run()
     if not all(size < most for size in pairs.sizes) and most < math.inf:
         return None
     if options.log_weights is not None:
         sums = sums._replace(reference=sums.reference + float(options.log_weights.max()))
     if single:
-        has_weights = options.log_weights is not None
-        least, most_far = plan_cpu.taken_in_double(options.squared_radius, rounded=pairs.rounded, weighted=has_weights)
+        least, most_far = plan_cpu.taken_in_double(options.squared_radius, _spread(options), rounded=pairs.rounded)
         far = np.flatnonzero((sums.reference < -least) & (sums.reference > -most_far))
-        if len(far):
-            some = options._replace(own=options.own[far]) if options.own_out else options
-            queries = (X if Y is None else Y)[far]
-            again = _sums(X, queries, h, output, some, values, single=False, most=most)
-            if again is None:
-                return None
-            put(sums, far, again)
+        if not _again(sums, far, X, X if Y is None else Y, h, output, options, values, most):
+            return None
     return sums
+
+
+def _again(
+    sums: PartialSums,
+    far: np.ndarray,
+    X: np.ndarray,
+    Y: np.ndarray,
+    h: float,
+    output: Output,
+    options: Options,
+    values: np.ndarray | None,
+    most: float = math.inf,
+) -> bool:
+    """Put sums in double precision in place of those of some queries; False where :func:`_sums` gives None."""
+    if not len(far):
+        return True
+    note("again", output=output, again=len(far) / len(Y))
+    some = options._replace(own=options.own[far]) if options.own_out else options
+    again = _sums(X, Y[far], h, output, some, values, single=False, most=most)
+    if again is not None:
+        put(sums, far, again)
+    return again is not None
+
+
+def _least_once(dtype: np.dtype, n: int) -> float:
+    """Total without a row's own pair below which terms that were left out may count, or its exponent is too large."""
+    left_out = n * 2.0 ** float(tiles.NEGLIGIBLE[dtype.type])
+    return max(left_out / float(np.finfo(dtype).eps), plan_cpu.least_of_single() if dtype == np.float32 else 0.0)
 
 
 def sums_of_unchecked(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Options) -> PartialSums | None:
@@ -291,6 +232,7 @@ def sums_of_unchecked(X: np.ndarray, Y: np.ndarray, h: float, output: Output, op
     single = _takes_single(X, Y, h, options._replace(squared_radius=0.0))
     if single and X.dtype != np.float32:
         single = False  # centre and radius are unknown
+    single = single and not _most_are_far(X, Y, h, options)
     most = plan_cpu.most_unchecked(h, single=single)
     if not np.abs(Y).sum(dtype=np.float64) < most:
         return None
@@ -303,19 +245,13 @@ def mutual_sums(
 ) -> tuple[PartialSums, PartialSums]:
     """Sum kernels of the data ``B`` (m, d) at the points ``A`` (n, d), and of ``A`` at ``B``: output "moments" of both.
 
-    Each exponential is taken once where exponents come from a product. Where points lie too far apart for that, these
-    are two passes of :func:`partial_sums`.
-
-    References are 0 in the first case, as no exponent without weights is more. A total may underflow, to 0 or to few
-    bits. That is accurate beside the sums over a block of data that has the point itself: their total is at least 1,
-    and these are merged with them.
+    Each exponential is taken once. References are 0, as no exponent without weights is more. A total may underflow, to
+    0 or to few bits. That is accurate beside the sums over a block of data that has the point itself: their total is at
+    least 1, and these are merged with them.
     """
     options = _located(options, A, B, h)
-    pairs = _gram(B, A, h, options)
-    if pairs is not None:
-        return mutual.run(pairs)
-    at_a, at_b = (partial_sums(X, Y, h, "moments", options, ratio=ratio) for X, Y in ((B, A), (A, B)))
-    return at_a, at_b
+    single = _takes_single(B, A, h, options)
+    return mutual.run(Differences(B, A, h, options, np.float32 if single else np.float64), len(A), len(B), A.shape[1])
 
 
 def density(
@@ -351,43 +287,45 @@ def _located(options: Options, X: np.ndarray, Y: np.ndarray | None, h: float) ->
 def _takes_single(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> bool:
     """Whether differences in single precision are accurate."""
     radius, local = float(options.squared_radius), options.local_factors is not None
-    if not plan_cpu.single_serves(options.precision, radius, h, local=local):
+    coordinates = X.size * len(X if Y is None else Y)
+    if not plan_cpu.single_serves(options.precision, coordinates, radius, h, local=local):
         return False
     if all(A is None or A.dtype == np.float32 for A in (X, Y)) or plan_cpu.rounded_serves(radius, 0.0):
         return True
-    return options.log_weights is None and plan_cpu.rounded_serves(radius, float(_sampled(X, Y, h).min()))
+    return options.log_weights is None and plan_cpu.rounded_serves(radius, float(_sampled(X, Y, h, options).min()))
 
 
-def _sampled(X: np.ndarray, Y: np.ndarray | None, h: float) -> np.ndarray:
+def _most_are_far(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> bool:
+    """Whether a sample says that most queries would be taken again in double."""
+    if not plan_cpu.single_is_sampled(len(X), len(X if Y is None else Y)):
+        return False
+    return plan_cpu.single_is_far(float(np.median(_sampled(X, Y, h, options))), _spread(options))
+
+
+def _spread(options: Options) -> float:
+    """How far apart logarithms of weights are."""
+    return 0.0 if options.log_weights is None else float(np.ptp(options.log_weights))
+
+
+def _sampled(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> np.ndarray:
     """Smallest exponents of a sample of queries beside one of the data; 0 where it does not pay."""
-    if Y is None or not plan_cpu.sample_pays(len(Y), X.shape[1]):
+    queries = X if Y is None else Y
+    if (Y is None and not options.own_out) or not plan_cpu.sample_pays(len(queries), X.shape[1]):
         return np.zeros(1)
-    some, data = Y[:: len(Y) // _SAMPLE][:_SAMPLE].astype(np.float64), X[::_SAMPLE].copy()
+    step = len(queries) // _SAMPLE
+    some, data = queries[::step][:_SAMPLE].astype(np.float64), X[::_SAMPLE].copy()
     squares = np.empty((len(some), len(data)))
     few_queries_loops.squares(data, some, squares)
-    return squares.min(axis=1) / (2 * h * h)
-
-
-def _gram(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> _Gram | None:
-    """Products that take each exponential once for both of its points; None where points lie too far apart.
-
-    In single precision those in double take longer than differences do.
-    """
-    radius, d = float(options.squared_radius), X.shape[1]
-    if not plan_cpu.products_serve(options.precision, d, radius, itself=Y is None):
-        return None
-    dtype = np.float64 if options.precision == "float64" else np.float32
-    group = plan_cpu.columns_of_norm(d, radius, single=dtype == np.float32)
-    with meanwhile.within(meanwhile.WAITING if options.deterministic else meanwhile.mode.get()):
-        pairs = _Gram(X, Y, h, options.centre, dtype, group, options.kept)
-    of_four = 2 / _LOG2_E * pairs.norm
-    return pairs if dtype == np.float64 or plan_cpu.products_of_four_serve(of_four) else None
+    if Y is None:
+        squares[step * np.arange(len(some))[:, None] == _SAMPLE * np.arange(len(data))] = math.inf
+    least: np.ndarray = squares.min(axis=1) / (2 * h * h)
+    return least
 
 
 class _Sums:
     """One pass over all tiles."""
 
-    def __init__(self, pairs: _Differences, output: Output, values: Any, shape: tuple[int, int]) -> None:
+    def __init__(self, pairs: Differences, output: Output, values: Any, shape: tuple[int, int]) -> None:
         self._pairs = pairs
         self._output = output
         self._n, self._d = shape

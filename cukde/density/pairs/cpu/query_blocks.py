@@ -9,12 +9,13 @@ from collections.abc import Callable
 import numpy as np
 
 from cukde.core.cpu import threads
+from cukde.density.plan import cpu as plan_cpu
 from cukde.density.sums import PartialSums, merge
 
 # Large enough that the calls a tile costs are small beside its work, small enough to stay in cache.
 _TILE_BYTES = 2**20
 _FEW_BLOCKS = 4  # a thread
-TILE_QUERIES = 256
+TILE_QUERIES = plan_cpu.QUERIES_OF_BLOCK
 """Queries of a tile."""
 
 Block = Callable[[slice, slice], PartialSums]
@@ -37,6 +38,8 @@ def run(
     pieces = max(1, min(-(-threads.count() // max(1, len(blocks))), -(-n // (least or tile_columns(dtype)))))
     edges = [n * piece // pieces for piece in range(pieces + 1)]
     tasks = [(rows, slice(*edge)) for rows in blocks for edge in itertools.pairwise(edges)]
+    if len(tasks) == 1 and not blas:
+        return block(*tasks[0])
     done = threads.run(lambda task: block(*task), tasks, blas=blas)
     merged = [merge(done[i : i + pieces], np) for i in range(0, len(done), pieces)]
     return _assemble(merged, m, k)

@@ -27,6 +27,8 @@ less than normal numbers, which takes ten times as long."""
 
 _TOGETHER = 64  # dimensions of a sum of squared differences, and of points that stay in cache
 
+_DIMENSIONS = 8  # whose sums over queries stay in cache
+
 _LANES = 64  # of a search for the largest; fewer and more take longer
 
 
@@ -157,18 +159,24 @@ def sum_weights(tile: Any, shift: Any, total: Any) -> None:
 
 
 @njit(**_JIT)
-def weigh_both(tile: Any, row_total: Any, column_total: Any) -> None:
-    """Turn exponents up to 0 into weights in place; add the sums of rows and of columns to float64 totals."""
-    columns = np.zeros(tile.shape[1], tile.dtype)
+def weigh_both(tile: Any, least: float, row_total: Any, column_total: Any) -> None:
+    """Turn exponents up to 0 into weights in place; add the sums of rows, and of columns if they have totals (float64).
+
+    Weights of exponents up to ``least`` are 0.
+    """
+    lowest, both = tile.dtype.type(least), column_total.size > 0
+    columns = np.zeros(column_total.size, tile.dtype)
     for i in range(tile.shape[0]):
         row = tile[i]
         row_sum = tile.dtype.type(0)
         for j in range(row.size):
-            w = _exp2(row[j])
+            w = _exp2(row[j]) if row[j] > lowest else tile.dtype.type(0)
             row[j] = w
             row_sum += w
-            columns[j] += w
         row_total[i] += row_sum
+        if both:
+            for j in range(row.size):
+                columns[j] += row[j]
     for j in range(columns.size):
         column_total[j] += columns[j]
 
@@ -369,6 +377,77 @@ def _add_moments_of_four(rows: Any, Y: Any, XT: Any, k: int, moments: Any) -> No
         s21 += r2[j] * (b - y21)
         s30 += r3[j] * (a - y30)
         s31 += r3[j] * (b - y31)
+    moments[0, k] += s00
+    moments[0, k + 1] += s01
+    moments[1, k] += s10
+    moments[1, k + 1] += s11
+    moments[2, k] += s20
+    moments[2, k + 1] += s21
+    moments[3, k] += s30
+    moments[3, k + 1] += s31
+
+
+@njit(**_JIT)
+def add_both_moments(tile: Any, Y: Any, XT: Any, moments: Any, opposite: Any) -> None:
+    """Do so, and subtract the sums over queries from ``opposite`` (columns, d), those at the other points of the pairs.
+
+    The sums over queries are in the tile's own precision; a few dimensions of all columns are taken at a time.
+    """
+    d = Y.shape[1]
+    for begin in range(0, d, _DIMENSIONS):
+        sums = np.zeros((min(_DIMENSIONS, d - begin), tile.shape[1]), tile.dtype)
+        _add_both(tile, Y, XT, begin, moments, sums)
+        for j in range(sums.shape[1]):
+            for k in range(sums.shape[0]):
+                opposite[j, begin + k] -= sums[k, j]
+
+
+@njit(**_JIT)
+def _add_both(tile: Any, Y: Any, XT: Any, begin: int, moments: Any, sums: Any) -> None:
+    """Add the terms of some dimensions to sums over columns, and to those over queries."""
+    q, end = Y.shape[0], begin + sums.shape[0]
+    fours, odd = q // 4 * 4, end - (end - begin) % 2
+    for i in range(0, fours, 4):
+        for k in range(begin, odd, 2):
+            both = sums[k - begin : k - begin + 2]
+            _add_both_of_four(tile[i : i + 4], Y[i : i + 4], XT, k, moments[i : i + 4], both)
+    for i in range(q):
+        for k in range(odd if i < fours else begin, end):
+            moments[i, k] += _both(tile[i], Y[i, k], XT[k], sums[k - begin])
+
+
+@njit(**_JIT)
+def _both(row: Any, y: Any, x: Any, sums: Any) -> Any:
+    total = row.dtype.type(0)
+    for j in range(row.size):
+        term = row[j] * (x[j] - y)
+        total += term
+        sums[j] += term
+    return total
+
+
+@njit(**_JIT)
+def _add_both_of_four(rows: Any, Y: Any, XT: Any, k: int, moments: Any, sums: Any) -> None:
+    """Add the terms of four queries in two dimensions."""
+    x0, x1, r0, r1, r2, r3 = XT[k], XT[k + 1], rows[0], rows[1], rows[2], rows[3]
+    to0, to1 = sums[0], sums[1]
+    y00, y01, y10, y11 = Y[0, k], Y[0, k + 1], Y[1, k], Y[1, k + 1]
+    y20, y21, y30, y31 = Y[2, k], Y[2, k + 1], Y[3, k], Y[3, k + 1]
+    s00 = s01 = s10 = s11 = s20 = s21 = s30 = s31 = rows.dtype.type(0)
+    for j in range(r0.size):
+        a, b, w0, w1, w2, w3 = x0[j], x1[j], r0[j], r1[j], r2[j], r3[j]
+        a0, a1, a2, a3 = a - y00, a - y10, a - y20, a - y30
+        b0, b1, b2, b3 = b - y01, b - y11, b - y21, b - y31
+        s00 += w0 * a0
+        s10 += w1 * a1
+        s20 += w2 * a2
+        s30 += w3 * a3
+        s01 += w0 * b0
+        s11 += w1 * b1
+        s21 += w2 * b2
+        s31 += w3 * b3
+        to0[j] += w0 * a0 + w1 * a1 + w2 * a2 + w3 * a3
+        to1[j] += w0 * b0 + w1 * b1 + w2 * b2 + w3 * b3
     moments[0, k] += s00
     moments[0, k + 1] += s01
     moments[1, k] += s10

@@ -21,15 +21,16 @@ from cukde.core.gpu.launch import DOUBLE, FLOAT, begin
 from cukde.core.gpu.scratch import Layout, Spec
 from cukde.core.plan import note
 from cukde.density import results
-from cukde.density.kept import Kept
+from cukde.density.options import Options
 from cukde.density.pairs.gpu import f16, f16_symmetric, operands as pairs_operands
-from cukde.density.pairs.gpu.finish import OUTPUT_OF, DensityForm
+from cukde.density.pairs.gpu.arguments import Arguments
+from cukde.density.pairs.gpu.finish import OUTPUT_OF, Density, DensityForm
 from cukde.density.pairs.gpu.operands import LOG2_E
 from cukde.density.pairs.gpu.shape import current
 from cukde.density.plan import gpu as plan_gpu
 from cukde.density.plan.gpu import Form
 from cukde.density.plan.shape import Shape
-from cukde.density.sums import Output, PartialSums
+from cukde.density.sums import Output, PartialSums, to_density
 
 # The number from the device is rounded to float32, and that of other passes is summed in another order.
 _SURE = 1e-6
@@ -37,42 +38,22 @@ _SURE = 1e-6
 _OUTPUT_OF_MOVED = "sum of moved data"
 
 
-class Known(NamedTuple):
-    """What is known of the data."""
-
-    centre: Any | None  # (d,) float64; None: their mean, which is still to be found
-    squared_radius: float  # scaled
-    log_weights: Any | None  # (n,) float64
-    store: Kept | None
-
-
-_NOTHING = Known(None, 0.0, None, None)
-
-
 class Call(NamedTuple):
     """Data and queries whose values are unchecked. Each method returns None where they have to be looked at."""
 
     X: Any  # (n, d) float32 or float64, C-contiguous
     Y: Any  # (m, d) likewise
-    precision: str  # "float32" or "tf32"
-    deterministic: bool
+    options: Options  # of data that have been looked at with what is known of them
     all_pairs: Callable[[int, int, int], bool]
-    known: Known
 
     @classmethod
     def of(
-        cls,
-        X: Any,
-        Y: Any | None,
-        precision: str | None,
-        deterministic: bool,
-        all_pairs: Callable[[int, int, int], bool],
-        known: Known = _NOTHING,
+        cls, X: Any, Y: Any | None, precision: str | None, options: Options, all_pairs: Callable[[int, int, int], bool]
     ) -> Call | None:
         """Return the call of arrays that are in order (:func:`cukde.density.pairs.gpu.small.in_order`).
 
         It is None for shapes and precisions that others are for. ``all_pairs`` says by n, m and d whether passes over
-        pairs take them all. ``known`` is of data that have been looked at.
+        pairs take them all.
         """
         if Y is None or X.ndim != 2 or Y.ndim != 2:
             return None
@@ -82,14 +63,19 @@ class Call(NamedTuple):
             return None
         if X.dtype == FLOAT and Y.dtype != FLOAT:
             return None
-        return cls(X, Y.astype(X.dtype, copy=False), chosen, deterministic, all_pairs, known)
+        return cls(X, Y.astype(X.dtype, copy=False), options._replace(precision=chosen), all_pairs)
+
+    @property
+    def precision(self) -> str:
+        """Either "float32" or "tf32"."""
+        return self.options.precision
 
     def density(
         self, h: float, log_norm: float, dtype: np.dtype, *, log: bool, form: DensityForm = "kde"
     ) -> Any | None:
         """Densities, (m,), or their logarithms; ``log_norm`` is the logarithm of the kernel's constant."""
         out = cp.empty(self.Y.shape[0], dtype)
-        density = f16.Density(out, self._log_constant(log_norm), log, form)
+        density = Density(out, self._log_constant(log_norm), log, form)
         sums = self._sums(OUTPUT_OF[form], h, density=density)
         return None if sums is None else out
 
@@ -103,7 +89,7 @@ class Call(NamedTuple):
         sums = self._sums("moments", h)
         if sums is None:
             return None
-        return results.log_density(sums, self._log_constant(log_norm), dtype, cp), self._gradient(sums, h, dtype)
+        return to_density(sums, self._log_constant(log_norm), True, dtype, cp), self._gradient(sums, h, dtype)
 
     def moved(self, h: float, score_h: float, dtype: np.dtype) -> None:
         """Leave debiased data to others."""
@@ -111,7 +97,7 @@ class Call(NamedTuple):
     def density_of_moved(self, h: float, score_h: float, log_norm: float, dtype: np.dtype, *, log: bool) -> Any | None:
         """Densities of the moved data at the queries, (m,), or their logarithms."""
         n, (m, d) = self.X.shape[0], self.Y.shape
-        ordinary = h == score_h and not self.deterministic and self.known is _NOTHING
+        ordinary = h == score_h and not self.options.deterministic and self.options.centre is None
         served = ordinary and plan_gpu.ahead_serves(_shape(n, n, d, self.precision, "moments"))
         if not served or not self.all_pairs(n, n, d):
             return None
@@ -119,7 +105,7 @@ class Call(NamedTuple):
         if guess is None:
             return None
         out = cp.empty(m, dtype)
-        coming = self._density_of_moved(h, guess.form, f16.Density(out, self._log_constant(log_norm), log))
+        coming = self._density_of_moved(h, guess.form, Density(out, self._log_constant(log_norm), log))
         # Moved data lie no farther out than the data do.
         if not guess.was_right(float(coming.numbers()[0])):
             return None
@@ -127,7 +113,7 @@ class Call(NamedTuple):
         note("f16 ahead", output="sum")
         return out
 
-    def _density_of_moved(self, h: float, form: Form, density: f16.Density) -> transfers.Coming:
+    def _density_of_moved(self, h: float, form: Form, density: Density) -> transfers.Coming:
         """Launch score, shift and density; return the largest |z|^2 of data and queries."""
         X, Y = self.X, self.Y
         n, (m, d) = X.shape[0], Y.shape
@@ -147,55 +133,35 @@ class Call(NamedTuple):
         coming = transfers.Coming(squared_radius)
         limit = plan_gpu.forms(self.precision, d, "moments")[-1].length_limit
         S, T = f16_symmetric.launch(operand, exact_sums=False, squared_radius=squared_radius, limit=limit, sums=sums)
-        moved, wide_queries, data, of_queries = pairs_operands.prepare_moved(
+        moved, at, data, of_queries = pairs_operands.prepare_moved(
             operand,
             X,
             Y,
             centre,
             h,
-            pairs_operands.Shift(S, T, h),
+            (S, T, h),
             memory=[*of_moved, *queries],
             exact_hi=form.exact_hi,
             wide=wide,
         )
-        f16.run(
-            moved,
-            wide_queries,
-            h,
-            "sum",
-            None,
-            None,
-            form=form,
-            centre=centre,
-            points=f16.Points(data, of_queries, squared_radius),
-            density=density,
-            report=_known_already,
-        )
+        points = f16.Points(data, of_queries, squared_radius)
+        of = Arguments(moved, at, h, self.options._replace(centre=centre), _shape(n, m, d, self.precision))
+        f16.take(of, "sum", form=form, points=points, density=density)
         return coming
 
-    def _sums(
-        self, output: Output, h: float, *, ratio: bool = False, density: f16.Density | None = None
-    ) -> PartialSums | None:
+    def _sums(self, output: Output, h: float, *, ratio: bool = False, density: Density | None = None) -> Any | None:
         """Sums over all pairs; with ``density`` they are not complete."""
-        n, (m, d), known = self.X.shape[0], self.Y.shape, self.known
-        guess = _Guess.of(n, m, d, h, self.precision, output, output, known.squared_radius)
+        n, (m, d), precision = self.X.shape[0], self.Y.shape, self.precision
+        guess = _Guess.of(n, m, d, h, precision, output, output, self.options.squared_radius or 0.0)
         if guess is None:
             return None
         coming: list[transfers.Coming] = []
-        sums = f16.run(
-            self.X,
-            self.Y,
-            h,
-            output,
-            None,
-            known.log_weights,
-            form=guess.form,
-            centre=known.centre,
-            ratio=ratio,
-            density=density,
-            store=known.store,
-            report=lambda squared_radius: coming.append(transfers.Coming(squared_radius)),
-        )
+
+        def report(squared_radius: Any) -> None:
+            coming.append(transfers.Coming(squared_radius))
+
+        of = Arguments(self.X, self.Y, h, self.options, _shape(n, m, d, precision))
+        sums = f16.take(of, output, ratio=ratio, density=density, form=guess.form, report=report)
         if not guess.was_right(float(coming[0].numbers()[0])):
             return None
         note("f16 ahead", output=output)
@@ -205,7 +171,7 @@ class Call(NamedTuple):
         return results.cast(sums.moments / (sums.total * h**2)[:, None], dtype)
 
     def _log_constant(self, log_norm: float) -> float:
-        return log_norm if self.known.log_weights is not None else log_norm - math.log(self.X.shape[0])
+        return log_norm if self.options.log_weights is not None else log_norm - math.log(self.X.shape[0])
 
 
 class _Guess(NamedTuple):
@@ -255,10 +221,7 @@ _CALLS_LEFT_OUT = 8
 
 def _form_of(forms: tuple[Form, ...], squared_radius: float) -> int:
     """Number of the form for a scaled squared radius; the number of forms where none will do."""
-    for number, form in enumerate(forms):
-        if squared_radius <= form.limit:
-            return number
-    return len(forms)
+    return sum(squared_radius > form.limit for form in forms)
 
 
 def _shape(n: int, m: int, d: int, precision: str, output: Output = "sum") -> Shape:
@@ -271,13 +234,9 @@ def _layout_of_moved(n: int, m: int, d: int, split: bool, multiprocessors: int) 
     """Memory of the mean of the data, operands, norms of moved data, sums of the score, moved data and queries."""
     groups: list[list[Spec | None]] = [
         survey.specs_of_mean(n, d, multiprocessors),
-        pairs_operands.specs_of_both(n, m, d, split=split, symmetric=True, weighted=False, weights_apart=False),
+        pairs_operands.specs_of_both(n, m, d, split=split, symmetric=True),
         pairs_operands.specs_of_moved(n, m, d, split=split)[:1],
         [f16_symmetric.spec_of_sums(n, d)],
         [((n, d), DOUBLE), ((m, d), DOUBLE)],
     ]
     return Layout(groups, [((1,), FLOAT)])
-
-
-def _known_already(squared_radius: Any) -> None:
-    """The host has asked for it."""

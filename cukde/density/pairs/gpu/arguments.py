@@ -39,7 +39,9 @@ class Arguments(NamedTuple):
 
     def form(self, output: Output) -> Form:
         """How the float16 engines make exponents."""
-        return form_of(self.options, self.X.shape[1], output)
+        form = plan_gpu.form(self.options.precision, self.X.shape[1], self.options.squared_radius, output)
+        assert form is not None  # or the engine would be another
+        return form
 
 
 def pose(X: Any, Y: Any | None, h: float, options: Options) -> Arguments:
@@ -64,10 +66,3 @@ def located(X: Any, Y: Any | None, h: float, options: Options) -> Options:
     look = survey.look(*pairs_operands.of_one_dtype(X, Y), options.centre)
     radius = look.squared / h / h
     return options._replace(squared_radius=radius if all(look.finite) else math.inf)
-
-
-def form_of(options: Options, d: int, output: Output) -> Form:
-    """How the float16 passes make exponents of data whose scaled squared radius is known."""
-    form = plan_gpu.form(options.precision, d, options.squared_radius, output)
-    assert form is not None  # or the engine would be another
-    return form

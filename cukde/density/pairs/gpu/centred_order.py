@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,8 +11,7 @@ import numpy as np
 from cukde.core.gpu import compile as core_compile, merge_sort
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.core.gpu.scratch import Spec
-
-MOST_DIMENSIONS = 64
+from cukde.density.plan.gpu import MOST_COLUMNS
 
 BOX_LINES, TILE_LINES = 13, 15
 """Rows of the arrays of boxes of blocks and of tiles of queries (``centred.cuh``)."""
@@ -54,22 +52,14 @@ def _samples(d: int) -> int:
     return 512 if d <= 32 else 256
 
 
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    for storage in C_TYPE:
-        yield _codes_kernel(storage)
-        yield _frame_kernel(storage, MOST_DIMENSIONS)
-
-
-@functools.cache
+@core_compile.specialised(C_TYPE, (MOST_COLUMNS,))
 def _frame_kernel(storage: np.dtype, d: int) -> Specialisation:
     shared = 4 * (_samples(d) * (d | 1) + (2 * d * d if d > 6 else 0))
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
     return Specialisation(_SOURCE, "centred_frame", defines, "4P q 2i d", shared)
 
 
-@functools.cache
+@core_compile.specialised(C_TYPE)
 def _codes_kernel(storage: np.dtype) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
     return Specialisation(_SOURCE, "centred_codes", defines, "5P q i I d")

@@ -27,31 +27,20 @@ from cukde.density.sums import Output, PartialSums, moment_columns
 class Guard(NamedTuple):
     """What an engine leaves to the difference kernel; see ``wanted`` in the kernel's source."""
 
-    fast_total: Any | None = None  # (splits, m) float32: queries whose totals are all below `least` are done again
-    least: float = 0.0
-
-
-class _Members(NamedTuple):
-    """What the kernel is told of the members of a stack."""
-
-    scales: Any | None = None  # (b,)
-    units: Any | None = None  # (b,)
-    query_stride: int = 0
-
-
-class _Rows(NamedTuple):
-    """What the kernel is told of the data rows: their bandwidths, and whether each is left out of its own sum."""
-
-    scales: Any | None = None  # (n,)
-    of_gradient: bool = False
-    own_out: bool = False
+    fast_total: Any  # (splits, m) float32: queries whose totals are all below `least` are done again
+    least: float
 
 
 _OPERATION: dict[Output, str] = {**OPERATION, "laplace_moments": "laplace_moments"}  # the last is of no other engine
 
 _THREADS = 256
 _FEW_DIMENSIONS = 64
-_ALWAYS, _NO_MEMBERS, _ALIKE = Guard(), _Members(), _Rows()
+
+# What the kernel is told of the members of a stack: arrays of scales and of units, and the stride of the queries; and
+# of the data rows: an array of scales, whether moments are of gradients, whether each is left out of its own sum.
+_Members = tuple[Any | None, Any | None, int]
+_Rows = tuple[Any | None, bool, bool]
+_ONE, _ALIKE = (None, None, 0), (None, False, False)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -80,19 +69,19 @@ def specialise(output: Output, precision: str, storage: np.dtype, d: int, k: int
     return Compiled(Specialisation("density/pairs", name, defines, types), columns, real, stored)
 
 
-def take(of: Arguments, output: Output, values: Any | None, *, ratio: bool) -> finish.Splits:
-    """Take a pass, whose splits are still to be merged."""
-    out = finish.empty(of.m, moment_columns(output, of.X.shape[1], values))
-    operands = of.X, of.Y, of.h, output, values, of.options.log_weights
-    return launch(of.options.precision, *operands, out=out, own_out=of.options.own_out)
-
-
 @core_compile.listed
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
     arithmetic = ("ieee", FLOAT), ("ieee", DOUBLE), ("float64", DOUBLE)
     for output, d, k in itertools.product(_OPERATION, (4, 8, 16, 32, 33), (1, 16, 64)):
         yield from (specialise(output, precision, storage, d, k).kernel for precision, storage in arithmetic)
+
+
+def take(of: Arguments, output: Output, values: Any | None = None, *, ratio: bool = False) -> finish.Splits:
+    """Take a pass, whose splits are still to be merged."""
+    out = finish.empty(of.m, moment_columns(output, of.X.shape[1], values))
+    operands = of.X, of.Y, of.h, output, values, of.options.log_weights
+    return launch(of.options.precision, *operands, out=out, own_out=of.options.own_out)
 
 
 def launch(
@@ -108,17 +97,15 @@ def launch(
     local_factors: Any | None = None,
     of_gradient: bool = False,
     own_out: bool = False,
-    guard: Guard = _ALWAYS,
+    guard: Guard | None = None,
     one_split: bool = False,
-    splits: finish.Splits | None = None,
     memory: Sequence[Any] | None = None,
 ) -> finish.Splits:
     """Launch the kernel and return what its splits left; where there is one, it is ``out`` itself.
 
     With local factors, float64, moments are those of the gradient where that is asked for; see
-    :class:`cukde.density.sums.PartialSums`. With ``own_out`` row i is left out of the sums of query i. ``splits`` say
-    where the kernel writes, and by default it splits the data itself; ``memory`` is for its own splits, as many as
-    :func:`parts` says.
+    :class:`cukde.density.sums.PartialSums`. With ``own_out`` row i is left out of the sums of query i. ``memory`` is
+    for the splits, as many as :func:`parts` says.
     """
     n, d = X.shape
     k = moment_columns(output, d, values)
@@ -130,13 +117,10 @@ def launch(
     # Squared distances of points many large bandwidths apart leave the range of float32. A power of two brings
     # h below 2 and changes no bit of the coordinates; a small h has no such trouble.
     unit = 2.0 ** -max(0, math.frexp(h)[1] - 1)
-    if splits is None:
-        splits = finish.splits(n, m, chosen.columns, out, tiles=_tiles(d), one_split=one_split, memory=memory)
-    else:
-        splits = splits._replace(blocks=finish.blocks(m, k, chosen.columns))
+    splits = finish.splits(n, m, chosen.columns, out, tiles=_tiles(d), one_split=one_split, memory=memory)
     scale = _scale(h, unit)
     scales = None if local_factors is None else (scale / local_factors**2).astype(chosen.real)
-    of_rows = _Rows(scales, of_gradient and scales is not None, own_out)
+    of_rows = scales, of_gradient and scales is not None, own_out
     _run(chosen, X, Y, V, log_weights, splits, m, k, unit, scale, guard=guard, of_rows=of_rows)
     return splits
 
@@ -159,18 +143,8 @@ def launch_stack(
 ) -> None:
     """Launch the kernel on members of a stack, in one launch, a member a split of the data; ``out`` takes their sums.
 
-    Parameters
-    ----------
-    X : array, shape (b, n, d)
-        Float32 or float64, of at most 65,535 members.
-    Y : array, shape (b, m, d) or (1, m, d)
-        Of the same dtype, in the second form shared by all members.
-    h : array, shape (b,)
-        On the host.
-    log_weights : array, shape (b, n), optional
-        Float64, C-contiguous.
-    out : PartialSums
-        Of (b, m) queries.
+    ``X`` (b, n, d) are at most 65,535 members; ``Y`` (b, m, d), or (1, m, d) shared by all, has the same dtype. ``h``
+    (b,) is on the host, and ``log_weights`` (b, n) are float64. ``out`` is of (b, m) queries.
     """
     b, n, d = X.shape
     m = Y.shape[1]
@@ -179,7 +153,7 @@ def launch_stack(
     X, Y = _stored(X, chosen.storage), _stored(Y, chosen.storage)
     splits = finish.Splits(finish.blocks(m, k, chosen.columns), b, n, *out)
     unit = 2.0 ** -np.maximum(0, np.frexp(h)[1] - 1)
-    members = _Members(
+    members = (
         cp.asarray(_scale(h, unit).astype(chosen.real)),
         cp.asarray(unit.astype(chosen.storage)),
         m * d if len(Y) > 1 else 0,
@@ -207,12 +181,12 @@ def _run(
     unit: float,
     scale: float,
     *,
-    guard: Guard = _ALWAYS,
-    members: _Members = _NO_MEMBERS,
+    guard: Guard | None = None,
+    members: _Members = _ONE,
     of_rows: _Rows = _ALIKE,
 ) -> None:
     n, d = X.shape
-    fast_splits = 0 if guard.fast_total is None else guard.fast_total.shape[0]
-    arrays = X, Y, V, log_weights, guard.fast_total, *splits.sums
-    scalars = n, m, d, k, splits.rows, fast_splits, unit, scale, guard.least
+    fast_total, least = (None, 0.0) if guard is None else guard
+    arrays = X, Y, V, log_weights, fast_total, *splits.sums
+    scalars = n, m, d, k, splits.rows, 0 if fast_total is None else fast_total.shape[0], unit, scale, least
     chosen.kernel.launch(splits.grid, (_THREADS,), *arrays, *scalars, *members, *of_rows)

@@ -5,9 +5,6 @@ Results have the dtype that is asked for; beyond its range they are infinite.
 
 from __future__ import annotations
 
-import functools
-import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import cupy as cp
@@ -73,20 +70,13 @@ def _launch(kernel: Specialisation, m: int, *args: Any) -> None:
     kernel.launch(finish.finish_grid(m), (finish.FINISH_THREADS,), *args)
 
 
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    yield from map(kernel_of_density, C_TYPE)
-    yield from itertools.starmap(kernel_of_points, ((FLOAT, DOUBLE), (DOUBLE, DOUBLE), (DOUBLE, FLOAT)))
-
-
-@functools.cache
+@core_compile.specialised(C_TYPE)
 def kernel_of_density(out: np.dtype) -> Specialisation:
     """What :func:`density` launches for a result of a dtype."""
     return Specialisation("density/ends", "density_of_sums", core_compile.macros(OUT=C_TYPE[out]), "4P d q 2i")
 
 
-@functools.cache
+@core_compile.specialised(cases=lambda: ((FLOAT, DOUBLE), (DOUBLE, DOUBLE), (DOUBLE, FLOAT)))
 def kernel_of_points(out: np.dtype, storage: np.dtype) -> Specialisation:
     """What makes points of a dtype of others of the dtype ``storage``."""
     defines = core_compile.macros(OUT=C_TYPE[out], STORAGE=C_TYPE[storage])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import cupy as cp
 import numpy as np
@@ -20,17 +19,14 @@ from cukde.density.pairs.gpu.arguments import Arguments
 from cukde.density.pairs.gpu.operands import Operand, depth_of, padded, scale_of
 from cukde.density.pairs.gpu.share import WHOLE, Share
 from cukde.density.pairs.gpu.values import Values
+from cukde.density.plan import gpu as plan_gpu
 from cukde.density.sums import Output, PartialSums
 
 _STEM = "density/f16_symmetric"
 _WARPS = 4
 _FINISH_THREADS = 256
 
-# Columns of a tile, and the most tiles that a block adds up before its sums leave the accumulators of the tensor cores,
-# which truncate: 8,192 columns, but 2,048 for values, whose four products in two terms each then lose 8e-6.
-_TILE = 64
-_MOST_TILES = 128
-_MOST_TILES_OF_VALUES = 32
+_TILE = 64  # columns
 
 
 @dataclass(frozen=True)
@@ -41,7 +37,7 @@ class Layout:
     blocks: int  # that a multiprocessor runs at a time, up to sm_90; later ones run two
     phi_is_shared: bool = True  # columns' sums come from phi in shared memory, and are not passed between warps
     overlap: bool = False  # work on the columns of a tile during the next tile, which takes phi of both
-    most_tiles: int = field(default=_MOST_TILES, metadata={"in_table": False})  # that a block walks through
+    most_tiles: int = field(default=plan_gpu.MOST_TILES, metadata={"in_table": False})  # that a block walks through
 
     @property
     def rows(self) -> int:
@@ -51,12 +47,7 @@ class Layout:
     @property
     def block_overhead(self) -> float:
         """What a block costs beside its tiles, in tiles: rows to load, sums to add to memory, the last columns."""
-        return 2.0 if self.overlap else 0.7
-
-
-# Values that the pass serves. Of more the sums of a row leave registers for so few rows that the ordered engine is as
-# fast: 7.6 ms against 7.2 to 7.5 for 64 values of 65,536 points of 16 dimensions, on an H200.
-MOST_VALUES = 32
+        return plan_gpu.BLOCK_OVERHEAD[self.overlap]
 
 
 @dataclass(frozen=True)
@@ -88,14 +79,16 @@ def _layout(depth: int, terms: int, columns: int, table: pairs_tiles.Table) -> L
 
 def laid_out(columns: int, **tiles: Any) -> Layout:
     """The layout of a kernel of ``columns`` of values, 0 for moments, by what a table says of its tiles."""
-    return Layout(**tiles, most_tiles=_MOST_TILES_OF_VALUES if columns else _MOST_TILES)
+    return Layout(**tiles, most_tiles=plan_gpu.MOST_TILES_OF_VALUES if columns else plan_gpu.MOST_TILES)
 
 
 def operands() -> Iterator[tuple[int, int, int]]:
     """Depths and terms of operands, and columns of values or 0, that there are kernels for."""
     for depth in (16, 32, 48, 64):
         yield from ((depth, terms, 0) for terms in (1, 3))
-        yield from ((depth, 3, columns) for columns in pairs_values.COLUMNS if columns <= MOST_VALUES)
+        yield from (
+            (depth, 3, columns) for columns in pairs_values.COLUMNS if columns <= plan_gpu.MOST_SYMMETRIC_VALUES
+        )
 
 
 def shared_bytes(depth: int, terms: int, columns: int, tiling: Layout) -> int:
@@ -147,26 +140,19 @@ def _chunk(tiles: float, tiling: Layout, multiprocessors: int) -> int:
     return max(1, min(best, tiling.most_tiles))
 
 
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    for depth, terms, columns in operands():
-        sums = (True,) if columns else (False, True)
-        for exact_sums, tiling in itertools.product(sums, every_layout(depth, terms, columns)):
-            yield _pass(depth, terms, columns, exact_sums, tiling)
-        if columns:
-            yield from (_finish_values(columns, storage) for storage in C_TYPE)
-        else:
-            yield _finish(depth, terms)
-
-
 def kernel_of_score(d: int, *, split: bool, exact_sums: bool) -> Specialisation:
     """What :func:`launch` launches, of points of ``d`` dimensions in two terms or in one."""
     depth, terms = depth_of(d), 3 if split else 1
     return _pass(depth, terms, 0, exact_sums, layout(depth, terms))
 
 
-@functools.cache
+def _cases() -> Iterator[tuple[int, int, int, bool, Layout]]:
+    for depth, terms, columns in operands():
+        for tiling in every_layout(depth, terms, columns):
+            yield from ((depth, terms, columns, exact, tiling) for exact in ((True,) if columns else (False, True)))
+
+
+@core_compile.specialised(cases=_cases)
 def _pass(depth: int, terms: int, columns: int, exact_sums: bool, tiling: Layout) -> Specialisation:
     name = f"{'kernel_sum' if columns else 'score'}_symmetric_{'f16x2' if terms == 3 else 'f16'}"
     dynamic = shared_bytes(depth, terms, columns, tiling)
@@ -185,14 +171,16 @@ def _pass(depth: int, terms: int, columns: int, exact_sums: bool, tiling: Layout
     return Specialisation(_STEM, name, defines, "8P 5i f" if columns else "6P 5i f", dynamic)
 
 
-@functools.cache
+@core_compile.specialised((16, 32, 48, 64), (1, 3))
 def _finish(depth: int, terms: int) -> Specialisation:
     name = "finish_symmetric"
     defines = core_compile.macros(KERNEL=name, DEPTH=depth, TERMS=terms, COLUMNS=0, FINISH=True)
     return Specialisation(_STEM, name, defines, "7P q i 2d")
 
 
-@functools.cache
+@core_compile.specialised(
+    [columns for columns in pairs_values.COLUMNS if columns <= plan_gpu.MOST_SYMMETRIC_VALUES], C_TYPE
+)
 def _finish_values(columns: int, storage: np.dtype) -> Specialisation:
     name = "finish_symmetric_values"
     defines = core_compile.macros(KERNEL=name, COLUMNS=columns, STORAGE=C_TYPE[storage], FINISH=True)
@@ -206,6 +194,7 @@ def spec_of_sums(n: int, d: int) -> Spec:
 
 def launch(
     operand: Operand,
+    values: Values | None = None,
     *,
     exact_sums: bool = True,
     squared_radius: Any | None = None,
@@ -218,22 +207,23 @@ def launch(
 ) -> tuple[Any, Any]:
     """Sum over all pairs of different rows of an operand without weights, each pair's exponential taken once.
 
-    Three float16 products make an exponent where the operand has two terms, one where it has one.
+    Three float16 products make an exponent where the operand has two terms, one where it has one. Sums are added up by
+    atomic operations: two runs differ in their last bits.
 
     Parameters
     ----------
     operand : Operand
         The data.
+    values : Values, optional
+        In place of the points, so few columns that they are one block. The operand has two terms.
     exact_sums : bool
         Sum phi itself in S, not its float16: the total is accurate to 3e-5, not to 2.4e-4, and takes longer. The
         mean shift, moments / total, is a little better without: S and T then sum the same numbers.
-    squared_radius : array, shape (1,), optional
-        Float32, the largest |z|^2; where it exceeds ``limit`` the kernel does nothing.
-    limit : float
-        See ``squared_radius``.
+    squared_radius, limit : array, shape (1,), and float, optional
+        Float32, the largest |z|^2; where it exceeds the limit the kernel does nothing.
     chunk : int, optional
         Columns of a block, a multiple of 64; by default :func:`split` or :func:`split_mutual` chooses.
-    sums : array, shape (rows * (depth + 1),), optional
+    sums : array, shape (rows * (columns + 1),), optional
         Float32, zero: memory for the results.
     tiling : Layout, optional
         Of the kernel; by default that of the device's table.
@@ -246,92 +236,31 @@ def launch(
     Returns
     -------
     S : array, shape (rows,)
-        Float32, 2^13 times the sums of phi_ij over j != i, or over the j of the other block; rows are the operand's.
-    T : array, shape (rows, depth)
-        Float32, 2^13 times the sums of phi_ij hi_j over the same j, dimensions in their own order.
-
-    Notes
-    -----
-    Sums are added up by atomic operations: two runs differ in their last bits.
-    """
-    rows, depth = operand.hi.shape
-    if sums is None:
-        sums = cp.zeros(rows * (depth + 1), np.float32)
-    S, T = part(sums, 0, (rows,)), part(sums, rows, (rows, depth))
-    _launch(
-        operand,
-        (),
-        S,
-        T,
-        exact_sums=exact_sums,
-        squared_radius=squared_radius,
-        limit=limit,
-        chunk=chunk,
-        tiling=tiling,
-        own_rows=own_rows,
-        share=share,
-    )
-    return S, T
-
-
-def launch_values(
-    operand: Operand,
-    values: Values,
-    *,
-    chunk: int | None = None,
-    tiling: Layout | None = None,
-) -> tuple[Any, Any]:
-    """The same with values of the data in place of their points; the operand has two terms.
-
-    Parameters
-    ----------
-    values : Values
-        Of at most ``MOST_VALUES`` columns, so that they are one block.
-    operand, chunk, tiling
-        As for :func:`launch`.
-
-    Returns
-    -------
-    S : array, shape (rows,)
-        Float32, sums of phi_ij over j != i.
+        Float32, the sums of phi_ij over j != i, or over the j of the other block; rows are the operand's. Where points
+        are summed, 2^13 times as much.
     T : array, shape (rows, columns)
-        Float32, sums of phi_ij V_j over j != i, columns in their own order.
+        Float32, sums of phi_ij V_j over the same j, or 2^13 times those of phi_ij hi_j; columns in their own order.
     """
-    _, rows, columns = values.hi.shape
-    sums = cp.zeros(rows * (columns + 1), np.float32)
-    S, T = sums[:rows], sums[rows:].reshape(rows, columns)
-    _launch(operand, values, S, T, chunk=chunk, tiling=tiling)
-    return S, T
-
-
-def _launch(
-    operand: Operand,
-    values: Values | tuple[()],
-    S: Any,
-    T: Any,
-    *,
-    chunk: int | None,
-    tiling: Layout | None,
-    squared_radius: Any | None = None,
-    limit: float = math.inf,
-    exact_sums: bool = True,
-    own_rows: int | None = None,
-    share: Share = WHOLE,
-) -> None:
-    """Launch the pass for moments, or for values in their two terms."""
     rows, depth = operand.hi.shape
-    terms, columns = _terms(operand), T.shape[1] if values else 0
+    terms, columns = _terms(operand), 0 if values is None else values.hi.shape[2]
+    width = columns or depth
+    if sums is None:
+        sums = cp.zeros(rows * (width + 1), np.float32)
+    S, T = part(sums, 0, (rows,)), part(sums, rows, (rows, width))
     tiling = tiling or layout(depth, terms, columns)
     if own_rows is None:
         own_rows = rows
         cut = split(rows, tiling, device.multiprocessors(), chunk)
     else:
         cut = split_mutual(own_rows, rows - own_rows, tiling, device.multiprocessors(), chunk)
-    arrays = operand.hi, operand.lo, operand.norms, *values, squared_radius, S, T
-    kernel = _pass(depth, terms, columns, exact_sums, tiling)
-    width, height = cut.grid
-    grid = (-(-width // share.of), height)
-    kernel.launch(grid, (32 * _WARPS,), *arrays, rows, own_rows, cut.chunk, *share, limit)
+    across, down = cut.grid
+    _pass(depth, terms, columns, exact_sums, tiling).launch(
+        (-(-across // share.of), down),
+        (32 * _WARPS,),
+        *(operand.hi, operand.lo, operand.norms, *(values or ()), squared_radius, S, T),
+        *(rows, own_rows, cut.chunk, *share, limit),
+    )
+    return S, T
 
 
 def finish(
@@ -344,18 +273,10 @@ def finish(
     *,
     self_interaction: bool = True,
 ) -> PartialSums:
-    """Partial sums with output "moments" from what :func:`launch` returned; the self-interaction (Y = X) is exact.
+    """Partial sums with output "moments" of what :func:`launch` took and returned, or of the rows of one block in each.
 
-    Parameters
-    ----------
-    operand, S, T
-        What was launched, and its result; or the rows of one block in each.
-    n, d : int
-        Rows and columns of those points, without padding.
-    h : float
-        Bandwidth, in the units of the data.
-    self_interaction : bool
-        Add the self-interaction (Y = X), the terms of points with themselves: they are among the data.
+    Those blocks have ``n`` rows and ``d`` columns without padding. ``self_interaction`` adds the terms of points with
+    themselves, exactly: they are among the data.
     """
     out = PartialSums(cp.empty(n), cp.empty(n), cp.empty((n, d)))
     depth = operand.hi.shape[1]
@@ -367,15 +288,7 @@ def finish(
 
 
 def finish_values(V: Any, S: Any, T: Any) -> PartialSums:
-    """Partial sums with output "values" from what :func:`launch_values` returned; the self-interaction is exact.
-
-    Parameters
-    ----------
-    V : array, shape (n, k)
-        The values, float32 or float64, C-contiguous.
-    S, T
-        The result for them.
-    """
+    """Partial sums with output "values" of what :func:`launch` returned, with those of points with themselves."""
     n, k = V.shape
     out = PartialSums(cp.empty(n), cp.empty(n), cp.empty((n, k)))
     columns = T.shape[1]
@@ -388,60 +301,38 @@ def _terms(operand: Operand) -> int:
     return 1 if operand.lo is None else 3
 
 
-def take(of: Arguments, output: Output, values: Any | None, *, ratio: bool) -> PartialSums:
+def take(of: Arguments, output: Output, values: Any | None = None, *, ratio: bool = False) -> PartialSums:
     """Take a pass of the data at themselves, each exponential once."""
     if output == "values":
-        return _values(of, values)
-    memory = MemoryOfScore.allocate(of.X.shape, None, of.form(output).split)
-    return finish(*score(of, memory, exact_sums=not ratio), len(of.X), of.X.shape[1], of.h)
+        V = pairs_values.contiguous(values)
+        return finish_values(V, *launch(operand_of(of, split=True), pairs_values.prepare(V)))
+    operand, S, T, _ = score(of, exact_sums=not ratio)
+    n, d = of.X.shape
+    return finish(operand, S, T, n, d, of.h)
 
 
-class MemoryOfScore(NamedTuple):
-    """Memory of the mean shift of self-interaction (Y = X), and of moving the data along it, in one chunk."""
+def operand_of(of: Arguments, *, split: bool | None = None, **memory: Any) -> Operand:
+    """Operand of a pass of the data at themselves, by default of the score; ``memory`` is for it and for its sums."""
+    split = of.form("moments").split if split is None else split
+    return pairs_operands.prepare(of.X, None, of.options.centre, of.h, split=split, symmetric=True, **memory)[0]
 
-    operands: list[Any]
-    sums: Any
-    moved: list[Any]
 
-    @classmethod
-    def allocate(cls, shape: tuple[int, int], m: int | None, split: bool) -> MemoryOfScore:
-        """Allocate it for data of a shape, and ``m`` queries if they are going to be moved."""
-        operands, (sums,), moved, _ = _layout_of_score(*shape, m, split).allocate()
-        return cls(operands, sums, moved)
+def score(of: Arguments, *, exact_sums: bool, moved_at: int | None = None) -> tuple[Operand, Any, Any, list[Any]]:
+    """Launch the mean shift of self-interaction (Y = X), each exponential taken once.
+
+    Return what is to be finished, and of data to be moved with so many queries the memory for
+    :func:`cukde.density.pairs.gpu.operands.prepare_moved`.
+    """
+    X, split = of.X, of.form("moments").split
+    kernel = kernel_of_score(X.shape[1], split=split, exact_sums=exact_sums)
+    begin(kernel, pairs_operands.kernel(X.dtype, depth_of(X.shape[1])))
+    operands, (sums,), moved, _ = _layout_of_score(*X.shape, moved_at, split).allocate()
+    operand = operand_of(of, split=split, sums=sums, memory=operands)
+    return operand, *launch(operand, exact_sums=exact_sums, sums=sums), moved
 
 
 @functools.lru_cache(maxsize=1024)
 def _layout_of_score(n: int, d: int, m: int | None, split: bool) -> scratch.Layout:
-    operands = pairs_operands.specs_of_both(
-        n, None, d, split=split, symmetric=True, weighted=False, weights_apart=False
-    )
+    operands = pairs_operands.specs_of_both(n, None, d, split=split, symmetric=True)
     moved = [] if m is None else pairs_operands.specs_of_moved(n, m, d, split=split)
     return scratch.Layout([operands, [spec_of_sums(n, d)], moved])
-
-
-def score(arguments: Arguments, memory: MemoryOfScore, *, exact_sums: bool) -> tuple[Operand, Any, Any]:
-    """Launch the mean shift of self-interaction (Y = X), each exponential taken once; return what is to be finished."""
-    X, split = arguments.X, arguments.form("moments").split
-    kernel = kernel_of_score(X.shape[1], split=split, exact_sums=exact_sums)
-    begin(kernel, pairs_operands.kernel(X.dtype, pairs_operands.depth_of(X.shape[1])))
-    operand, _ = pairs_operands.prepare(
-        X,
-        None,
-        arguments.options.centre,
-        arguments.h,
-        split=split,
-        symmetric=True,
-        sums=memory.sums,
-        memory=memory.operands,
-    )
-    return operand, *launch(operand, exact_sums=exact_sums, sums=memory.sums)
-
-
-def _values(arguments: Arguments, values: Any) -> PartialSums:
-    """Sums of values of self-interaction (Y = X), each exponential taken once."""
-    V = pairs_values.contiguous(values)
-    operand, _ = pairs_operands.prepare(
-        arguments.X, None, arguments.options.centre, arguments.h, split=True, symmetric=True
-    )
-    S, T = launch_values(operand, pairs_values.prepare(V))
-    return finish_values(V, S, T)

@@ -11,7 +11,7 @@ import cupy as cp
 
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import DOUBLE, Specialisation, at_least, begin
-from cukde.density.kept import Kept, kept
+from cukde.density.kept import kept
 from cukde.density.pairs.gpu import finish, splits as pairs_splits
 from cukde.density.pairs.gpu.arguments import Arguments
 from cukde.density.pairs.gpu.operands import scale_of
@@ -35,10 +35,6 @@ class Task(TiledTask):
 
     ENGINE: ClassVar[str] = "f64"
 
-    output: Output
-    depth: int  # columns of the operands
-    columns: int = 0  # of the values, a block
-
     def shared_bytes(self, tile: int) -> int:
         """Bytes of static shared memory of a block: two tiles of ``tile`` data rows."""
         row = 8 * (self.depth + 4 + 1 + (self.output == "laplace") + (self.columns + 4 if self.columns else 0))
@@ -60,16 +56,16 @@ def tasks() -> Iterator[Task]:
                 yield task(output, depth, k)
 
 
-@functools.cache
-def specialise(kernel_task: Task, shape: pairs_splits.Shape) -> Specialisation:
+@core_compile.specialised(cases=lambda: ((one, shape) for one in tasks() for shape in one.every_shape))
+def specialise(task: Task, shape: pairs_splits.Shape) -> Specialisation:
     """The kernel of a task in one of its shapes."""
-    name = f"{OPERATION[kernel_task.output]}_f64_products"
+    name = f"{OPERATION[task.output]}_f64_products"
     defines = core_compile.macros(
         KERNEL=name,
-        OUTPUT=kernel_task.output.upper(),
+        OUTPUT=task.output.upper(),
         F64=True,
-        DEPTH=kernel_task.depth,
-        COLUMNS=kernel_task.columns,
+        DEPTH=task.depth,
+        COLUMNS=task.columns,
         WARPS=shape.warps,
         ROW_TILES=shape.row_tiles,
         TILE=shape.tile,
@@ -78,7 +74,9 @@ def specialise(kernel_task: Task, shape: pairs_splits.Shape) -> Specialisation:
     return Specialisation("density/pairs", name, defines, "8P 2q i q 2d i")
 
 
-_PREPARE = Specialisation("density/f64_operands", "prepare_f64", (), "8P 2q 2i d")
+@core_compile.specialised()
+def _prepare_kernel() -> Specialisation:
+    return Specialisation("density/f64_operands", "prepare_f64", (), "8P 2q 2i d")
 
 
 class Operands(NamedTuple):
@@ -109,80 +107,39 @@ def prepare(
     queries = data if Y is None else cp.empty((m, depth))
     grid = -(-max(rows, m) // _ROWS_OF_PREPARATION), 1 if Y is None else 2
     arrays = X, Y, centre, log_weights, data, norms, weights, queries
-    _PREPARE.launch(grid, (_THREADS_OF_PREPARATION,), *arrays, n, m, d, depth, scale_of(h))
+    _prepare_kernel().launch(grid, (_THREADS_OF_PREPARATION,), *arrays, n, m, d, depth, scale_of(h))
     return Operands(data, norms, weights, queries)
 
 
-def _prepare_queries(
-    X: Any, Y: Any, centre: Any, h: float, depth: int, *, log_weights: Any | None, weights_apart: bool, store: Kept
-) -> Operands:
-    """Operands of the queries, and of the data unless they are kept."""
-    data = kept(
-        store,
-        "operand",
-        (X, centre, log_weights),
-        ("f64", h, depth, weights_apart),
-        lambda: prepare(X, None, centre, h, depth, log_weights=log_weights, weights_apart=weights_apart),
-    )
-    return data._replace(queries=prepare(Y, None, centre, h, depth).data)
-
-
-def run(
-    X: Any,
-    Y: Any | None,
-    h: float,
-    output: Output,
-    values: Any,
-    log_weights: Any,
-    *,
-    centre: Any,
-    store: Kept | None = None,
-    own_out: bool = False,
-) -> PartialSums:
-    """Sum over all pairs.
-
-    Launches: preparation, pass, merge where there are splits. ``store`` keeps the operands of the data, where the
-    queries are others. With ``own_out`` row i is left out of the sums of query i.
-    """
-    X, Y, V = (None if a is None else finish.contiguous(a, DOUBLE) for a in (X, Y, values))
-    n, d = X.shape
-    m = n if Y is None else Y.shape[0]
+def take(of: Arguments, output: Output, values: Any | None = None, *, ratio: bool = False) -> PartialSums:
+    """Take a pass. Launches: preparation, pass, merge where there are splits."""
+    X = finish.contiguous(of.X, DOUBLE)
+    Y, V = (None if a is None else finish.contiguous(a, DOUBLE) for a in (of.Y, values))
+    h, options, (n, d), m = of.h, of.options, X.shape, of.m
     k = moment_columns(output, d, V)
     kernel_task = task(output, d, k)
-    depth, apart = kernel_task.depth, output == "laplace"
-    column_blocks = -(-k // kernel_task.columns) if kernel_task.columns else 1
-    columns = {"moments": kernel_task.depth, "laplace": 1}.get(output, kernel_task.columns)
+    depth, column_blocks = kernel_task.depth, -(-k // kernel_task.columns) if kernel_task.columns else 1
     # The plan counts queries once for each block of columns, and floats of 4 bytes.
-    plan = pairs_splits.plan(kernel_task.shapes, n, m * column_blocks, 2 * (columns + 2), device.multiprocessors())
+    floats = 2 * (kernel_task.moment_columns + 2)
+    plan = pairs_splits.plan(kernel_task.shapes, n, m * column_blocks, floats, device.multiprocessors())
     kernel = specialise(kernel_task, plan.shape)
     rows = -(-plan.split_rows // _SPLIT_ROWS) * _SPLIT_ROWS
-    begin(kernel, _PREPARE, *finish.kernels_of_merge(-(-n // rows), k))
-    if store is not None and Y is not None:
-        points = _prepare_queries(X, Y, centre, h, depth, log_weights=log_weights, weights_apart=apart, store=store)
+    begin(kernel, _prepare_kernel(), *finish.kernels_of_merge(-(-n // rows), k))
+    terms: dict[str, Any] = {"centre": options.centre, "h": h, "depth": depth}
+    weights: dict[str, Any] = {"log_weights": options.log_weights, "weights_apart": output == "laplace"}
+    if options.kept is not None and Y is not None:
+        key, make = ("f64", h, depth, output == "laplace"), functools.partial(prepare, X, None, **terms, **weights)
+        data = kept(options.kept, "operand", (X, options.centre, options.log_weights), key, make)
+        points = data._replace(queries=prepare(Y, None, **terms).data)
     else:
-        points = prepare(X, Y, centre, h, depth, log_weights=log_weights, weights_apart=apart)
+        points = prepare(X, Y, **terms, **weights)
 
     out = finish.empty(m, k)
     splits = finish.split_by(n, rows, (-(-m // plan.shape.queries), column_blocks), out)
-    unit = 1 / scale_of(h) if output == "moments" else 1.0
     kernel.launch(
         splits.grid,
         (plan.shape.threads,),
         *(*points, V, *splits.sums),
-        *(n, m, k, splits.rows, 1 + d / 2, unit, own_out),
+        *(n, m, k, splits.rows, 1 + d / 2, 1 / scale_of(h) if output == "moments" else 1.0, options.own_out),
     )
     return finish.merge(splits, out)
-
-
-def take(of: Arguments, output: Output, values: Any | None, *, ratio: bool) -> PartialSums:
-    """Take a pass."""
-    options, operands = of.options, (of.X, of.Y, of.h, output, values, of.options.log_weights)
-    return run(*operands, centre=options.centre, store=options.kept, own_out=options.own_out)
-
-
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    yield _PREPARE
-    for kernel_task in tasks():
-        yield from (specialise(kernel_task, shape) for shape in kernel_task.every_shape)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu import compile as core_compile, device, scratch
 from cukde.core.gpu.launch import DOUBLE, Specialisation
 from cukde.core.gpu.scratch import Spec
 from cukde.density.sums import Output, PartialSums
@@ -36,6 +36,23 @@ _FINISH_QUERIES = FINISH_THREADS // 32  # one a warp
 def wanted(form: DensityForm, *, log: bool) -> int:
     """What is wanted of a density, as ``density_forms.cuh`` takes it."""
     return log + 2 * (form == "positive")
+
+
+class Density(NamedTuple):
+    """Densities as an output: sums times exp(log_constant + reference), or the logarithm of that.
+
+    The logarithm of a negative density is NaN.
+    """
+
+    out: Any  # (m,) float32 or float64
+    log_constant: float
+    log: bool
+    form: DensityForm = "kde"
+
+    @property
+    def arguments(self) -> tuple[Any, float, int]:
+        """As kernels take it."""
+        return self.out, self.log_constant, wanted(self.form, log=self.log)
 
 
 class Splits(NamedTuple):
@@ -104,9 +121,7 @@ def split_by(
     if parts == 1:
         return Splits(blocks, parts, rows, *out)
     if memory is None:
-        k = 0 if out.moments is None else out.moments.shape[1]
-        shape = parts, out.total.shape[0]
-        memory = cp.empty(shape), cp.empty(shape), cp.empty((*shape, k)) if k else None
+        memory = scratch.arrays(specs(out.total.shape[0], 0 if out.moments is None else out.moments.shape[1], parts))
     return Splits(blocks, parts, rows, *memory)
 
 
@@ -128,24 +143,17 @@ def merge(split_sums: Splits, out: PartialSums) -> PartialSums:
     if split_sums.parts > 1:
         m = split_sums.reference.shape[1]
         k = 0 if split_sums.moments is None else split_sums.moments.shape[2]
-        _kernel(moments=k > 0).launch(finish_grid(m), (FINISH_THREADS,), *split_sums.sums, *out, m, k, split_sums.parts)
+        _kernel(k > 0).launch(finish_grid(m), (FINISH_THREADS,), *split_sums.sums, *out, m, k, split_sums.parts)
     return out
 
 
 def kernels_of_merge(parts: int, k: int) -> tuple[Specialisation, ...]:
     """What :func:`merge` launches of so many splits and moments."""
-    return (_kernel(moments=k > 0),) if parts > 1 else ()
+    return (_kernel(k > 0),) if parts > 1 else ()
 
 
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    for moments in (False, True):
-        yield _kernel(moments=moments)
-
-
-@functools.cache
-def _kernel(*, moments: bool) -> Specialisation:
+@core_compile.specialised((False, True))
+def _kernel(moments: bool) -> Specialisation:
     defines = core_compile.macros(OUTPUT="MOMENTS" if moments else "SUM", COLUMNS=0)
     return Specialisation("density/finish", "merge_splits", defines, "6P q 2i")
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile
+from cukde.core.gpu import compile as core_compile, scratch
 from cukde.core.gpu.launch import C_TYPE, FLOAT, Specialisation
 from cukde.core.gpu.scratch import Layout, Spec
+from cukde.density.plan.gpu import MOST_COLUMNS
 
 LOG2_E = math.log2(math.e)
-
-MOST_DIMENSIONS = 64
 
 # Rows of operands come in whole blocks of the kernel that prepares them; tiles of the engine divide it.
 BLOCK_ROWS = 128
@@ -73,7 +71,14 @@ def specs(points: int, d: int, *, split: bool, symmetric: bool = False, weights:
 
 
 def specs_of_both(
-    n: int, m: int | None, d: int, *, split: bool, symmetric: bool = False, weighted: bool, weights_apart: bool
+    n: int,
+    m: int | None,
+    d: int,
+    *,
+    split: bool,
+    symmetric: bool = False,
+    weighted: bool = False,
+    weights_apart: bool = False,
 ) -> list[Spec | None]:
     """What the operands of the data and of the queries are made of; ``m`` None are the data themselves."""
     data = specs(n, d, split=split, symmetric=symmetric, weights=weighted and weights_apart)
@@ -164,15 +169,11 @@ def prepare_one(
     ``memory`` are pieces by :func:`specs`; default a chunk of their own.
     """
     if memory is None:
-        memory, _ = _layout_of_one(*A.shape, split, log_weights is not None and weights_apart).allocate()
+        weights = log_weights is not None and weights_apart
+        memory, _ = Layout([specs(*A.shape, split=split, weights=weights)]).allocate()
     out = Operand(*memory)
     _launch(A, None, centre, h, out, out, exact_hi, log_weights, squared_radius)
     return out
-
-
-@functools.lru_cache(maxsize=1024)
-def _layout_of_one(points: int, d: int, split: bool, weights: bool) -> Layout:
-    return Layout([specs(points, d, split=split, weights=weights)])
 
 
 def prepare_two(A: Any, B: Any, centre: Any, h: float, *, split: bool) -> Operand:
@@ -182,7 +183,7 @@ def prepare_two(A: Any, B: Any, centre: Any, h: float, *, split: bool) -> Operan
     """
     own_rows = padded(A.shape[0])
     all_specs = specs(own_rows + B.shape[0], A.shape[1], split=split, symmetric=True)
-    both = Operand(*(None if spec is None else cp.empty(*spec) for spec in all_specs))
+    both = Operand(*scratch.arrays(all_specs))
     for points, part in ((A, slice(own_rows)), (B, slice(own_rows, None))):
         data = both.rows(part)
         _launch(points, None, centre, h, data, data)
@@ -213,14 +214,6 @@ def _launch(
     )
 
 
-class Shift(NamedTuple):
-    """The mean shift by self-interaction (Y = X), which :func:`prepare_moved` moves the data along."""
-
-    S: Any  # sums of the symmetric pass
-    T: Any
-    h: float  # of that pass
-
-
 def specs_of_moved(n: int, m: int, d: int, *, split: bool) -> list[Spec | None]:
     """What :func:`prepare_moved` needs: terms of the norms of the moved data, and the operand of the queries."""
     return [specs(n, d, split=split)[3], *specs(m, d, split=split)]
@@ -232,20 +225,22 @@ def prepare_moved(
     Y: Any,
     centre: Any,
     h: float,
-    shift: Shift,
+    shift: tuple[Any, Any, float],
     *,
     memory: Sequence[Any],
     exact_hi: bool = False,
     wide: Sequence[Any] | None = None,
 ) -> tuple[Any, Any, Operand, Operand]:
-    """Move the data by half of (h / shift.h)^2 of their mean shift, and prepare them and the queries, by one launch.
+    """Move the data by half of (h / score_h)^2 of their mean shift, and prepare them and the queries, by one launch.
 
     Parameters
     ----------
     operand : Operand
-        Of the data as they were, for ``shift.h``, symmetric; that of the moved data takes its memory.
+        Of the data as they were, for ``score_h``, symmetric; that of the moved data takes its memory.
     X, Y, centre, h, exact_hi
         As for :func:`prepare`; the data as they were.
+    shift : tuple of two arrays and a float
+        Sums of the symmetric pass, and its bandwidth ``score_h``.
     memory : sequence
         Pieces by :func:`specs_of_moved`.
     wide : sequence, optional
@@ -257,30 +252,21 @@ def prepare_moved(
         Float64.
     data, of_queries : Operand
     """
-    n, d = X.shape
-    m = Y.shape[0]
-    depth = operand.hi.shape[1]
+    (n, d), m, depth = X.shape, Y.shape[0], operand.hi.shape[1]
+    S, T, score_h = shift
     moved_operand, of_queries = Operand(operand.hi, operand.lo, None, memory[0]), Operand(*memory[1:])
     moved, queries = (cp.empty((n, d)), cp.empty((m, d))) if wide is None else wide
     kernel(X.dtype, depth, moved=True).launch(
         (max(operand.hi.shape[0], of_queries.hi.shape[0]) // BLOCK_ROWS, 2),
         (BLOCK_ROWS,),
-        *(X, Y, centre, None, *moved_operand, *of_queries.terms, None, shift.S, shift.T, moved, queries),
-        *(1 / scale_of(shift.h), 0.5 * (h / shift.h) ** 2, n, m, d, exact_hi, scale_of(h)),
+        *(X, Y, centre, None, *moved_operand, *of_queries.terms, None, S, T, moved, queries),
+        *(1 / scale_of(score_h), 0.5 * (h / score_h) ** 2, n, m, d, exact_hi, scale_of(h)),
     )
     return moved, queries, moved_operand, of_queries
 
 
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    for depth, storage in itertools.product(range(16, MOST_DIMENSIONS + 1, 16), C_TYPE):
-        for moved in (False, True):
-            yield kernel(storage, depth, moved=moved)
-
-
-@functools.cache
-def kernel(dtype: np.dtype, depth: int, *, moved: bool = False) -> Specialisation:
+@core_compile.specialised(C_TYPE, range(16, MOST_COLUMNS + 1, 16), (False, True))
+def kernel(dtype: np.dtype, depth: int, moved: bool = False) -> Specialisation:
     """The kernel that prepares points of a dtype, or data to be ``moved``."""
     defines = core_compile.macros(STORAGE=C_TYPE[dtype], DEPTH=depth, MOVED=moved)
     types = "17P 2d 2q 2i d" if moved else "14P 2q 2i d"

@@ -21,8 +21,8 @@ from cukde.density.pairs.gpu import (
     finish as pairs_finish,
     operands as pairs_operands,
 )
-from cukde.density.pairs.gpu.apart import Apart
-from cukde.density.pairs.gpu.arguments import Arguments, form_of, located, pose
+from cukde.density.pairs.gpu.apart import Apart, options_of
+from cukde.density.pairs.gpu.arguments import Arguments, located, pose
 from cukde.density.pairs.gpu.shape import shape_of
 from cukde.density.pairs.gpu.skipping import (
     choice as skipping_choice,
@@ -71,23 +71,9 @@ def partial_sums(
 
     Notes
     -----
-    Precision "float32" and "tf32" run on the tensor cores, in two float16 terms of each point or in one: beyond 64
-    dimensions but for few pairs, which take less time by differences; below where d is at least 2 and the scaled
-    squared radius at most 700. (In two terms of 2 to 64 dimensions the limit is the larger of 3500/d and 1100/sqrt(d),
-    beyond 16 dimensions 850/sqrt(d), where that is less.) Beyond these limits, and where the radius is unknown, passes
-    of 2 to 64 dimensions take blocks of neighbours with centres of their own
-    (:mod:`cukde.density.pairs.gpu.centred`), but for sums of values, and for so few pairs that differences take less
-    time. Otherwise they run by differences, as "ieee" does, where float64 arrays keep 48 bits of each coordinate.
-
-    "float64" of 2 to 64 dimensions runs on the tensor cores, too, up to a scaled squared radius of 620 (350 for
-    "values"). Beyond, where the radius is unknown, and for more than 32 dimensions of data at themselves, such passes
-    take blocks of neighbours with centres of their own, and products in double of those pairs alone that can matter
-    (:mod:`cukde.density.pairs.gpu.centred_f64`), but for sums of values. More dimensions take a library's products on
-    any device, up to a squared radius of 1e5. Otherwise they run by differences.
-
-    Where a few rows lie beyond these limits, at most one in 16 of the data and of the queries, they are taken apart, by
-    differences, and all others on the tensor cores: where the squared radius is known on the host and differences would
-    take long. That takes copies of the others.
+    :mod:`cukde.density.plan.gpu` says which pass takes a call, by its sizes, its precision and its squared radius. In
+    "ieee" differences take all, where float64 arrays keep 48 bits of each coordinate. Where a few rows lie beyond the
+    limits of products, they are taken apart, by differences: that takes copies of the others.
 
     Memory beside the result: operands of the size of X, Y and the values, and what the splits of the data leave,
     at most 64 MB where there is more than one.
@@ -121,8 +107,6 @@ def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> t
     ----------
     A, B : array, shape (n, d) and (m, d)
         Points, float32 or float64, C-contiguous, at least one of each.
-    h : float
-        Bandwidth, in the units of the points.
     options : Options
         Precision, centre and scaled squared radius, of the rows of either. The default centre is the mean of all rows.
     ratio : bool
@@ -135,25 +119,16 @@ def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> t
 
     Notes
     -----
-    Where the pass of self-interaction (Y = X) would take each exponential once, one pass does for both sums: with
-    "float32" and "tf32" of 2 to 64 dimensions, up to the scaled squared radius which that pass is good for. References
-    are then 0 however far the blocks lie apart, and a total is 0 where no exponent is above about -96 (with ``ratio``
-    -26). That is accurate for sums that are merged with those of the block itself, where each point adds 1. Sums are
-    added up in no fixed order: two runs differ in their last bits.
-
-    No pairs are left out: what may be follows from the merged sums, to which the blocks themselves add the most, and
-    they are not known here. Dask leaves out whole pairs of blocks, by their boxes.
-
-    Otherwise there are two passes, :func:`partial_sums` of either block at the other; of one dimension
-    :mod:`cukde.density.one_dimension.gpu.passes` has faster ones.
+    Where the pass of self-interaction (Y = X) would take each exponential once, one pass does for both sums, in no
+    fixed order; otherwise there are two passes. References of the one are 0 however far the blocks lie apart, and a
+    total is 0 where no exponent is above about -96 (with ``ratio`` -26): accurate for sums that are merged with those
+    of the block itself, where each point adds 1. No pairs are left out, since what may be follows from the merged sums.
 
     Cost of the one pass: n m exponentials, and on the tensor cores 6 d' or with one term 2 d' operations a pair for
     exponents and 4 d' for moments, d' being d rounded up to a multiple of 16. Memory beside the result: 8 d' + 8 bytes
-    a row, or 6 d' + 8 with one term.
-
-    Errors are those of the pass of self-interaction (Y = X): of the total 3e-5 of the merged one (2.4e-4 with
-    ``ratio``), of the merged mean shift 1.5e-4 bandwidths times the root of the scaled squared radius; of "tf32" 2e-3
-    and 4e-4 up to a scaled squared radius of 110 (``tests/density/test_mutual_sums_gpu.py``).
+    a row, or 6 d' + 8 with one term. Errors are those of the pass of self-interaction, of the merged sums: of the total
+    3e-5 (2.4e-4 with ``ratio``), of the mean shift 1.5e-4 bandwidths times the root of the scaled squared radius; of
+    "tf32" 2e-3 and 4e-4 up to a scaled squared radius of 110 (``tests/density/test_mutual_sums_gpu.py``).
     """
     A, B = pairs_operands.of_one_dtype(A, B)
     n, m, d = A.shape[0], B.shape[0], A.shape[1]
@@ -162,12 +137,20 @@ def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> t
     options = located(A, B, h, options)
     rows = 2 * pairs_operands.padded(max(n, m))  # of both, and as many pairs of chunks as the one has chunks
     once = shape_of("moments", rows, rows, d, options._replace(deterministic=False), itself=True, ratio=ratio)
-    if plan_gpu.served(once, options.squared_radius).name == "f16_symmetric":
-        return _mutual_score(A, B, h, options, exact_sums=not ratio)
-    options = options._replace(deterministic=False)
-    at_A = run(pose(B, A, h, options), "moments", ratio=ratio)
-    at_B = run(pose(A, B, h, options), "moments", ratio=ratio)
-    return at_A, at_B
+    if plan_gpu.served(once, options.squared_radius).name != "f16_symmetric":
+        options = options._replace(deterministic=False)
+        at_A = run(pose(B, A, h, options), "moments", ratio=ratio)
+        at_B = run(pose(A, B, h, options), "moments", ratio=ratio)
+        return at_A, at_B
+    split = Arguments(A, B, h, options, once).form("moments").split
+    operand = pairs_operands.prepare_two(A, B, options.centre, h, split=split)
+    own_rows = pairs_operands.padded(n)
+    S, T = f16_symmetric.launch(operand, exact_sums=not ratio, own_rows=own_rows)
+
+    def finished(m: int, rows: slice) -> PartialSums:
+        return f16_symmetric.finish(operand.rows(rows), S[rows], T[rows], m, d, h, self_interaction=False)
+
+    return finished(n, slice(own_rows)), finished(m, slice(own_rows, None))
 
 
 def density(
@@ -184,14 +167,7 @@ def density(
 
     ``points`` is what :func:`debias` returned beside these data; ``choose`` as for :func:`partial_sums`.
     """
-    if options.local_factors is not None:
-        return ends.density(partial_sums(X, Y, h, "sum", options), epilogue)
-    start = _Start() if points is None else points
-    arguments = pose(X, Y, h, start.located(options))
-    choose = choose or functools.partial(skipping_choice.near, look=start.look)
-    near = choose(arguments, "sum", ratio=False)
-    out = _finished(arguments, "kde", start.operands, epilogue) if near.takes_all else None
-    return _ended(arguments, "kde", near, epilogue) if out is None else out
+    return _density(X, Y, h, options, epilogue, "kde", _Start() if points is None else points, choose)
 
 
 def laplace_density(
@@ -208,23 +184,36 @@ def laplace_density(
 
     Negative densities stay, and have no logarithm: NaN. ``choose`` is that of :func:`partial_sums`.
     """
-    form: pairs_finish.DensityForm = "positive" if positive else "laplace"
-    if options.local_factors is not None:
-        return ends.density(partial_sums(X, Y, h, "laplace", options), epilogue, form)
-    arguments = pose(X, Y, h, options)
-    near = (choose or skipping_choice.near)(arguments, "laplace", ratio=False)
-    out = _finished(arguments, form, None, epilogue) if near.takes_all else None
-    return _ended(arguments, form, near, epilogue) if out is None else out
+    return _density(X, Y, h, options, epilogue, "positive" if positive else "laplace", _Start(), choose)
 
 
-def _ended(
-    arguments: Arguments, form: pairs_finish.DensityForm, near: skipping_choice.Chosen, epilogue: Epilogue
+def _density(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    options: Options,
+    epilogue: Epilogue,
+    form: pairs_finish.DensityForm,
+    start: _Start,
+    choose: Choose | None,
 ) -> Any:
-    """Run a pass and what makes densities of its sums."""
+    """Run a pass that ends in densities, or one and what makes densities of its sums."""
+    output = pairs_finish.OUTPUT_OF[form]
+    if options.local_factors is not None:
+        return ends.density(partial_sums(X, Y, h, output, options), epilogue, form)
+    of = pose(X, Y, h, start.located(options))
+    near = choose(of, output) if choose is not None else skipping_choice.near(of, output, look=start.look)
+    if near.takes_all and of.m:
+        name = of.engine(output).name
+        module = _pass(name)
+        if getattr(module, "ENDS_IN_DENSITIES", False):
+            note(name, output=output)
+            density = pairs_finish.Density(cp.empty(of.m, epilogue.dtype), epilogue.log_constant, epilogue.log, form)
+            prepared = {} if start.operands is None else {"points": start.operands}
+            module.take(of, output, density=density, **prepared)
+            return density.out
     begin(ends.kernel_of_density(epilogue.dtype))
-    return ends.density(
-        _unmerged(arguments, pairs_finish.OUTPUT_OF[form], None, ratio=False, near=near), epilogue, form
-    )
+    return ends.density(_unmerged(of, output, None, ratio=False, near=near), epilogue, form)
 
 
 def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[Any, Any, Any]:
@@ -237,20 +226,26 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     points : object
         What the pass over them can start from, or None.
     """
-    arguments = pose(X, Y, h, options)
-    located_options = arguments.options
-    estimate = pose(X, None, score_h, located_options.at_ratio(h / score_h))
+    of = pose(X, Y, h, options)
+    estimate = pose(X, None, score_h, of.options.at_ratio(h / score_h))
     # About a given centre points that move at most half way to a mean of the data move no farther out.
-    radius = located_options.squared_radius if options.centre is not None and h <= score_h else None
-    near = skipping_choice.near(estimate, "moments", ratio=True, following=arguments.Y)
+    radius = of.options.squared_radius if options.centre is not None and h <= score_h else None
+    near = skipping_choice.near(estimate, "moments", ratio=True, following=of.Y)
     if (
         near.posed is None
-        and arguments.m
-        and arguments.engine("sum").name == "f16"
+        and of.m
+        and of.engine("sum").name == "f16"
         and estimate.engine("moments", ratio=True).name == "f16_symmetric"
-    ):
-        moved, queries, operands = _moved_operands(arguments, estimate)
-        return moved, queries, _Start(operands, near.look, radius)
+    ):  # launches leave the operands of the next pass: prepare, pass, prepare
+        begin(pairs_operands.kernel(of.X.dtype, pairs_operands.depth_of(of.X.shape[1]), moved=True))
+        operand, S, T, memory = f16_symmetric.score(estimate, exact_sums=False, moved_at=of.m)
+        moved, queries, *operands = pairs_operands.prepare_moved(
+            operand,
+            *(of.X, of.Y, of.options.centre, h, (S, T, score_h)),
+            memory=memory,
+            exact_hi=of.form("sum").exact_hi,
+        )
+        return moved, queries, _Start(f16.Points(*operands), near.look, radius)
     begin(ends.kernel_of_points(DOUBLE, X.dtype))
     sums = _unmerged(estimate, "moments", None, ratio=True, near=near)
     return *ends.ready(X, Y, sums, h, score_h), _Start(None, near.look, radius)
@@ -325,11 +320,13 @@ def _sums_apart(of: Arguments, output: Output, apart: Apart, *, ratio: bool) -> 
     data, queries = apart.data, apart.queries
     Y = X if of.Y is None else of.Y
     near = X[data.near]
-    of_near = pose(near, None if of.Y is None else Y[queries.near], h, apart.of_near_data(options))
+    radius = min(options.squared_radius, apart.squared_radius)
+    of_data = options_of(options, data.near)._replace(squared_radius=radius)
+    of_near = pose(near, None if of.Y is None else Y[queries.near], h, of_data)
     parts = [run(of_near, output, ratio=ratio)]
     if len(data.far):
         at = near if of_near.Y is None else of_near.Y
-        parts.append(_differences(X[data.far], at, h, output, apart.of_far_data(options)))
+        parts.append(_differences(X[data.far], at, h, output, options_of(options, data.far)))
     at_near = merge(parts, cp)
     if not len(queries.far):
         return at_near
@@ -340,64 +337,10 @@ def _sums_apart(of: Arguments, output: Output, apart: Apart, *, ratio: bool) -> 
     return out
 
 
-def _finished(of: Arguments, form: pairs_finish.DensityForm, points: Any, epilogue: Epilogue) -> Any | None:
-    """Run the pass where it ends in the density itself, and return that; otherwise None, and nothing is run."""
-    output = pairs_finish.OUTPUT_OF[form]
-    name = of.engine(output).name if of.m else "difference"
-    ends_in_densities = getattr(_pass(name), "take_density", None)
-    if ends_in_densities is None:
-        return None
-    note(name, output=output)
-    return ends_in_densities(of, form, points, epilogue)
-
-
 def _differences(X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums:
     out = pairs_finish.empty(len(X if Y is None else Y), moment_columns(output, X.shape[1], None))
     if not len(out.total):
         return out
-    launched = difference.launch(
-        options.precision,
-        X,
-        Y,
-        h,
-        output,
-        None,
-        options.log_weights,
-        out=out,
-        local_factors=options.local_factors,
-        of_gradient=options.of_gradient,
-        own_out=options.own_out,
-    )
-    return pairs_finish.merge(launched, out)
-
-
-def _mutual_score(A: Any, B: Any, h: float, options: Options, *, exact_sums: bool) -> tuple[PartialSums, PartialSums]:
-    """Mean shift of two blocks of data at the points of each other, each exponential taken once."""
-    n, d = A.shape
-    operand = pairs_operands.prepare_two(A, B, options.centre, h, split=form_of(options, d, "moments").split)
-    own_rows = pairs_operands.padded(n)
-    S, T = f16_symmetric.launch(operand, exact_sums=exact_sums, own_rows=own_rows)
-
-    def finished(m: int, rows: slice) -> PartialSums:
-        return f16_symmetric.finish(operand.rows(rows), S[rows], T[rows], m, d, h, self_interaction=False)
-
-    return finished(n, slice(own_rows)), finished(len(B), slice(own_rows, None))
-
-
-def _moved_operands(arguments: Arguments, estimate: Arguments) -> tuple[Any, Any, f16.Points]:
-    """:func:`debias` by launches that leave the operands of the next pass: prepare, pass, prepare."""
-    X = arguments.X
-    begin(pairs_operands.kernel(X.dtype, pairs_operands.depth_of(X.shape[1]), moved=True))
-    memory = f16_symmetric.MemoryOfScore.allocate(X.shape, arguments.m, estimate.form("moments").split)
-    operand, S, T = f16_symmetric.score(estimate, memory, exact_sums=False)
-    moved, queries, data, of_queries = pairs_operands.prepare_moved(
-        operand,
-        arguments.X,
-        arguments.Y,
-        arguments.options.centre,
-        arguments.h,
-        pairs_operands.Shift(S, T, estimate.h),
-        memory=memory.moved,
-        exact_hi=arguments.form("sum").exact_hi,
-    )
-    return moved, queries, f16.Points(data, of_queries)
+    operands = X, Y, h, output, None, options.log_weights
+    of_rows = {"local_factors": options.local_factors, "of_gradient": options.of_gradient, "own_out": options.own_out}
+    return pairs_finish.merge(difference.launch(options.precision, *operands, out=out, **of_rows), out)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ from cukde.density.options import Options
 from cukde.density.pairs.gpu import ends, finish, operands
 from cukde.density.pairs.gpu.shape import shape_of
 from cukde.density.pairs.gpu.skipping import compact, exponential
-from cukde.density.pairs.gpu.skipping.blocks import CHUNK, THREADS
+from cukde.density.pairs.gpu.skipping.blocks import THREADS, kernel_of
 from cukde.density.pairs.gpu.skipping.compact import Scalars
 from cukde.density.sums import Epilogue, PartialSums
 
@@ -89,18 +87,6 @@ def _sums(X: Any, Y: Any | None, kernel: Kernel, options: Options, scalars: Scal
     return finish.merge(splits, out)
 
 
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    for kernel in KERNELS:
-        for real in (FLOAT, DOUBLE):
-            yield _kernel(kernel, real)
-
-
-@functools.cache
+@core_compile.specialised(KERNELS, C_TYPE)
 def _kernel(kernel: Kernel, real: np.dtype) -> Specialisation:
-    name = f"{kernel}_{'f64' if real == DOUBLE else 'ieee'}"
-    defines = core_compile.macros(
-        KERNEL=name, KIND=kernel.upper(), REAL=C_TYPE[real], STORAGE=C_TYPE[real], CHUNK=CHUNK
-    )
-    return Specialisation("density/radial", name, defines, f"5P 2q i q 2{real.char} d 2{real.char} i")
+    return kernel_of("radial", kernel, real, "5P 2q i q 2r d 2r i", kernel)

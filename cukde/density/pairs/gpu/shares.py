@@ -11,7 +11,7 @@ import cupy as cp
 
 from cukde.core.gpu import arrays
 from cukde.density.options import Options
-from cukde.density.pairs.gpu import f16_symmetric, operands as pairs_operands, passes as pairs_passes
+from cukde.density.pairs.gpu import f16_symmetric, passes as pairs_passes
 from cukde.density.pairs.gpu.arguments import Arguments
 from cukde.density.pairs.gpu.passes import Choose
 from cukde.density.pairs.gpu.share import Share
@@ -153,7 +153,9 @@ def sums_once(
             return _Sums(posed, S, T, taken.counts)
         if posed is not None or chosen.apart is not None or not by_products:
             return None
-        return _Sums(None, *f16_symmetric.launch(_operand(arguments), exact_sums=not ratio, share=share))
+        return _Sums(
+            None, *f16_symmetric.launch(f16_symmetric.operand_of(arguments), exact_sums=not ratio, share=share)
+        )
 
     def task(i: int) -> _Sums | None:
         return lead.run(i, functools.partial(summed, Share(i, shares)))
@@ -175,16 +177,7 @@ def sums_once(
         return PartialSums(*map(arrays.asarray, sums))
     n, d = X.shape
     S, T = arrays.asarray(S), arrays.asarray(T)
-    return f16_symmetric.finish(_operand(whole), S, T, n, d, h)
-
-
-def _operand(arguments: Arguments) -> pairs_operands.Operand:
-    """Operand of a pass of the data at themselves over all pairs."""
-    split = arguments.form("moments").split
-    operand, _ = pairs_operands.prepare(
-        arguments.X, None, arguments.options.centre, arguments.h, split=split, symmetric=True
-    )
-    return operand
+    return f16_symmetric.finish(f16_symmetric.operand_of(whole), S, T, n, d, h)
 
 
 def _added(parts: Sequence[Any]) -> Any:

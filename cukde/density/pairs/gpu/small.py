@@ -20,7 +20,7 @@ import numpy as np
 from cukde.core.gpu import compile as core_compile, device as core_device, scratch, transfers
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation, at_least
 from cukde.core.plan import note
-from cukde.density.pairs.gpu.finish import DensityForm, wanted
+from cukde.density.pairs.gpu.finish import Density, DensityForm
 from cukde.density.pairs.gpu.operands import LOG2_E
 from cukde.density.plan import gpu as plan_gpu
 
@@ -31,6 +31,7 @@ _TYPES = "10P 3q 7i 2{real} 3d"
 _DIMENSIONS = 4, 8, 16, 32
 
 _Output = Literal["SUM", "MOMENTS", "LAPLACE"]
+_OUTPUTS: tuple[_Output, ...] = ("SUM", "MOMENTS", "LAPLACE")
 
 
 class Arithmetic(NamedTuple):
@@ -45,84 +46,12 @@ def _arithmetic(d: int, precision: str) -> np.dtype:
     return DOUBLE if d == 1 or precision == "float64" else FLOAT
 
 
-class Density(NamedTuple):
-    """Densities as an output: their array, and how sums become them."""
-
-    out: Any  # (m,) float32 or float64
-    log_constant: float  # without the logarithm of the sum of weights, of which each is 1 by default
-    log: bool
-    form: DensityForm = "kde"
-
-
 class Points(NamedTuple):
     """Points as an output: ``keep`` times the query, and ``step`` times its mean shift."""
 
     out: Any  # (m, d) float32 or float64
     keep: float
     step: float
-
-
-def launch(
-    X: Any,
-    Y: Any,
-    h: float,
-    precision: str,
-    *,
-    weights: Any = None,
-    density: Density | None = None,
-    points: Points | None = None,
-    report: Report | None = None,
-) -> None:
-    """Launch on the current device and stream.
-
-    Parameters
-    ----------
-    X : array, shape (n, d) or (n,)
-        Data, float32 or float64, C-contiguous.
-    Y : array, shape (m, d) or (m,)
-        Queries, of the same dtype or float32.
-    weights : array, shape (n,), optional
-        As they were given, float32 or float64; they need a report.
-    density, points : Density, Points, optional
-        The outputs; arrays of one dtype.
-    report : Report, optional
-        Where it says that something was odd, the results are void.
-    """
-    (n, *columns), m, storage = X.shape, Y.shape[0], X.dtype
-    d = columns[0] if columns else 1
-    real = _arithmetic(d, precision)
-    plan = _plan(n, m, d, Arithmetic(storage, real), _output(density, points), core_device.multiprocessors())
-    by_vectors = plan.by_vectors and core_device.address(X) % 16 == 0
-    parts = (None,) * 4 if plan.memory is None else (*(memory := plan.memory.allocate())[0], memory[1][0])
-    scale = LOG2_E / (2 * h * h)
-    out = points.out if density is None else density.out  # type: ignore[union-attr]
-    note("small", output=_output(density, points).lower())
-    plan.kernel.launch(
-        plan.grid,
-        (_THREADS,),
-        X,
-        Y,
-        weights,
-        None if density is None else density.out,
-        None if points is None else points.out,
-        *parts,
-        None if report is None else report.argument,
-        n,
-        m,
-        plan.rows,
-        d,
-        plan.grid[1],
-        by_vectors,
-        Y.dtype == FLOAT,
-        0 if weights is None else weights.dtype.itemsize,
-        out.dtype.itemsize,
-        0 if density is None else wanted(density.form, log=density.log),
-        scale,
-        _limit(h, real),
-        0.0 if density is None else density.log_constant,
-        0.0 if points is None else points.keep,
-        0.0 if points is None else points.step,
-    )
 
 
 def _output(density: Density | None, points: Points | None) -> _Output:
@@ -173,7 +102,15 @@ def _plan(n: int, m: int, d: int, arithmetic: Arithmetic, output: _Output, multi
     return _Plan(kernel, (groups, splits), rows, d * arithmetic.storage.itemsize % 16 == 0, memory)
 
 
-@functools.cache
+def _cases() -> Iterator[tuple[_Output, Arithmetic, int]]:
+    for output, dimensions in itertools.product(_OUTPUTS, _DIMENSIONS):
+        yield from ((output, Arithmetic(real, real), dimensions) for real in C_TYPE)
+        if output != "MOMENTS":
+            yield output, Arithmetic(DOUBLE, FLOAT), dimensions
+    yield from ((output, Arithmetic(FLOAT, DOUBLE), _DIMENSIONS[0]) for output in _OUTPUTS)  # on a line
+
+
+@core_compile.specialised(cases=_cases)
 def _kernel(output: _Output, arithmetic: Arithmetic, dimensions: int) -> Specialisation:
     storage, real = arithmetic
     name = f"small_{output.lower()}_{'f64' if real == DOUBLE else 'f32'}"
@@ -181,20 +118,6 @@ def _kernel(output: _Output, arithmetic: Arithmetic, dimensions: int) -> Special
         KERNEL=name, OUTPUT=output, STORAGE=C_TYPE[storage], REAL=C_TYPE[real], DIMENSIONS=dimensions
     )
     return Specialisation("density/small", name, defines, _TYPES.format(real=real.char))
-
-
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    single, double, mixed = Arithmetic(FLOAT, FLOAT), Arithmetic(DOUBLE, DOUBLE), Arithmetic(DOUBLE, FLOAT)
-    on_a_line = Arithmetic(FLOAT, DOUBLE)
-    outputs: tuple[_Output, ...] = ("SUM", "MOMENTS", "LAPLACE")
-    for choice in itertools.product(outputs, (single, double), _DIMENSIONS):
-        yield _kernel(*choice)
-    of_densities: tuple[_Output, ...] = ("SUM", "LAPLACE")
-    for output, dimensions in itertools.product(of_densities, _DIMENSIONS):
-        yield _kernel(output, mixed, dimensions)
-    yield from (_kernel(output, on_a_line, _DIMENSIONS[0]) for output in outputs)
 
 
 # What arrays of a dtype are computed in.
@@ -208,16 +131,14 @@ _STORED = {"float32": _SINGLE, "tf32": _SINGLE, "ieee": _SINGLE, "float64": ((DO
 def in_order(*arrays: Any) -> bool:
     """Whether arrays are CuPy's own, of a dtype the kernels read, C-contiguous and on the current device."""
     device = core_device.current()
-    for a in arrays:
-        if not (
-            type(a) is cp.ndarray
-            and a.ndim in (1, 2)
-            and a.dtype in PRECISIONS
-            and a.flags.c_contiguous
-            and core_device.holder(a) == device
-        ):
-            return False
-    return True
+    return all(
+        type(a) is cp.ndarray
+        and a.ndim in (1, 2)
+        and a.dtype in PRECISIONS
+        and a.flags.c_contiguous
+        and core_device.holder(a) == device
+        for a in arrays
+    )
 
 
 class _Thread(threading.local):
@@ -283,25 +204,24 @@ class Call(NamedTuple):
         self, h: float, log_norm: float, dtype: np.dtype, *, log: bool, form: DensityForm = "kde"
     ) -> Any | None:
         """Densities, (m,), or their logarithms; ``log_norm`` is the logarithm of the kernel's constant."""
-        out = cp.empty(self.m, dtype)
-        density = Density(out, self._log_constant(log_norm), log, form)
-        return self._ran(out, lambda report: self._launch(h, report, density=density))
+        density = Density(cp.empty(self.m, dtype), self._log_constant(log_norm), log, form)
+        return self._ran(density.out, lambda report: self._launch(self.X, self.Y, h, report, density))
 
     def score(self, h: float, dtype: np.dtype) -> Any | None:
         """Gradients of the log density, (m, d)."""
         if not self._served(self.m):
             return None
-        out = cp.empty(self.Y.shape, dtype)
-        return self._ran(out, lambda report: self._launch(h, report, points=Points(out, 0.0, 1 / (h * h))))
+        points = Points(cp.empty(self.Y.shape, dtype), 0.0, 1 / (h * h))
+        return self._ran(points.out, lambda report: self._launch(self.X, self.Y, h, report, points=points))
 
     def density_and_score(self, h: float, log_norm: float, dtype: np.dtype) -> tuple[Any, Any] | None:
         """Log densities, (m,), and their gradients, (m, d)."""
         if not self._served(self.m):
             return None
-        logs, gradients = cp.empty(self.m, dtype), cp.empty(self.Y.shape, dtype)
-        density = Density(logs, self._log_constant(log_norm), True)
-        points = Points(gradients, 0.0, 1 / (h * h))
-        return self._ran((logs, gradients), lambda report: self._launch(h, report, density=density, points=points))
+        density = Density(cp.empty(self.m, dtype), self._log_constant(log_norm), True)
+        points = Points(cp.empty(self.Y.shape, dtype), 0.0, 1 / (h * h))
+        both = density.out, points.out
+        return self._ran(both, lambda report: self._launch(self.X, self.Y, h, report, density, points))
 
     def moved(self, h: float, score_h: float, dtype: np.dtype) -> Any | None:
         """Data moved by half of h^2 along their score, (n, d)."""
@@ -314,14 +234,14 @@ class Call(NamedTuple):
         """Densities of the moved data at the queries, (m,), or their logarithms."""
         if not self._served(self.n):
             return None
-        moved, out = cp.empty(self.X.shape), cp.empty(self.m, dtype)
-        density = Density(out, self._log_constant(log_norm), log)
+        moved = cp.empty(self.X.shape)
+        density = Density(cp.empty(self.m, dtype), self._log_constant(log_norm), log)
 
         def run(report: Report | None) -> None:
             self._move(h, score_h, moved, report)
-            launch(moved, self.Y, h, self.precision, weights=self.weights, density=density, report=report)
+            self._launch(moved, self.Y, h, report, density)
 
-        return self._ran(out, run)
+        return self._ran(density.out, run)
 
     def _served(self, m: int) -> bool:
         """Whether moments at so many points are summed here."""
@@ -331,14 +251,39 @@ class Call(NamedTuple):
     def _log_constant(self, log_norm: float) -> float:
         return log_norm if self.weights is not None else log_norm - math.log(self.n)
 
-    def _launch(self, h: float, report: Report | None, **outputs: Any) -> None:
-        launch(self.X, self.Y, h, self.precision, weights=self.weights, report=report, **outputs)
-
     def _move(self, h: float, score_h: float, out: Any, report: Report | None) -> None:
         points = Points(out, 1.0, 0.5 * (h / score_h) ** 2)
-        launch(self.X, self.X, score_h, self.precision, weights=self.weights, points=points, report=report)
+        self._launch(self.X, self.X, score_h, report, points=points)
 
     def _ran(self, out: Any, run: Callable[[Report | None], None]) -> Any | None:
         report = Report() if self.check else None
         run(report)
         return None if report is not None and report.odd() else out
+
+    def _launch(
+        self,
+        X: Any,
+        Y: Any,
+        h: float,
+        report: Report | None,
+        density: Density | None = None,
+        points: Points | None = None,
+    ) -> None:
+        """Launch on the current device and stream, for outputs of one dtype; the data may have been moved."""
+        output, weights, n, m, d = _output(density, points), self.weights, len(X), len(Y), self.d
+        real = _arithmetic(d, self.precision)
+        plan = _plan(n, m, d, Arithmetic(X.dtype, real), output, core_device.multiprocessors())
+        by_vectors = plan.by_vectors and core_device.address(X) % 16 == 0
+        parts = (None,) * 4 if plan.memory is None else (*(memory := plan.memory.allocate())[0], memory[1][0])
+        densities, log_constant, wanted = (None, 0.0, 0) if density is None else density.arguments
+        of_points, keep, step = (None, 0.0, 0.0) if points is None else points
+        out: Any = of_points if densities is None else densities
+        note("small", output=output.lower())
+        plan.kernel.launch(
+            plan.grid,
+            (_THREADS,),
+            *(X, Y, weights, densities, of_points, *parts, None if report is None else report.argument),
+            *(n, m, plan.rows, d, plan.grid[1], by_vectors, Y.dtype == FLOAT),
+            *(0 if weights is None else weights.dtype.itemsize, out.dtype.itemsize, wanted),
+            *(LOG2_E / (2 * h * h), _limit(h, real), log_constant, keep, step),
+        )

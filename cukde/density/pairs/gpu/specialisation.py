@@ -35,6 +35,15 @@ class TiledTask:
 
     ENGINE: ClassVar[str]
 
+    output: Output
+    depth: int  # columns of the operands
+    columns: int = 0  # of a block of values
+
+    @property
+    def moment_columns(self) -> int:
+        """Columns of the moments that a block leaves."""
+        return {"laplace": 1, "moments": self.depth}.get(self.output, self.columns)
+
     @property
     def shapes(self) -> tuple[splits.Shape, ...]:
         """Tile shapes to choose from on the current device: one for many queries, one for few."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import cupy as cp
@@ -51,13 +48,7 @@ def prepare(V: Any) -> Values:
     return values
 
 
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    return itertools.starmap(_kernel, itertools.product(C_TYPE, COLUMNS))
-
-
-@functools.cache
+@core_compile.specialised(C_TYPE, COLUMNS)
 def _kernel(dtype: np.dtype, columns: int) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[dtype], COLUMNS=columns)
     return Specialisation("density/values", "prepare_values", defines, "3P q i q")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import cupy as cp
@@ -35,15 +34,9 @@ def _plan(n: int, multiprocessors: int) -> tuple[int, int, scratch.Layout]:
     return rows, parts, scratch.Layout([[((parts,), DOUBLE)] * 2])
 
 
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    return (_kernel(name, storage) for name in _TYPES for storage in C_TYPE)
-
-
 _TYPES = {"part_sums": "3P 2q", "log_weights": "4P q i"}
 
 
-@functools.cache
+@core_compile.specialised(_TYPES, C_TYPE)
 def _kernel(name: str, dtype: np.dtype) -> Specialisation:
     return Specialisation("density/log_weights", name, core_compile.macros(STORAGE=C_TYPE[dtype]), _TYPES[name])

@@ -18,7 +18,7 @@ import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device, gemm
 from cukde.core.gpu.launch import C_TYPE, Specialisation, begin
-from cukde.density.kept import Kept, kept
+from cukde.density.kept import kept
 from cukde.density.pairs.gpu import (
     finish as pairs_finish,
     splits,
@@ -28,9 +28,8 @@ from cukde.density.pairs.gpu import (
 from cukde.density.pairs.gpu.arguments import Arguments
 from cukde.density.pairs.gpu.operands import scale_of
 from cukde.density.pairs.gpu.specialisation import OPERATION
+from cukde.density.plan.gpu import STAGED_BYTES as _STAGED_BYTES, STAGED_ROWS as _STAGED_ROWS
 from cukde.density.sums import Output, PartialSums, moment_columns
-
-FEWEST_DIMENSIONS = 65
 
 # Squared distance to the centre, in bandwidths, up to which two terms of points and one of factors are always enough:
 # within a length of 32 in bits, the `far_quantum` of wide_differences.cuh.
@@ -67,10 +66,6 @@ class Layout:
         of_shares = 4 * (queries + (1 if task.staged else queries) + (queries if task.output == "laplace" else 1))
         return -(-(steps + 4 * of_shares) // _ALIGNMENT) * _ALIGNMENT
 
-
-# Memory for the powers that are staged at a time, and their queries.
-_STAGED_BYTES = 2**26
-_STAGED_ROWS = 4096
 
 # Bits that float16 powers are scaled up by, to be normal numbers down to 2^-27.
 _SHIFT = 13.0
@@ -189,86 +184,53 @@ def prepare(
     return operand
 
 
-def run(
-    X: Any,
-    Y: Any | None,
-    h: float,
+def take(
+    of: Arguments,
     output: Output,
-    values: Any,
-    log_weights: Any,
+    values: Any | None = None,
     *,
-    terms: int,
-    centre: Any,
-    squared_radius: float | None,
-    ratio: bool,
+    ratio: bool = False,
     tiling: Layout | None = None,
-    store: Kept | None = None,
-    own_out: bool = False,
 ) -> PartialSums:
-    """Sum over all pairs; the same bits on every run.
+    """Take a pass; the same bits on every run.
 
-    Parameters
-    ----------
-    X, Y : array, shape (n, d) and (m, d)
-        Of one dtype; ``Y`` None are the data themselves.
-    terms : {1, 2}
-        Float16 terms of a point.
-    squared_radius : float, optional
-        The scaled squared radius. Small ones save work, and none is too large.
-    ratio : bool
-        See :func:`cukde.density.pairs.gpu.passes.partial_sums`.
-    tiling : Layout, optional
-        Of the kernels; by default that of the device's table.
-    store : Kept, optional
-        Keeps the operand of the data.
-    own_out : bool
-        Leave out row i of the data from the sums of query i.
+    A small scaled squared radius saves work, and none is too large. ``tiling`` is by default that of the device's
+    table.
     """
+    X, Y, h, options, _ = of
     n, d = X.shape
-    m = n if Y is None else Y.shape[0]
-    k = moment_columns(output, d, values)
-    alike = Y is None and log_weights is None
-    symmetric = alike and not own_out  # with own pairs, whose exponents are the largest
+    terms, apart = 1 if options.precision == "tf32" else 2, output == "laplace"
+    alike = Y is None and options.log_weights is None
+    symmetric = alike and not options.own_out  # with own pairs, whose exponents are the largest
     task = pose(output, terms, of_themselves=symmetric and ratio)
     tiling = tiling or layout(task)
     # Whole steps of both passes, whose lengths are powers of 2.
     step = max(tiling.step_depth, layout(task.of_references).step_depth)
     depth = -(-d // step) * step
-    near = squared_radius is not None and squared_radius <= NEAR
+    near = options.squared_radius is not None and options.squared_radius <= NEAR
     factor_terms = 0 if output != "moments" else task.power_terms if near else 2
-    apart = output == "laplace"
     begin(
         *_kernels(task, tiling, alike=symmetric, several=n > _STAGED_ROWS),
         _finish_kernel(output),
         _prepare_kernel(X.dtype),
     )
+    made = functools.partial(prepare, centre=options.centre, h=h, depth=depth, terms=terms, near=near)
     data = kept(
-        store,
+        options.kept,
         "operand",
-        (X, centre, log_weights),
+        (X, options.centre, options.log_weights),
         ("wide", h, depth, terms, near, apart, factor_terms),
-        lambda: prepare(
-            X,
-            centre,
-            h,
-            depth,
-            terms=terms,
-            near=near,
-            factor_terms=factor_terms,
-            log_weights=log_weights,
-            weights_apart=apart,
-        ),
+        lambda: made(X, factor_terms=factor_terms, log_weights=options.log_weights, weights_apart=apart),
     )
-    queries = data if alike else prepare(X if Y is None else Y, centre, h, depth, terms=terms, near=near)
-    out = pairs_finish.empty(m, k)
-    gpu_pass = _Pass(task, tiling, data, queries, X, X if Y is None else Y, scale_of(h), own_out)
-    if output in ("sum", "laplace"):
-        shift = (1 + d / 2) / math.log(2) if output == "laplace" else 0.0
-        gpu_pass.finish(output, *gpu_pass.summed(task, tiling, shift), out)
-    elif output == "values":
-        gpu_pass.of_values(pairs_values.prepare(values), out, symmetric=symmetric)
+    queries = data if alike else made(X if Y is None else Y)
+    out = pairs_finish.empty(of.m, moment_columns(output, d, values))
+    gpu_pass = _Pass(task, tiling, data, queries, of)
+    if task.staged:
+        V = None if values is None else pairs_values.prepare(values)
+        gpu_pass.of_factors(V, out, symmetric=symmetric)
     else:
-        gpu_pass.moments(out, symmetric=symmetric)
+        shift = (1 + d / 2) / math.log(2) if output == "laplace" else 0.0
+        gpu_pass.finish(*gpu_pass.summed(task, tiling, shift), out)
     return out
 
 
@@ -288,31 +250,19 @@ class _Pass(NamedTuple):
     tiling: Layout
     data: Operand
     queries: Operand
-    X: Any  # as given, and the queries
-    Y: Any
-    scale: float
-    own_out: bool
-
-    @property
-    def n(self) -> int:
-        """Data."""
-        return int(self.X.shape[0])
-
-    @property
-    def m(self) -> int:
-        """Queries."""
-        return int(self.Y.shape[0])
+    of: Arguments
 
     def summed(
         self, task: Task, tiling: Layout, shift: float, *, far_from: float = _FAR
     ) -> tuple[Any, Any, Any | None]:
         """References, totals and of "laplace" moments, (parts, m) float32, of output "sum" or "laplace"."""
         arrays = 3 if task.output == "laplace" else 2
-        plan = splits.plan((tiling.shape,), self.n, self.m, arrays, device.multiprocessors())
-        shape = plan.splits, self.m
+        n, m = len(self.of.X), self.of.m
+        plan = splits.plan((tiling.shape,), n, m, arrays, device.multiprocessors())
+        shape = plan.splits, m
         references, totals = cp.empty(shape, np.float32), cp.empty(shape, np.float32)
         moments = cp.empty(shape, np.float32) if task.output == "laplace" else None
-        block = gemm.Block(0, 0, self.m, self.n)
+        block = gemm.Block(0, 0, m, n)
         of_sums = references, totals, None
         self._launch(task, tiling, block, plan.split_rows, *of_sums, moments=moments, shift=shift, far_from=far_from)
         return references, totals, moments
@@ -323,49 +273,28 @@ class _Pass(NamedTuple):
         far_from = _FAR if task.terms == 1 else _FAR_OF_REFERENCES
         return cp.rint(self.summed(task, layout(task), 0.0, far_from=far_from)[0].max(axis=0))
 
-    def moments(self, out: PartialSums, *, symmetric: bool) -> None:
-        """Output "moments"."""
-        factors: list[tuple[int, Any]] = [(p, self.data.factor) for p in range(self.task.power_terms)]
-        if self.data.factor_rest is not None:
-            factors.append((0, self.data.factor_rest))
-        for of_far_pairs in out[1:]:
+    def _factors(self, values: pairs_values.Values | None) -> list[tuple[int, Any]]:
+        """What powers are multiplied by: pairs of a term of theirs, and of an array, (blocks, rows, width)."""
+        if values is not None:
+            return [(0, values.hi), (1, values.hi), (0, values.lo), (1, values.lo)]
+        of_points = [(p, self.data.factor) for p in range(self.task.power_terms)] + [(0, self.data.factor_rest)]
+        return [(p, B[None]) for p, B in of_points if B is not None]
+
+    def of_factors(self, values: pairs_values.Values | None, out: PartialSums, *, symmetric: bool) -> None:
+        """Outputs "moments" and "values": powers times points or values, block by block.
+
+        Sums of moments over pairs that products are not good enough for are added to ``out`` by the way. Where
+        ``symmetric``, queries are the data, and but for squares on the diagonal a block serves both of its sides.
+        """
+        task, moments = self.task, values is None
+        for of_far_pairs in out[1:] if moments else ():
             of_far_pairs.fill(0)
         references = None if symmetric else self.references()
-        products = cp.zeros((1, *self.queries.hi.shape), np.float32)
-        totals = self._staged(
-            references, products, [(p, B[None]) for p, B in factors], "f16", out, shift=_SHIFT, symmetric=symmetric
-        )
-        self.finish(
-            "moments", references, totals, products, out, self_interaction=symmetric, shift=_SHIFT, unit=1 / self.scale
-        )
-
-    def of_values(self, values: pairs_values.Values, out: PartialSums, *, symmetric: bool) -> None:
-        """Output "values"."""
-        references = None if symmetric else self.references()
-        products = cp.zeros((len(values.hi), len(self.queries.hi), values.hi.shape[2]), np.float32)
-        factors = [(0, values.hi), (1, values.hi), (0, values.lo), (1, values.lo)]
-        totals = self._staged(references, products, factors, "bf16", None, shift=0.0, symmetric=symmetric)
-        self.finish("values", references, totals, products, out)
-
-    def _staged(
-        self,
-        references: Any | None,
-        products: Any,
-        factors: list[tuple[int, Any]],
-        numbers: gemm.Format,
-        far: PartialSums | None,
-        *,
-        shift: float,
-        symmetric: bool,
-    ) -> Any:
-        """Add powers times ``factors`` to ``products``, block by block; return the totals, (parts, rows).
-
-        Sums of moments over pairs that products are not good enough for are added to ``far``. Factors are pairs: which
-        term of the powers, and an array of shape (blocks, rows, width). Where ``symmetric``, queries are the data, and
-        but for squares on the diagonal a block serves both of its sides.
-        """
-        task = self.task
+        numbers: gemm.Format = "f16" if moments else "bf16"
+        factors = self._factors(values)
         height, width = len(self.queries.hi), len(self.data.hi)
+        blocks, _, columns = factors[0][1].shape
+        products = cp.zeros((blocks, height, columns), np.float32)
         block_rows = min(height, _STAGED_ROWS)
         block_columns = min(width, _STAGED_BYTES // (2 * task.power_terms * block_rows) // _TILE * _TILE)
         powers = cp.empty((task.power_terms, block_rows, block_columns), np.uint16)
@@ -375,24 +304,18 @@ class _Pass(NamedTuple):
         most = max(_parts(rows // tile, block_columns // _TILE, at_a_time) for rows in heights)
         totals = cp.zeros((max(most, block_rows // tile) if symmetric else most, height), np.float32)
         views = [(powers[p], to, factor) for p, B in factors for to, factor in zip(products, B, strict=True)]
+        shift, far = (_SHIFT, out) if moments else (0.0, None)
         for block in gemm.blocks(height, width, block_rows, block_columns, symmetric=symmetric):
             both = symmetric and block.left > block.top
-            self._launch(
-                task._replace(column_totals=both),
-                self.tiling,
-                block,
-                _part_rows(block.height // tile, block.width // _TILE, at_a_time),
-                references,
-                totals,
-                powers,
-                far=far,
-                shift=shift,
-            )
+            part_rows = _part_rows(block.height // tile, block.width // _TILE, at_a_time)
+            of_block = task._replace(column_totals=both), self.tiling, block, part_rows
+            self._launch(*of_block, references, totals, powers, far=far, shift=shift)
             for P, to, factor in views:
                 gemm.add_product(to, P, block, factor, numbers)
                 if both:
                     gemm.add_product(to, P, block, factor, numbers, transposed=True)
-        return totals
+        own, unit = symmetric and moments, 1 / scale_of(self.of.h) if moments else 1.0
+        self.finish(references, totals, products, out, self_interaction=own, shift=shift, unit=unit)
 
     def _launch(
         self,
@@ -410,24 +333,23 @@ class _Pass(NamedTuple):
         far_from: float = _FAR,
     ) -> None:
         """Take the pairs of a block; own terms of symmetric moments are added in the end."""
-        y, x = self.queries, self.data
-        own_out = self.own_out or (task.output == "moments" and references is None)
+        y, x, (X, Y, h, options, _) = self.queries, self.data, self.of
+        own_out = options.own_out or (task.output == "moments" and references is None)
         grid = -(-block.height // tiling.shape.queries), -(-block.width // part_rows)
         of_powers = (None, None) if powers is None else (powers[0], powers[1] if task.power_terms == 2 else None)
         _kernel(task, tiling).launch(
             grid,
             (tiling.shape.threads,),
             *(y.hi, y.lo, y.third, y.norms, y.rests, y.quanta, y.corrections),
-            *(x.hi, x.lo, x.third, x.norms, x.rests, x.quanta, x.corrections, x.weights, self.Y, self.X),
+            *(x.hi, x.lo, x.third, x.norms, x.rests, x.quanta, x.corrections, x.weights, X if Y is None else Y, X),
             *(references, totals, moments, *of_powers, *((None, None) if far is None else far[1:])),
-            *(block.top, min(block.height, self.m - block.top), block.left, block.left + block.width, part_rows),
-            *(totals.shape[1], 0 if powers is None else powers.shape[2], y.hi.shape[1], self.X.shape[1]),
-            *(self.X.dtype == np.float64, own_out, self.scale, shift, far_from),
+            *(block.top, min(block.height, self.of.m - block.top), block.left, block.left + block.width, part_rows),
+            *(totals.shape[1], 0 if powers is None else powers.shape[2], y.hi.shape[1], X.shape[1]),
+            *(X.dtype == np.float64, own_out, scale_of(h), shift, far_from),
         )
 
     def finish(
         self,
-        output: Output,
         references: Any | None,
         totals: Any,
         products: Any | None,
@@ -438,34 +360,16 @@ class _Pass(NamedTuple):
         unit: float = 1.0,
     ) -> None:
         """Write the sums."""
+        m, output = self.of.m, self.task.output
         rows, width = (0, 0) if products is None or output == "laplace" else products.shape[1:]
         k = 0 if out.moments is None else out.moments.shape[1]
         parts, pitch = totals.shape
         _finish_kernel(output).launch(
-            (-(-self.m // _FINISH_ROWS),),
+            (-(-m // _FINISH_ROWS),),
             (32 * _FINISH_ROWS,),
             *(references, totals, products, self.queries.hi, self.queries.lo, self.queries.quanta, *out),
-            *(self.m, pitch, rows, k, width, parts, self_interaction, shift, unit),
+            *(m, pitch, rows, k, width, parts, self_interaction, shift, unit),
         )
-
-
-def take(of: Arguments, output: Output, values: Any | None, *, ratio: bool) -> PartialSums:
-    """Take a pass."""
-    options, operands = of.options, (of.X, of.Y, of.h, output, values, of.options.log_weights)
-    terms = 1 if options.precision == "tf32" else 2
-    more: dict[str, Any] = {"centre": options.centre, "store": options.kept, "own_out": options.own_out}
-    return run(*operands, terms=terms, squared_radius=options.squared_radius, ratio=ratio, **more)
-
-
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    yield from map(_prepare_kernel, C_TYPE)
-    yield from map(_finish_kernel, OPERATION)
-    for task in tasks():
-        for column_totals in (False, True) if task.staged else (False,):
-            for tiling in every_layout(task):
-                yield _kernel(task._replace(column_totals=column_totals), tiling)
 
 
 def _parts(query_tiles: int, tiles: int, at_a_time: int) -> int:
@@ -478,7 +382,13 @@ def _part_rows(query_tiles: int, tiles: int, at_a_time: int) -> int:
     return -(-tiles // _parts(query_tiles, tiles, at_a_time)) * _TILE
 
 
-@functools.cache
+def _cases() -> Iterator[tuple[Task, Layout]]:
+    for task in tasks():
+        for column_totals in (False, True) if task.staged else (False,):
+            yield from ((task._replace(column_totals=column_totals), tiling) for tiling in every_layout(task))
+
+
+@core_compile.specialised(cases=_cases)
 def _kernel(task: Task, tiling: Layout) -> Specialisation:
     name = f"{OPERATION[task.output]}_wide_{'f16x2' if task.terms == 2 else 'f16'}"
     defines = core_compile.macros(
@@ -495,13 +405,13 @@ def _kernel(task: Task, tiling: Layout) -> Specialisation:
     return Specialisation("density/wide", name, defines, "24P 7q 4i 3f", tiling.shared_bytes(task))
 
 
-@functools.cache
+@core_compile.specialised(C_TYPE)
 def _prepare_kernel(dtype: np.dtype) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[dtype])
     return Specialisation("density/wide_operands", "prepare_wide", defines, "13P q 3i d")
 
 
-@functools.cache
+@core_compile.specialised(OPERATION)
 def _finish_kernel(output: Output) -> Specialisation:
     defines = core_compile.macros(OUTPUT=output.upper())
     return Specialisation("density/wide_finish", "finish_wide", defines, "9P 3q 4i f d")

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import cupy as cp
 
 from cukde.core.gpu import compile as core_compile, device, gemm
 from cukde.core.gpu.launch import DOUBLE, Specialisation, begin
-from cukde.density.kept import Kept, kept
+from cukde.density.kept import kept
 from cukde.density.pairs.gpu import difference, f64, finish as pairs_finish
 from cukde.density.pairs.gpu.arguments import Arguments
 from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
-from cukde.density.plan.gpu import MOST_F64, MOST_ROWS_WIDE_F64
+from cukde.density.plan.gpu import (
+    MOST_F64,
+    MOST_ROWS_WIDE_F64,
+    STAGED_BYTES as _STAGED_BYTES,
+    STAGED_ROWS_F64 as _STAGED_ROWS,
+)
 from cukde.density.sums import Output, PartialSums, moment_columns, put
 
 # Squared distances to the centre, in bandwidths: up to MOST_F64 powers need no reference, as in f64.cuh. Up to
@@ -42,10 +46,6 @@ _LOWEST = -524288.0  # reference of a query that has met nothing
 
 _DEPTHS = 8  # columns of the operands, and of the parts of a product, come in whole multiples
 
-# Memory for the powers at a time, and their queries.
-_STAGED_BYTES = 2**26
-_STAGED_ROWS = 2048
-
 _TILE = 128  # queries of a block of wide_f64.cu, and data rows that it takes at a time
 _THREADS = 256
 _BLOCKS = 4  # of a multiprocessor at a time
@@ -58,63 +58,31 @@ def reach(output: Output, squared_radius: float) -> int:
     return (squared_radius > MOST_F64[output]) + (squared_radius > MOST_ROWS_WIDE_F64)
 
 
-def run(
-    X: Any,
-    Y: Any | None,
-    h: float,
-    output: Output,
-    values: Any,
-    log_weights: Any,
-    *,
-    centre: Any,
-    squared_radius: float,
-    store: Kept | None = None,
-    own_out: bool = False,
-) -> PartialSums:
-    """Sum over all pairs, or with ``own_out`` those of row i and query i left out; the same bits on every run.
-
-    ``store`` keeps the operands of the data.
-    """
-    X, Y, V = (None if a is None else pairs_finish.contiguous(a, DOUBLE) for a in (X, Y, values))
-    n, d = X.shape
-    m = n if Y is None else Y.shape[0]
-    k = moment_columns(output, d, V)
+def take(of: Arguments, output: Output, values: Any | None = None, *, ratio: bool = False) -> PartialSums:
+    """Take a pass; the same bits on every run."""
+    X = pairs_finish.contiguous(of.X, DOUBLE)
+    Y, V = (None if a is None else pairs_finish.contiguous(a, DOUBLE) for a in (of.Y, values))
+    h, options, d = of.h, of.options, X.shape[1]
+    k, log_weights = moment_columns(output, d, V), options.log_weights
     depth = -(-d // _DEPTHS) * _DEPTHS
-    prepare = functools.partial(f64.prepare, Y=None, centre=centre, h=h, depth=depth)
+    prepare = functools.partial(f64.prepare, Y=None, centre=options.centre, h=h, depth=depth)
     # Weights are none of the queries': where these are the data, norms are without them.
     apart = log_weights is not None and (Y is None or output == "laplace")
     data = kept(
-        store,
+        options.kept,
         "operand",
-        (X, centre, log_weights),
+        (X, options.centre, log_weights),
         ("wide_f64", h, apart),
         lambda: prepare(X, log_weights=log_weights, weights_apart=apart),
     )
     queries = data if Y is None else prepare(Y)
 
-    out = pairs_finish.empty(m, k)
-    far = reach(output, squared_radius) > 0
-    rows = len(queries.data)
-    gpu_pass = _Pass(
-        data,
-        queries,
-        n,
-        m,
-        output,
-        symmetric=Y is None and log_weights is None and not far,
-        shift=_SHIFT_OF_VALUES if output == "values" or far else _SHIFT,
-        at_zero=1 + d / 2,
-        own_out=own_out,
-        references=(cp.full(rows, _LOWEST), cp.empty(rows)) if far else None,
-        step=_dimensions_at_a_time(depth, 2 * min(squared_radius, MOST_ROWS_WIDE_F64) if far else squared_radius),
-    )
-    factors = data.data if output == "moments" else V
-    products = None if factors is None else cp.zeros((m, factors.shape[1]))
-    totals, corrected = gpu_pass.sums(factors, products)
-    gpu_pass.finish(totals, corrected, products, out, unit=1 / scale_of(h) if output == "moments" else 1.0)
-    if reach(output, squared_radius) > 1:
+    gpu_pass = _Pass(of._replace(X=X, Y=Y), output, data, queries, data.data if output == "moments" else V)
+    gpu_pass.sum()
+    out = gpu_pass.finished(k)
+    if reach(output, options.squared_radius) > 1:
         begin(difference.specialise(output, "float64", X.dtype, d, k).kernel, *pairs_finish.kernels_of_merge(2, k))
-        gpu_pass.again_by_differences(out, X, Y, h, V, log_weights)
+        gpu_pass.again_by_differences(out, V)
     return out
 
 
@@ -133,146 +101,126 @@ def _clear_own(P: Any, block: gemm.Block) -> None:
     P.reshape(-1)[begin : begin + max(0, last - first) * (pitch + 1) : pitch + 1] = _NOTHING
 
 
-class _Pass(NamedTuple):
-    """The operands of a pass, and what it makes of them."""
+class _Pass:
+    """The operands of a pass, a block of powers, and the sums so far."""
 
-    data: f64.Operands
-    queries: f64.Operands
-    n: int
-    m: int
-    output: Output
-    symmetric: bool  # the queries are the data, and no weights tell a pair from its reverse
-    shift: float
-    at_zero: float
-    own_out: bool
-    references: tuple[Any, Any] | None  # and norms of the queries less these
-    step: int  # dimensions of a product
-
-    def sums(self, factors: Any | None, products: Any | None) -> tuple[Any, Any | None]:
-        """Add powers times ``factors`` to ``products``, block by block; return the totals, (parts, rows).
-
-        With output "laplace" its moments come beside them, likewise. Where the pass is symmetric a block serves both of
-        its sides, but for squares on the diagonal.
-        """
-        height, width = len(self.queries.data), len(self.data.data)
+    def __init__(
+        self, of: Arguments, output: Output, data: f64.Operands, queries: f64.Operands, factors: Any | None
+    ) -> None:
+        self.of, self.output, self.data, self.queries, self.factors = of, output, data, queries, factors
+        height, width, depth = len(queries.data), len(data.data), data.data.shape[1]
+        radius = of.options.squared_radius
+        far = reach(output, radius) > 0
+        self.symmetric = of.Y is None and of.options.log_weights is None and not far  # no pair differs from its reverse
+        self.shift = _SHIFT_OF_VALUES if output == "values" or far else _SHIFT
+        # Of queries, and their norms less these.
+        self.references = (cp.full(height, _LOWEST), cp.empty(height)) if far else None
+        self.step = _dimensions_at_a_time(depth, 2 * min(radius, MOST_ROWS_WIDE_F64) if far else radius)
         block_rows = min(height, _STAGED_ROWS)
-        block_columns = min(width, _STAGED_BYTES // (8 * block_rows) // _TILE * _TILE)
-        P = cp.empty((block_rows, block_columns))
+        self.P = cp.empty((block_rows, min(width, _STAGED_BYTES // (8 * block_rows) // _TILE * _TILE)))
         # A part of the data has a row of totals; where blocks serve both of their sides, so has a tile of queries.
         tiles = block_rows // _TILE
         parts = max(tiles, _BLOCKS * device.multiprocessors() // tiles)
-        totals = cp.zeros((parts, height))
-        corrected = cp.zeros((parts, height)) if self.output == "laplace" else None
-        for block in gemm.blocks(height, width, block_rows, block_columns, symmetric=self.symmetric):
-            both = self.symmetric and block.left > block.top
-            self._make_exponents(P, block)
-            if self.references is not None:
-                self._raise_references(P, block, totals, corrected, products)
-            self._make_powers(P, block, totals, corrected, parts, both)
-            if products is not None:
-                # Without the rows and columns past the end.
-                inside = block._replace(
-                    height=min(block.height, self.m - block.top), width=min(block.width, self.n - block.left)
-                )
-                gemm.add_product(products, P, inside, factors, "f64")
-                if both:
-                    gemm.add_product(products, P, inside, factors, "f64", transposed=True)
-        return totals, corrected
+        self.totals = cp.zeros((parts, height))
+        self.corrected = cp.zeros((parts, height)) if output == "laplace" else None
+        self.products = None if factors is None else cp.zeros((of.m, factors.shape[1]))
 
-    def again_by_differences(
-        self, out: PartialSums, X: Any, Y: Any | None, h: float, values: Any | None, log_weights: Any | None
-    ) -> None:
+    def sum(self) -> None:
+        """Add powers to totals, and their products with factors to products, block by block.
+
+        Where the pass is symmetric a block serves both of its sides, but for squares on the diagonal.
+        """
+        P, n, m = self.P, len(self.of.X), self.of.m
+        for block in gemm.blocks(len(self.queries.data), len(self.data.data), *P.shape, symmetric=self.symmetric):
+            both = self.symmetric and block.left > block.top
+            self._make_exponents(block)
+            if self.references is not None:
+                self._raise_references(block, *self.references)
+            self._make_powers(block, both)
+            if self.products is not None:
+                # Without the rows and columns past the end.
+                inside = block._replace(height=min(block.height, m - block.top), width=min(block.width, n - block.left))
+                gemm.add_product(self.products, P, inside, self.factors, "f64")
+                if both:
+                    gemm.add_product(self.products, P, inside, self.factors, "f64", transposed=True)
+
+    def again_by_differences(self, out: PartialSums, values: Any | None) -> None:
         """Sum again what products are too coarse for; the host waits for how many queries there are."""
         assert self.references is not None
-        squares, level = -2 / LOG2_E * self.queries.norms[: self.m], -self.references[0][: self.m] / LOG2_E
+        X, Y, h, options, _ = self.of
+        m, own_out = self.of.m, options.own_out
+        squares, level = -2 / LOG2_E * self.queries.norms[:m], -self.references[0][:m] / LOG2_E
         rows = cp.nonzero((squares > MOST_ROWS_WIDE_F64) & (squares > LEVELS * level))[0]
-        # Own rows go by the numbers of the queries: then all are summed again.
-        chosen = [] if not len(rows) else [cp.arange(self.m) if self.own_out else rows]
-        columns = 0 if out.moments is None else out.moments.shape[1]
-        for numbers in chosen:
-            queries, some = (X if Y is None else Y)[numbers], pairs_finish.empty(len(numbers), columns)
-            operands = X, queries, h, self.output, values, log_weights
-            launched = difference.launch("float64", *operands, out=some, own_out=self.own_out)
-            put(out, numbers, pairs_finish.merge(launched, some))
+        if not len(rows):
+            return
+        if own_out:  # own rows go by the numbers of the queries: then all are summed again
+            rows = cp.arange(m)
+        some = pairs_finish.empty(len(rows), 0 if out.moments is None else out.moments.shape[1])
+        operands = X, (X if Y is None else Y)[rows], h, self.output, values, options.log_weights
+        put(out, rows, pairs_finish.merge(difference.launch("float64", *operands, out=some, own_out=own_out), some))
 
-    def _make_exponents(self, P: Any, block: gemm.Block) -> None:
-        """Leave the inner products of a block in ``P``."""
+    def _make_exponents(self, block: gemm.Block) -> None:
+        """Leave the inner products of a block in its memory."""
         depth = self.data.data.shape[1]
         for first in range(0, depth, self.step):
             columns = slice(first, min(depth, first + self.step))
-            gemm.gram(P, self.queries.data, self.data.data, block, columns, adds=first > 0)
-        if self.own_out:
-            _clear_own(P, block)
+            gemm.gram(self.P, self.queries.data, self.data.data, block, columns, adds=first > 0)
+        if self.of.options.own_out:
+            _clear_own(self.P, block)
 
-    def _raise_references(
-        self, P: Any, block: gemm.Block, totals: Any, corrected: Any | None, products: Any | None
-    ) -> None:
+    def _raise_references(self, block: gemm.Block, references: Any, norms: Any) -> None:
         """Let references rise to the exponents of a block, and sums so far be about them."""
-        assert self.references is not None
-        y, x = self.queries, self.data
-        columns = 0 if products is None else products.shape[1]
-        _RAISE.launch(
+        y, x, P, (parts, pitch) = self.queries, self.data, self.P, self.totals.shape
+        _raise_kernel().launch(
             (block.height // _ROWS,),
             (32 * _ROWS,),
-            *(P, y.norms, x.norms, x.weights, *self.references, totals, corrected, products),
-            *(self.m, block.top, block.left, block.width, P.shape[1], totals.shape[1], totals.shape[0], columns),
+            *(P, y.norms, x.norms, x.weights, references, norms, self.totals, self.corrected, self.products),
+            *(self.of.m, block.top, block.left, block.width, P.shape[1], pitch, parts, self._columns),
         )
 
-    def _make_powers(
-        self, P: Any, block: gemm.Block, totals: Any, corrected: Any | None, parts: int, both: bool
-    ) -> None:
-        """Leave the powers of a block in ``P``, where they are wanted, and add them to the totals."""
-        y, x = self.queries, self.data
+    def _make_powers(self, block: gemm.Block, both: bool) -> None:
+        """Leave the powers of a block in its memory, where they are wanted, and add them to the totals."""
+        y, x, (parts, pitch) = self.queries, self.data, self.totals.shape
         norms = y.norms if self.references is None else self.references[1]
         part_columns = -(-block.width // (_TILE * parts)) * _TILE
         _kernel(self.output, both).launch(
             (block.height // _TILE, -(-block.width // part_columns)),
             (_THREADS,),
-            *(P, norms, x.norms, x.weights, totals, corrected),
-            *(block.top, block.left, block.left + block.width, part_columns, P.shape[1], totals.shape[1]),
-            *(self.shift, self.at_zero),
+            *(self.P, norms, x.norms, x.weights, self.totals, self.corrected),
+            *(block.top, block.left, block.left + block.width, part_columns, self.P.shape[1], pitch),
+            *(self.shift, 1 + self.of.X.shape[1] / 2),
         )
 
-    def finish(
-        self, totals: Any, corrected: Any | None, products: Any | None, out: PartialSums, *, unit: float
-    ) -> None:
-        """Write the sums."""
-        points = self.queries.data
-        k = 0 if out.moments is None else out.moments.shape[1]
-        width = 0 if products is None else products.shape[1]
-        parts, pitch = totals.shape
-        _FINISH.launch(
-            (-(-self.m // _ROWS),),
+    @property
+    def _columns(self) -> int:
+        return 0 if self.products is None else int(self.products.shape[1])
+
+    def finished(self, k: int) -> PartialSums:
+        """Return the sums, with ``k`` moments."""
+        moments, points, m = self.output == "moments", self.queries.data, self.of.m
+        out, (parts, pitch) = pairs_finish.empty(m, k), self.totals.shape
+        _finish_kernel().launch(
+            (-(-m // _ROWS),),
             (32 * _ROWS,),
-            *(totals, corrected, products, points if self.output == "moments" else None),
+            *(self.totals, self.corrected, self.products, points if moments else None),
             *(None if self.references is None else self.references[0], *out),
-            *(self.m, pitch, k, width, points.shape[1], parts, self.shift, unit),
+            *(m, pitch, k, self._columns, points.shape[1], parts),
+            *(self.shift, 1 / scale_of(self.of.h) if moments else 1.0),
         )
+        return out
 
 
-def take(of: Arguments, output: Output, values: Any | None, *, ratio: bool) -> PartialSums:
-    """Take a pass."""
-    options, operands = of.options, (of.X, of.Y, of.h, output, values, of.options.log_weights)
-    more: dict[str, Any] = {"centre": options.centre, "store": options.kept, "own_out": options.own_out}
-    return run(*operands, squared_radius=options.squared_radius, **more)
+@core_compile.specialised()
+def _raise_kernel() -> Specialisation:
+    return Specialisation("density/wide_f64_references", "raise_references", (), "9P 6q 2i")
 
 
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    outputs: tuple[Output, ...] = ("sum", "laplace", "moments")
-    for output in outputs:
-        for column_totals in (False, True):
-            yield _kernel(output, column_totals)
-    yield _RAISE
-    yield _FINISH
+@core_compile.specialised()
+def _finish_kernel() -> Specialisation:
+    return Specialisation("density/wide_f64_finish", "finish_wide_f64", (), "8P 2q 4i 2d")
 
 
-_RAISE = Specialisation("density/wide_f64_references", "raise_references", (), "9P 6q 2i")
-_FINISH = Specialisation("density/wide_f64_finish", "finish_wide_f64", (), "8P 2q 4i 2d")
-
-
-@functools.cache
+@core_compile.specialised(("sum", "laplace", "moments"), (False, True))
 def _kernel(output: Output, column_totals: bool) -> Specialisation:
     defines = core_compile.macros(
         KEPT=output in ("moments", "values"), LAPLACE=output == "laplace", COLUMN_TOTALS=column_totals

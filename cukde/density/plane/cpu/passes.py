@@ -105,6 +105,7 @@ def _sums(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Optio
     rest = order[left]
     if len(rest):
         put(out, rest, pairs_passes.partial_sums(X, np.ascontiguousarray(Y[rest]), h, output, options))
+        note("again", output=output, again=len(rest) / len(Y))
     return out
 
 

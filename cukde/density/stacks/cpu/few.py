@@ -5,27 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from cukde.density.options import LOG_ZERO
+from cukde.density.plan import compositions as plan_compositions
 from cukde.density.sums import Output, PartialSums, joined, laplace_constant
 
-# Coordinates of pairs, and entries of points, up to which this takes less time than a compiled pass.
-_MOST_COORDINATES = 2**12
-_MOST_ENTRIES = 2**13
-
-
-# Coordinates of pairs up to which this takes less than compiling does, and those of an array.
-_MOST_MEANWHILE, _AT_ONCE = 2**26, 2**18
-
+_AT_ONCE = 2**18  # coordinates of pairs of an array
 _LARGEST = float(np.finfo(np.float64).max)
-
-
-def serves(b: int, n: int, m: int, d: int) -> bool:
-    """Whether all pairs of so many members are few."""
-    return b * n * m * d <= _MOST_COORDINATES
-
-
-def has_few(A: np.ndarray, members: int) -> bool:
-    """Whether points are few."""
-    return members * A[:1].size <= _MOST_ENTRIES
 
 
 def look(A: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -52,7 +36,7 @@ def many(
     """Return the same as :func:`partial_sums` of more pairs; None where compiling takes no longer."""
     (b, n, d), m = X.shape, Y.shape[1]
     step = _AT_ONCE // max(1, n * m * d)
-    if b * n * m * d > _MOST_MEANWHILE or b == 0 or step == 0:
+    if step == 0 or not plan_compositions.stack_answers_meanwhile(b, n, m, d):
         return None
     parts = []
     for start in range(0, b, step):

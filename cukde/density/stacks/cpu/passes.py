@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from cukde.core.cpu import meanwhile, threads
+from cukde.density.plan import compositions as plan_compositions
 from cukde.density.stacks.cpu import blocks, few
 from cukde.density.sums import PartialSums, moment_columns
 
@@ -28,21 +29,11 @@ _ENTRIES = 2**18
 
 _FEWEST_QUERIES = 64  # of a task of one member, which transposes the data of the member
 
-# Members up to here are faster at once: measured on two cores from d = 4 (0.17 ms against 0.74, of 1,000 rows at 256
-# queries) to 64 (as long). Single precision could not add up more rows than that in one go.
-_MOST_ROWS, _MOST_WORK, _DIMENSIONS_OF_PAIR = 2**14, 2**24, 4
-
-
-def pays(b: int, n: int, m: int, d: int, precision: str) -> bool:
-    """Say whether members of this size are faster here than one after the other by the passes of single densities."""
-    del b, precision  # which a GPU asks for
-    return n <= _MOST_ROWS and n * m * (_DIMENSIONS_OF_PAIR + d) <= _MOST_WORK
-
 
 @meanwhile.answered_by(few.means)
 def means(X: np.ndarray) -> np.ndarray:
     """Means of the rows of members, (b, d) float64."""
-    if few.has_few(X, len(X)):
+    if plan_compositions.stack_entries_are_few(X.size):
         return few.means(X)
     centres = np.empty((len(X), X.shape[2]))
     _over_members(lambda members: blocks.means(X[members], centres[members]), X)
@@ -55,7 +46,7 @@ def look(A: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     ``A`` (b, m, d), or (1, m, d) of points that members share.
     """
-    if few.has_few(A, len(centres)):
+    if plan_compositions.stack_entries_are_few(len(centres) * A[:1].size):
         return few.look(A, centres)
     radii, finite = np.empty(len(centres)), np.empty(len(centres), bool)
 
@@ -109,7 +100,7 @@ def partial_sums(
         dtype = np.dtype(np.float64)
     X, Y = np.ascontiguousarray(X, dtype), np.ascontiguousarray(Y, dtype)
     (b, n, d), m = X.shape, Y.shape[1]
-    if few.serves(b, n, m, d):
+    if plan_compositions.stack_is_few(b, n, m, d):
         return few.partial_sums(X, Y, h, output, log_weights)
     weights = np.empty((0, n)) if log_weights is None else log_weights * _LOG2_E
     reference, total = np.empty((b, m)), np.empty((b, m))

@@ -6,15 +6,14 @@ import math
 
 import numpy as np
 
+from cukde.core.cpu import threads
+from cukde.core.plan import note
 from cukde.density.kept import kept
 from cukde.density.options import Options
 from cukde.density.pairs import counting, frame as pairs_frame
 from cukde.density.pairs.cpu.skipping import passes, values as skipping_values
 from cukde.density.plan import cpu as plan_cpu
 from cukde.density.sums import Output
-
-_QUERIES = 32  # that are tried, at most, and of so many one
-_ONE_IN = 64
 
 # Ranges in which squares of coordinates in bandwidths stay numbers, and far below what stands for no point.
 _LARGEST_RADIUS = 1e30
@@ -40,13 +39,12 @@ def posed(
     n, d = X.shape
     m, k = n if Y is None else len(Y), 0 if values is None else values.shape[1]
     plain = options.log_weights is None and options.local_factors is None
-    alike = plain and passes.dtype(X, Y, options) == np.float32
-    once = output == "moments" and Y is None and options.log_weights is None and options.lost is None
-    once &= not options.own_out
-    of_all = f"difference {'float32' if single else 'float64'}"
-    if once and plan_cpu.products_serve(options.precision, d, options.squared_radius, itself=True):
-        of_all = f"each pair once {'float64' if options.precision == 'float64' else 'float32'}"
-    times = plan_cpu.Skipping(output, n, m, d, k, of_all, alike, once)
+    in_single = plain and passes.dtype(X, Y, options) == np.float32
+    alike = Y is None and options.log_weights is None and options.lost is None and not options.own_out
+    once = alike and plan_cpu.once_pays(output, n, threads.count())
+    of_all = "each pair once" if once else "difference"
+    of_all += " float32" if single else " float64"
+    times = plan_cpu.Skipping(output, n, m, d, k, of_all, in_single, alike and output == "moments")
     if not times.serves:
         return None
     options = options._replace(precision="float32") if options.precision == "tf32" else options
@@ -64,15 +62,22 @@ def posed(
     queries = data if Y is None else Y[:: max(1, m // counting.QUERIES)][: counting.QUERIES]
     if options.local_factors is None:
         least, itself = tolerance / n, Y is None
+        if single and not itself:
+            spread = 0.0 if plain else float(np.ptp(options.log_weights))
+            far = [plan_cpu.single_is_far(e, spread) for e in counting.exponents(data, queries, h).tolist()]
+            times = times._replace(again=sum(far) / max(1, len(far)))
         share = counting.share(data, queries, h, least, itself=itself)
         if not times.may_pay(share, lambda: counting.reached(data, queries, h, least, itself=itself)):
             return None
     frame = kept(options.kept, "frame", X, None, lambda: pairs_frame.frame(data))
     whole = passes.pose(X, Y, h, output, options, frame, tolerance, values=values)
-    tried = np.linspace(0, m - 1, max(4, min(_QUERIES, m // _ONE_IN))).astype(np.intp)
+    tried = np.linspace(0, m - 1, plan_cpu.queries_tried(m)).astype(np.intp)
     taken = passes.tried(whole, tried)
     pairs = n * len(tried)
-    return whole if times.pays(taken.screened / pairs, taken.summed / pairs) else None
+    if times.pays(taken.screened / pairs, taken.summed / pairs):
+        return whole
+    note("in vain", output=output, in_vain=True)
+    return None
 
 
 def _representable(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> bool:

@@ -213,8 +213,8 @@ def between(
     total: Any,
     moments: Any,
     narrow: Any,
-) -> int:
-    """Add the pairs of some blocks with later ones to the sums at both points; return how many have been added.
+) -> tuple[int, int]:
+    """Add pairs of some blocks with later ones to the sums at both points; return how many were screened and added.
 
     ``rows`` and ``columns`` are the first of some blocks and the end; ``furthest`` (blocks,) is the largest reach of a
     block; of ``narrow`` blocks (blocks,) moments may be sums of products of coordinates; other arguments are those of
@@ -227,7 +227,7 @@ def between(
     squares, terms = np.empty((_ROWS, BLOCK), np.float32), np.empty((_ROWS, BLOCK), points.dtype)
     rounded, queries = np.empty((BLOCK, d), np.float32), np.empty((BLOCK, d), points.dtype)
     chosen, limits, roots = np.empty(BLOCK + _ROWS, np.int64), np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
-    own_total, own_moments, added = np.empty(BLOCK), np.empty((BLOCK, d)), 0
+    own_total, own_moments, screened, added = np.empty(BLOCK), np.empty((BLOCK, d)), 0, 0
     other_total, other_moments = np.empty(BLOCK, points.dtype), np.empty((d, BLOCK), points.dtype)
     for block in range(rows[0], rows[1]):
         start = max(block + 1, columns[0])
@@ -256,6 +256,7 @@ def between(
                 chosen[count] = i
                 count += to_point[i] <= limits[i]
             chosen[count : count + _ROWS] = 0
+            screened += count * BLOCK
             count = _near(screen.points, other, rounded, limits, chosen, count, squares)
             if count == 0:
                 continue
@@ -290,4 +291,4 @@ def between(
             total[block, i] += own_total[i]
             for c in range(d):
                 moments[block, c, i] += own_moments[i, c]
-    return added
+    return screened, added

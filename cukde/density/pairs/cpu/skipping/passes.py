@@ -167,8 +167,8 @@ def run(posed: Posed) -> PartialSums:
         return _add(posed, first, min(first + _QUERIES_OF_TASK, m), sums)
 
     counts = threads.run(task, range(0, m, _QUERIES_OF_TASK), blas=False)
-    summed = float(np.sum(counts, axis=0)[1]) / (m * posed.data.n) if m else 0.0
-    note("skipping", output=posed.output, share=lambda: min(1.0, summed))
+    screened, summed = np.sum(counts, axis=0) / (m * posed.data.n) if m else (0.0, 0.0)
+    note("skipping", output=posed.output, share=lambda: min(1.0, float(summed)), screened=min(1.0, float(screened)))
     out = PartialSums(np.empty(m), np.empty(m), np.empty((m, k)) if k else None)
     out.reference[posed.order], out.total[posed.order] = sums.reference + posed.data.largest_log_weight, sums.total
     if out.moments is not None:
@@ -193,16 +193,16 @@ def _once(posed: Posed) -> PartialSums:
     furthest = reach.max(axis=1)
     narrow = (data.screen.high - data.screen.low).max(axis=0) < (_NARROW if data.points.itemsize == 8 else 0.0)
 
-    def pair(rows: slice, columns: slice) -> int:
+    def pair(rows: slice, columns: slice) -> tuple[int, int]:
         threads.checkpoint()
         return once.between(
             data, (rows.start, rows.stop), (columns.start, columns.stop), reach, furthest, total, moments, narrow
         )
 
     parts = min(_MOST_PARTS, max(_FEW_PARTS, blocks // _BLOCKS_OF_PART))
-    added = pair_blocks.run(pair, blocks, least=_LEAST_BLOCKS, most=parts)
-    summed = (2 * sum(added) + n * skipping_points.BLOCK) / n**2
-    note("skipping", output=posed.output, share=lambda: min(1.0, summed))
+    counts = pair_blocks.run(pair, blocks, least=_LEAST_BLOCKS, most=parts)
+    screened, summed = (2 * np.sum(counts, axis=0) + [0, n * skipping_points.BLOCK]) / n**2
+    note("skipping", output=posed.output, share=lambda: min(1.0, float(summed)), screened=min(1.0, float(screened)))
     out = PartialSums(np.zeros(n), np.empty(n), np.empty((n, d)))
     out.total[posed.order] = total.ravel()[:n]
     out.moments[posed.order] = moments.transpose(0, 2, 1).reshape(-1, d)[:n] / data.unit

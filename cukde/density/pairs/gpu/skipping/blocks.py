@@ -5,15 +5,13 @@ The launcher of ``radial_blocks.cu``.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
-from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, Specialisation
 from cukde.density.pairs.gpu.skipping import points as skipping_points
 from cukde.density.pairs.gpu.skipping.frame import Frame
 from cukde.density.pairs.gpu.skipping.points import BLOCK
@@ -37,6 +35,14 @@ class Blocks(NamedTuple):
     low: Any
     high: Any
     mass: Any | None
+
+
+def both(
+    X: Any, Y: Any | None, log_weights: Any | None, unit: float, frame: Frame | None, *, masses: bool = False
+) -> tuple[Blocks, Blocks]:
+    """Put the data in order, and the queries, None the data themselves."""
+    data = ordered(X, log_weights, unit, frame, masses=masses)
+    return data, data if Y is None else ordered(Y, None, unit, frame)
 
 
 def ordered(X: Any, log_weights: Any | None, unit: float, frame: Frame | None, *, masses: bool = False) -> Blocks:
@@ -72,20 +78,15 @@ def rows_of_split(n: int, m: int) -> int:
     return -(-data_blocks // splits) * BLOCK
 
 
-def suffix(real: np.dtype) -> str:
-    """How the names of kernels end."""
-    return "f64" if real == DOUBLE else "ieee"
+def kernel_of(stem: str, name: str, real: np.dtype, types: str, kind: str | None = None) -> Specialisation:
+    """A kernel for an arithmetic, whose numbers are ``r`` in its types, and for a kind of density kernels."""
+    name = f"{name}_{'f64' if real == DOUBLE else 'ieee'}"
+    macros: dict[str, Any] = {"KERNEL": name, "REAL": C_TYPE[real]}
+    if kind is not None:
+        macros = {"KERNEL": name, "KIND": kind.upper(), "REAL": C_TYPE[real], "STORAGE": C_TYPE[real], "CHUNK": CHUNK}
+    return Specialisation(f"density/{stem}", name, core_compile.macros(**macros), types.replace("r", real.char))
 
 
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    for real in (FLOAT, DOUBLE):
-        yield _kernel(real)
-
-
-@functools.cache
+@core_compile.specialised(C_TYPE)
 def _kernel(real: np.dtype) -> Specialisation:
-    name = f"radial_blocks_{suffix(real)}"
-    defines = core_compile.macros(KERNEL=name, REAL=C_TYPE[real])
-    return Specialisation("density/radial_blocks", name, defines, f"8P q i {real.char}")
+    return kernel_of("radial_blocks", "radial_blocks", real, "8P q i r")

@@ -154,29 +154,12 @@ def kernels(d: int, *, itself: bool) -> Iterator[Specialisation]:
     yield from (_limits_kernel(screened), _bounds_kernel(width))
 
 
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    yield _thresholds_kernel()
-    for d in (3, 8, 16, 32, 64, 128):
-        yield _bounds_kernel(skipping_points.pitch(d))
-    for d in (3, 8, 32, 64, 128):
-        yield _limits_kernel(skipping_points.groups(d))
-    yield _groups_kernel()
-    for d in (4, 8):
-        yield _search_kernel(d)
-    for d in (16, 32, 64, 128):
-        yield _nearest_kernel(d)
-    for d in (8, 16, 32, 64, 128):
-        yield _found_kernel(d)
-
-
-@functools.cache
+@core_compile.specialised((4, 8, 16, 32, 64, 128))
 def _bounds_kernel(width: int) -> Specialisation:
     return Specialisation("density/skipping_bounds", "bound_sums", core_compile.macros(DIM=width), "11P 2q 3i")
 
 
-@functools.cache
+@core_compile.specialised((16, 32, 64, 128))
 def _nearest_kernel(width: int) -> Specialisation:
     defines = core_compile.macros(
         GROUPS=skipping_points.groups(width), ROW_TILES=row_tiles(width), TOGETHER=_blocks_together(width)
@@ -184,29 +167,29 @@ def _nearest_kernel(width: int) -> Specialisation:
     return Specialisation("density/skipping_nearest", "nearest_data", defines, "11P 6i")
 
 
-@functools.cache
+@core_compile.specialised((8, 16, 32, 64, 128))
 def _found_kernel(width: int) -> Specialisation:
     defines = core_compile.macros(DIM=width, TOGETHER=_blocks_together(width))
     return Specialisation("density/skipping_found", "bound_by_found", defines, "10P q i f")
 
 
-@functools.cache
+@core_compile.specialised()
 def _groups_kernel() -> Specialisation:
     return Specialisation("density/skipping_groups", "group_boxes", (), "4P 3i")
 
 
-@functools.cache
+@core_compile.specialised((4, 8))
 def _search_kernel(width: int) -> Specialisation:
     return Specialisation("density/skipping_search", "search_boxes", core_compile.macros(DIM=width), "14P q 4i")
 
 
-@functools.cache
+@core_compile.specialised((0, 1, 2, 4, 8))
 def _limits_kernel(screened: int) -> Specialisation:
     defines = core_compile.macros(GROUPS=screened)
     return Specialisation("density/skipping_limits", "set_limits", defines, "6P q 4f")
 
 
-@functools.cache
+@core_compile.specialised()
 def _thresholds_kernel() -> Specialisation:
     return Specialisation("density/skipping_thresholds", "box_thresholds", (), "7P 4i 2f")
 

@@ -14,7 +14,7 @@ from cukde.density.kept import kept
 from cukde.density.options import Options
 from cukde.density.pairs import counting
 from cukde.density.pairs.gpu import centred, difference
-from cukde.density.pairs.gpu.apart import Apart, Possible
+from cukde.density.pairs.gpu.apart import Apart, beyond
 from cukde.density.pairs.gpu.arguments import Arguments
 from cukde.density.pairs.gpu.skipping import (
     frame as skipping_frame,
@@ -87,83 +87,45 @@ def near(
     following: Any | None = None,
     look: Look | None = None,
 ) -> Chosen:
-    """Prepare the pass that leaves out pairs, where it is faster.
-
-    ``following`` are queries of a pass over data near these, which can start from the samples of this one.
-    """
-    shape, squared_radius = of.shape(output, ratio=ratio), of.options.squared_radius
-    if plan_gpu.takes_all(shape, squared_radius):
-        return ALL_PAIRS
-    engine = of.engine(output, ratio=ratio).name
-    if of.options.own_out and engine == "centred":
-        return ALL_PAIRS
-    apart = _apart(of, output, ratio=ratio) if engine in ("difference", "centred") else None
-    arguments = of.X, of.Y, of.h, of.options, shape, engine
-    if engine == "centred" and plan_gpu.may_leave_out(shape, engine, squared_radius):
-        centred.begin_kernels(of.X, of.Y, output, of.options, ratio=ratio)
-    return _chosen(*arguments, apart=apart, following=following, look=look)
-
-
-def near_values(of: Arguments, values: Any) -> Chosen:
-    """Prepare the pass over values that leaves out pairs, where it is faster."""
-    shape = of.shape("values", k=values.shape[1])
-    if plan_gpu.takes_all(shape, of.options.squared_radius):
-        return ALL_PAIRS
-    engine = of.engine("values", k=values.shape[1]).name
-    return Chosen(chosen_for_values(of.X, of.Y, values, of.h, of.options, shape, engine))
-
-
-def _apart(of: Arguments, output: Output, *, ratio: bool) -> Possible | None:
-    """Say which pass of products could take all rows but a few; None where it is not worth its time."""
-    products = plan_gpu.apart_serves(of.shape(output, ratio=ratio), of.options.squared_radius)
-    if products is None:
-        return None
-    find = functools.partial(Apart.of, of.X, of.Y, of.h, of.options, products.limit)
-    return Possible(products, find)
-
-
-def _chosen(
-    X: Any,
-    Y: Any | None,
-    h: float,
-    options: Options,
-    shape: Shape,
-    of_all: str,
-    *,
-    apart: Possible | None = None,
-    following: Any | None = None,
-    look: Look | None = None,
-) -> Chosen:
-    """Prepare the pass that leaves out pairs where it is faster than ``of_all``, which takes all, or than products of
-    all rows but those ``apart``.
+    """Prepare the pass that leaves out pairs where it is faster than all pairs, or than products of nearly all rows.
 
     Waits for the device where samples are worth their time; with ``look``, only where that does not decide. ``look`` is
-    of a pass over data near ``X``, with ``following`` near ``Y``: the queries of a pass to come.
+    of a pass over data near these, with ``following`` near its queries: those of a pass to come.
     """
-    tolerance, output, ratio = shape.tolerance, shape.output, shape.ratio
-    n, m, d = shape.n, shape.m, shape.d
+    X, Y, h, options, _ = of
+    shape = of.shape(output, ratio=ratio)
+    if plan_gpu.takes_all(shape, options.squared_radius):
+        return ALL_PAIRS
+    of_all = of.engine(output, ratio=ratio).name
     fast = of_all != "difference"
+    apart = plan_gpu.apart_serves(shape, options.squared_radius, of_all)
+
+    def rows() -> Apart | None:
+        return None if apart is None else Apart.of(X, Y, h, options, apart.limit)
+
     if not plan_gpu.may_leave_out(shape, of_all, options.squared_radius):
-        return Chosen(apart=None if apart is None else apart.find())
+        return Chosen(apart=rows())
+    if of_all == "centred":
+        centred.begin_kernels(of, output, ratio=ratio)
+    n, m, d, tolerance = shape.n, shape.m, shape.d, shape.tolerance
     plan = skipping_plan.Plan.of(d, output, options, itself=Y is None, ratio=ratio)
-    products = plan.chunks or plan.products
-    times = plan_gpu.Skipping(shape, of_all, products, plan.once, None if apart is None else apart.products)
+    times = plan_gpu.Skipping(shape, of_all, plan.chunks or plan.products, plan.once, apart)
 
     least, most = (0.0, 1.0) if look is None else look.shares(h, tolerance / n)
     if not times.pays(least, 1.0):
-        return Chosen(None, look, None if apart is None else apart.find())
+        return Chosen(None, look, rows())
     if look is None:
         look = looked(X, following if Y is None else Y, h)
-    if apart is not None and not apart.likely(look.data, h):
+    if apart is not None and not plan_gpu.apart_is_likely(beyond(look.data, apart.limit * h * h)):
         apart, times = None, times._replace(apart=None)
     queries = look.data if Y is None else look.queries
     if times.rather_apart(least, 1.0) or (
         (fast or times.rather_apart(1.0, 1.0))
         and times.decided(counting.share(look.data, queries, h, tolerance / n, itself=Y is None))
     ):
-        rows = None if apart is None else apart.find()
-        if fast or rows is not None:
-            return Chosen(None, look, rows)
+        found = rows()
+        if fast or found is not None:
+            return Chosen(None, look, found)
         apart, times = None, times._replace(apart=None)
     frame = look.frame
     if frame is None:
@@ -184,41 +146,44 @@ def _chosen(
     if is_sure:
         return Chosen(whole, look)
     share, tight = _share(whole, frame)
-    found = look._replace(share=share, tight=tight)
-    rows = apart.find() if apart is not None and times.rather_apart(share, tight) else None
-    return Chosen(whole, found) if rows is None and times.pays(share, tight) else Chosen(None, found, rows)
+    look = look._replace(share=share, tight=tight)
+    found = rows() if times.rather_apart(share, tight) else None
+    return Chosen(whole, look) if found is None and times.pays(share, tight) else Chosen(None, look, found)
 
 
-def chosen_for_values(
-    X: Any, Y: Any | None, V: Any, h: float, options: Options, shape: Shape, of_all: str
-) -> skipping_values.Posed | None:
-    """Prepare the pass over values that leaves out pairs where it is faster than ``of_all``, which takes all.
+def near_values(of: Arguments, values: Any) -> Chosen:
+    """Prepare the pass over values that leaves out pairs where it is faster than all pairs.
 
     Waits for the device where the time of all pairs makes samples worth their time.
     """
-    n, d, k, tolerance = shape.n, shape.d, shape.k, shape.tolerance
-    if not 0 < k <= skipping_values.MOST_COLUMNS or not plan_gpu.may_leave_out(shape, of_all, options.squared_radius):
-        return None
-    plan = skipping_plan.Plan.of(d, "sum", options, itself=False, ratio=False)
+    X, Y, h, options, _ = of
+    k = values.shape[1]
+    shape = of.shape("values", k=k)
+    if plan_gpu.takes_all(shape, options.squared_radius):
+        return ALL_PAIRS
+    of_all = of.engine("values", k=k).name
+    if not plan_gpu.may_leave_out(shape, of_all, options.squared_radius):
+        return ALL_PAIRS
+    plan = skipping_plan.Plan.of(shape.d, "sum", options, itself=False, ratio=False)
 
     def pays(columns: Sequence[tuple[int, int]], share: float, tight: float) -> bool:
         products = plan.chunks or plan.products
         return plan_gpu.skipping_values_pay(shape, of_all, columns, share, tight, products=products)
 
     if not pays([(1, 1)], 0.0, 1.0):  # the least that there is
-        return None
-    columns = skipping_values.columns_of(V)
+        return ALL_PAIRS
+    columns = skipping_values.columns_of(values)
     counts = [(c.positive + c.negative, c.signs) for c in columns]
     if not columns or not pays(counts, 0.0, 1.0):
-        return None
+        return ALL_PAIRS
     look = looked(X, Y, h)
-    shared = counting.share(look.data, look.queries, h, tolerance / n, itself=Y is None)
-    counted = shared * sum(count for count, _ in counts) / (n * len(columns))  # of the pairs with all data
+    shared = counting.share(look.data, look.queries, h, shape.tolerance / shape.n, itself=Y is None)
+    counted = shared * sum(count for count, _ in counts) / (shape.n * len(columns))  # of the pairs with all data
     if plan_gpu.values_take_all(of_all, shared) or not pays(counts, counted, 1.0):
-        return None
+        return ALL_PAIRS
     frame = skipping_frame.frame(look.data)
-    whole = skipping_values.pose(X, Y, V, h, options, frame, tolerance, columns)
-    return whole if pays(counts, *_share_of_values(whole)) else None
+    whole = skipping_values.pose(X, Y, values, h, options, frame, shape.tolerance, columns)
+    return Chosen(whole) if pays(counts, *_share_of_values(whole)) else ALL_PAIRS
 
 
 def looked(X: Any, queries: Any | None, h: float) -> Look:
@@ -270,7 +235,7 @@ def _share_of_values(whole: skipping_values.Posed) -> tuple[float, float]:
     """The same of a pass over values, by the column that has most of them: a column takes a pass of its own."""
     few = whole.Y[_few_of(skipping_points.order_of(whole.Y, whole.frame))]
     fullest = max(whole.columns, key=lambda column: column.positive + column.negative)
-    return skipping_values.share(whole.of(few, (fullest,)))
+    return skipping_values.share(whole._replace(Y=few, columns=(fullest,)))
 
 
 def _few_of(order: Any) -> Any:

@@ -5,20 +5,18 @@ The launchers of ``radial_groups.cu`` and ``radial_near.cu``.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile
-from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
+from cukde.core.gpu.launch import C_TYPE, Specialisation
 from cukde.density.kernels import BOUNDED, Kernel
 from cukde.density.pairs import counting
 from cukde.density.pairs.gpu import finish
 from cukde.density.pairs.gpu.skipping import blocks as skipping_blocks, frame as skipping_frame
-from cukde.density.pairs.gpu.skipping.blocks import CHUNK, THREADS, suffix
+from cukde.density.pairs.gpu.skipping.blocks import THREADS, kernel_of
 from cukde.density.pairs.gpu.skipping.frame import Frame
 from cukde.density.plan import gpu as plan_gpu
 from cukde.density.plan.shape import Shape
@@ -68,21 +66,13 @@ def sums(
 ) -> PartialSums:
     """Sum a kernel of bounded support at each query, on the current device and stream, without waiting.
 
-    Memory beside the result, in bytes a row of float32, of data and of queries: about 4 d + 24, of data with weights
-    8 more; and 9 MB at most.
-
-    Parameters
-    ----------
-    X, Y, log_weights
-        As for :func:`cukde.density.pairs.gpu.radial.kernel_density`; points of one dtype.
-    frame : Frame, optional
-        Of the data; None in one dimension.
+    ``frame`` is of the data, None in one dimension. Memory beside the result, in bytes a row of float32, of data and of
+    queries: about 4 d + 24, of data with weights 8 more; and 9 MB at most.
     """
     n, d = X.shape
     m = n if Y is None else len(Y)
     out = finish.empty(m, 0)
-    data = skipping_blocks.ordered(X, log_weights, scalars.unit, frame)
-    queries = data if Y is None else skipping_blocks.ordered(Y, None, scalars.unit, frame)
+    data, queries = skipping_blocks.both(X, Y, log_weights, scalars.unit, frame)
     groups = _grouped(data.low, data.high)
     splits = finish.split_by(n, skipping_blocks.rows_of_split(n, m), finish.blocks(m, 0, 0), out)
     _near(kernel, X.dtype).launch(
@@ -103,25 +93,11 @@ def _grouped(low: Any, high: Any) -> tuple[Any, Any]:
     return out
 
 
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    for real in (FLOAT, DOUBLE):
-        yield _groups(real)
-        for kernel in BOUNDED:
-            yield _near(kernel, real)
-
-
-@functools.cache
+@core_compile.specialised(C_TYPE)
 def _groups(real: np.dtype) -> Specialisation:
-    name = f"radial_groups_{suffix(real)}"
-    return Specialisation("density/radial_groups", name, core_compile.macros(KERNEL=name, REAL=C_TYPE[real]), "4P i")
+    return kernel_of("radial_groups", "radial_groups", real, "4P i")
 
 
-@functools.cache
+@core_compile.specialised(BOUNDED, C_TYPE)
 def _near(kernel: Kernel, real: np.dtype) -> Specialisation:
-    name = f"near_{kernel}_{suffix(real)}"
-    defines = core_compile.macros(
-        KERNEL=name, KIND=kernel.upper(), REAL=C_TYPE[real], STORAGE=C_TYPE[real], CHUNK=CHUNK
-    )
-    return Specialisation("density/radial_near", name, defines, f"12P 2q i {real.char} {real.char} d 2{real.char}")
+    return kernel_of("radial_near", f"near_{kernel}", real, "12P 2q i 2r d 2r", kernel)

@@ -5,21 +5,19 @@ The launchers of ``radial_limits.cu`` and ``radial_exponential.cu``.
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile
-from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
+from cukde.core.gpu.launch import C_TYPE, FLOAT, Specialisation
 from cukde.density.options import Options
 from cukde.density.pairs import counting
 from cukde.density.pairs.gpu import finish
 from cukde.density.pairs.gpu.skipping import blocks as skipping_blocks, frame as skipping_frame
-from cukde.density.pairs.gpu.skipping.blocks import CHUNK, THREADS, Blocks, suffix
+from cukde.density.pairs.gpu.skipping.blocks import THREADS, Blocks, kernel_of
 from cukde.density.pairs.gpu.skipping.frame import Frame
 from cukde.density.pairs.gpu.skipping.points import BLOCK
 from cukde.density.plan import gpu as plan_gpu
@@ -33,24 +31,6 @@ _PROBES, _OF_BLOCKS = 8, 16  # blocks of queries that are tried: at most so many
 _NOTHING = -1e300  # as a logarithm
 
 
-class Tolerances(NamedTuple):
-    """What may be left out of a query's sum: so much times what is kept, and so much in units of the sums."""
-
-    rtol: float
-    atol: float
-
-    @classmethod
-    def of(cls, options: Options) -> Tolerances:
-        """Those of a pass."""
-        return cls(options.tolerance, options.atol)
-
-    @property
-    def bits(self) -> tuple[float, float]:
-        """Logarithms of the tolerances; the relative one beside what is kept and left out together."""
-        rtol, atol = self.rtol / (1 + self.rtol), self.atol
-        return math.log2(rtol) if rtol > 0 else _NOTHING, math.log2(atol) if atol > 0 else _NOTHING
-
-
 class Posed(NamedTuple):
     """A pass whose points are in order.
 
@@ -62,7 +42,7 @@ class Posed(NamedTuple):
     queries: Blocks
     unit: float
     scale: float  # bits of an exponent for a distance of points in that unit
-    tolerances: Tolerances
+    options: Options  # of which tolerances count
 
 
 def sums(
@@ -70,33 +50,26 @@ def sums(
 ) -> PartialSums | None:
     """Sum the exponential kernel at each query without the pairs that cannot matter; None where all are faster.
 
-    On the current device and stream. Waits for the device where all pairs take milliseconds.
-
-    Parameters
-    ----------
-    X, Y, h, options
-        As for :func:`cukde.density.pairs.gpu.radial.kernel_density`; points of one dtype.
-    unit, scale
-        As ``radial.cu`` has them.
+    On the current device and stream. Waits for the device where all pairs take milliseconds. ``unit`` and ``scale`` are
+    as ``radial.cu`` has them.
     """
-    tolerances = Tolerances.of(options)
-    data = _sample(X, X if Y is None else Y, h, options, tolerances, shape)
+    data = _sample(X, X if Y is None else Y, h, options, shape)
     if data is None:
         return None
     frame = None if X.shape[1] == 1 else skipping_frame.frame(data.astype(np.float64))
-    posed = pose(X, Y, unit, scale, options.log_weights, frame, tolerances)
+    posed = pose(X, Y, unit, scale, options, frame)
     return run(posed) if plan_gpu.exponential_pays(_share_of_few(posed)) else None
 
 
-def _sample(X: Any, Y: Any, h: float, options: Options, tolerances: Tolerances, shape: Shape) -> np.ndarray | None:
+def _sample(X: Any, Y: Any, h: float, options: Options, shape: Shape) -> np.ndarray | None:
     """A sample of the data, on the host; None where all pairs are faster by what it says, or take little time."""
-    if options.squared_radius is None or not plan_gpu.exponential_may_skip(shape):
+    if not plan_gpu.exponential_may_skip(shape, options.squared_radius):
         return None
     n, m, d = shape.n, shape.m, shape.d
     data, queries = skipping_frame.samples(X, Y)
-    of_mean = tolerances.atol / (n if options.log_weights is None else 1)
+    of_mean = options.atol / (n if options.log_weights is None else 1)
     with np.errstate(all="ignore"):  # of points many bandwidths away
-        share = counting.exponential_share(data, queries, h, tolerances.rtol, of_mean)
+        share = counting.exponential_share(data, queries, h, options.tolerance, of_mean)
     return None if plan_gpu.exponential_is_hopeless(shape, share, _with_boxes(share, n, m, d)) else data
 
 
@@ -106,24 +79,15 @@ def _with_boxes(share: float, n: int, m: int, d: int) -> float:
     return min(1.0, (share ** (1 / d) + widths) ** d)
 
 
-def pose(
-    X: Any,
-    Y: Any | None,
-    unit: float,
-    scale: float,
-    log_weights: Any | None,
-    frame: Frame | None,
-    tolerances: Tolerances,
-) -> Posed:
+def pose(X: Any, Y: Any | None, unit: float, scale: float, options: Options, frame: Frame | None) -> Posed:
     """Put the points of a pass in order; ``frame`` is of the data, None in one dimension."""
-    data = skipping_blocks.ordered(X, log_weights, unit, frame, masses=True)
-    queries = data if Y is None else skipping_blocks.ordered(Y, None, unit, frame)
-    return Posed(data, queries, unit, scale, tolerances)
+    data, queries = skipping_blocks.both(X, Y, options.log_weights, unit, frame, masses=True)
+    return Posed(data, queries, unit, scale, options)
 
 
 def run(posed: Posed, counts: Any | None = None) -> PartialSums:
     """Take the pass, without waiting; ``counts`` are those of ``radial_exponential.cu``."""
-    data, queries, unit, scale, tolerances = posed
+    data, queries, unit, scale, options = posed
     (n, d), (m, _), real = data.points.shape, queries.points.shape, data.points.dtype
     rounding = (d + 8) * (2.0**-22 if real == FLOAT else 2.0**-51)
     arrays = data.points, queries.points, data.log_weights, data.mass, data.low, data.high
@@ -132,7 +96,7 @@ def run(posed: Posed, counts: Any | None = None) -> PartialSums:
     _limits(real).launch(
         (groups,),
         (THREADS,),
-        *(*arrays, low, high, limits, n, m, d, unit, scale, rounding, *tolerances.bits),
+        *(*arrays, low, high, limits, n, m, d, unit, scale, rounding, *_bits(options)),
     )
     out = finish.empty(m, 0)
     splits = finish.split_by(n, skipping_blocks.rows_of_split(n, m), finish.blocks(m, 0, 0), out)
@@ -143,6 +107,12 @@ def run(posed: Posed, counts: Any | None = None) -> PartialSums:
         *(n, m, d, unit, scale, scale * (1 - rounding)),
     )
     return finish.merge(splits, out)
+
+
+def _bits(options: Options) -> tuple[float, float]:
+    """Logarithms of the tolerances; the relative one beside what is kept and left out together."""
+    rtol, atol = options.tolerance / (1 + options.tolerance), options.atol
+    return math.log2(rtol) if rtol > 0 else _NOTHING, math.log2(atol) if atol > 0 else _NOTHING
 
 
 def share(posed: Posed) -> float:
@@ -167,23 +137,11 @@ def _share_of_few(posed: Posed) -> float:
     return share(posed._replace(queries=few))
 
 
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    for real in (FLOAT, DOUBLE):
-        yield _limits(real)
-        yield _near(real)
-
-
-@functools.cache
+@core_compile.specialised(C_TYPE)
 def _limits(real: np.dtype) -> Specialisation:
-    name = f"exponential_limits_{suffix(real)}"
-    defines = core_compile.macros(KERNEL=name, REAL=C_TYPE[real])
-    return Specialisation("density/radial_limits", name, defines, f"9P 2q i 3{real.char} 2d")
+    return kernel_of("radial_limits", "exponential_limits", real, "9P 2q i 3r 2d")
 
 
-@functools.cache
+@core_compile.specialised(C_TYPE)
 def _near(real: np.dtype) -> Specialisation:
-    name = f"near_exponential_{suffix(real)}"
-    defines = core_compile.macros(KERNEL=name, KIND="EXPONENTIAL", REAL=C_TYPE[real], STORAGE=C_TYPE[real], CHUNK=CHUNK)
-    return Specialisation("density/radial_exponential", name, defines, f"13P 2q i 3{real.char}")
+    return kernel_of("radial_exponential", "near_exponential", real, "13P 2q i 3r", "exponential")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import cupy as cp
@@ -250,30 +248,14 @@ class Taken(NamedTuple):
         return min(1.0, float(cp.asnumpy(self.counts)[0]) / self.units)
 
 
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    outputs: tuple[Output, ...] = ("sum", "moments", "laplace")
-    of_real: tuple[tuple[Output, np.dtype], ...] = *((output, FLOAT) for output in outputs), ("sum", DOUBLE)
-    for output, real in of_real:
-        for d in range(2, FEW_DIMENSIONS + 1):
-            yield _boxes_kernel(output, real, d)
-        for width in (8, 16, 32, 64) if real == DOUBLE else (8, 16, 32, 64, 128):
-            yield _units_kernel(output, real, width)
-    for output, d in itertools.product(_BY_CHUNKS, (3, 4, 5)):
-        yield _sums_few_kernel(output, d)
-    for d in (3, 4, 5):
-        yield _boxes_once_kernel(d)
-    for d in (8, 16, 32):
-        yield _pairs_once_kernel(d)
-        yield _own_kernel(d)
-    for output, d in itertools.product(_BY_CHUNKS, (16, 32)):
-        yield _sums_kernel(output, d)
-    for dtype in C_TYPE:
-        yield _finish(dtype)
+def _cases(widths: Iterable[int]) -> Iterator[tuple[Output, np.dtype, int]]:
+    for width in widths:
+        yield from ((output, FLOAT, width) for output in ("sum", "moments", "laplace"))
+        if width <= 64:
+            yield "sum", DOUBLE, width
 
 
-@functools.cache
+@core_compile.specialised(cases=lambda: _cases(range(2, FEW_DIMENSIONS + 1)))
 def _boxes_kernel(output: Output, real: np.dtype, d: int) -> Specialisation:
     name = f"near_boxes_{output}_{'double' if real == DOUBLE else 'single'}"
     width = skipping_points.pitch(d)
@@ -281,7 +263,7 @@ def _boxes_kernel(output: Output, real: np.dtype, d: int) -> Specialisation:
     return Specialisation("density/skipping_boxes", name, defines, "28P 8i 2d")
 
 
-@functools.cache
+@core_compile.specialised(cases=lambda: _cases((8, 16, 32, 64, 128)))
 def _units_kernel(output: Output, real: np.dtype, width: int) -> Specialisation:
     name = f"near_units_{output}_{'double' if real == DOUBLE else 'single'}"
     defines = core_compile.macros(
@@ -297,7 +279,7 @@ def _units_kernel(output: Output, real: np.dtype, width: int) -> Specialisation:
     return Specialisation("density/skipping_units", name, defines, "40P 11i 2d")
 
 
-@functools.cache
+@core_compile.specialised((3, 4, 5))
 def _boxes_once_kernel(d: int) -> Specialisation:
     most = max(d, 3)
     slots = 8 if most == 3 else 16
@@ -307,7 +289,7 @@ def _boxes_once_kernel(d: int) -> Specialisation:
     return Specialisation("density/skipping_mutual_few", "near_boxes_once", defines, "12P 6i", shared)
 
 
-@functools.cache
+@core_compile.specialised(_BY_CHUNKS, (3, 4, 5))
 def _sums_few_kernel(output: Output, d: int) -> Specialisation:
     most, name = max(d, 3), f"near_{output}_few"
     defines = core_compile.macros(KERNEL=name, OUTPUT=output.upper(), DIMENSIONS=most, DIM=skipping_points.pitch(most))
@@ -321,14 +303,14 @@ def _few_bytes(d: int) -> int:
     return 2 * BLOCK * left + 2 * 32 * (32 + (2 + d) * 4) + 2 * SPAN * 4
 
 
-@functools.cache
+@core_compile.specialised((8, 16, 32))
 def _pairs_once_kernel(width: int) -> Specialisation:
     groups = skipping_points.groups(width)
     defines = core_compile.macros(DIM=width, GROUPS=groups, ROW_TILES=row_tiles(width))
     return Specialisation("density/skipping_mutual", "near_pairs_once", defines, "14P 5i 2f", _ring_bytes(groups))
 
 
-@functools.cache
+@core_compile.specialised(_BY_CHUNKS, (16, 32))
 def _sums_kernel(output: Output, width: int) -> Specialisation:
     groups, name = skipping_points.groups(width), f"near_{output}_by_chunks"
     defines = core_compile.macros(KERNEL=name, OUTPUT=output.upper(), GROUPS=groups, ROW_TILES=row_tiles(width))
@@ -341,12 +323,12 @@ def _ring_bytes(groups: int) -> int:
     return THREADS // 32 * (points * (64 * groups + 8) + SPAN * 16 + 16)
 
 
-@functools.cache
+@core_compile.specialised((8, 16, 32))
 def _own_kernel(width: int) -> Specialisation:
     return Specialisation("density/skipping_own", "add_own", core_compile.macros(DIM=width), "4P q f")
 
 
-@functools.cache
+@core_compile.specialised(C_TYPE)
 def _finish(real: np.dtype) -> Specialisation:
     defines = core_compile.macros(REAL=C_TYPE[real])
     return Specialisation("density/skipping_finish", "finish_skipping", defines, "8P 3q i d")

@@ -118,10 +118,6 @@ def pose(
 
     Parameters
     ----------
-    X, Y : array, shape (n, d) and (m, d)
-        Of one dtype, C-contiguous; ``Y`` None are the data themselves.
-    frame : Frame
-        Of the data.
     tolerance : float
         What is left out of a query's sum is at most this times what is kept. Of output "laplace" both sums are off by
         at most this times the total, and the ratio r of them by this times 1 + abs(r - 1) (``skipping_blocks.cuh``).

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import cupy as cp
@@ -210,22 +207,15 @@ def kernels(storage: np.dtype, d: int, n: int) -> tuple[Specialisation, ...]:
     return _points(storage, pitch(d), groups(d)), *merge_sort.kernels_of_order(n), _codes(storage)
 
 
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    for storage in C_TYPE:
-        yield _codes(storage)
-    for storage, d in itertools.product(C_TYPE, (3, 5, 8, 16, 32, 64, 128)):
-        yield _points(storage, pitch(d), groups(d))
-
-
-@functools.cache
+@core_compile.specialised(C_TYPE)
 def _codes(storage: np.dtype) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
     return Specialisation("density/skipping_order", "morton_codes", defines, "5P q 3i 3f")
 
 
-@functools.cache
+@core_compile.specialised(
+    cases=lambda: ((storage, pitch(d), groups(d)) for storage in C_TYPE for d in (3, 5, 8, 16, 32, 64, 128))
+)
 def _points(storage: np.dtype, width: int, screened: int) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage], DIM=width, GROUPS=screened)
     return Specialisation("density/skipping_points", "order_points", defines, "25P 3f q 3i d")

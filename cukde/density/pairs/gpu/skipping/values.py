@@ -23,9 +23,6 @@ from cukde.density.pairs.gpu.skipping.frame import Frame
 from cukde.density.pairs.gpu.skipping.points import BLOCK, Ordered, Rows
 from cukde.density.sums import PartialSums
 
-MOST_COLUMNS = 32
-"""Of values: their sums and references lie in memory together."""
-
 
 class Column(NamedTuple):
     """A column of values that are not all zero."""
@@ -54,10 +51,6 @@ class Posed(NamedTuple):
     rows: Rows  # of the data
     columns: tuple[Column, ...]
 
-    def of(self, Y: Any, columns: tuple[Column, ...]) -> Posed:
-        """Return the same for other queries and some of the columns."""
-        return self._replace(Y=Y, columns=columns)
-
 
 def columns_of(V: Any) -> tuple[Column, ...]:
     """Those that are not all zero; none where values are not finite. Waits for the device."""
@@ -82,18 +75,8 @@ def pose(
 ) -> Posed:
     """Put the data of a pass in order, on the current device and stream.
 
-    Parameters
-    ----------
-    X, Y : array, shape (n, d) and (m, d)
-        Of one dtype, C-contiguous; ``Y`` None are the data themselves.
-    V : array, shape (n, k)
-        Finite values.
-    frame : Frame
-        Of the data.
-    tolerance : float
-        What is left out of a column's sum at a query is at most this times the sum of the absolute terms that are kept.
-    columns : tuple of Column
-        At least one.
+    Points have one dtype, values are finite, and at least one column is not all zero. What is left out of a column's
+    sum at a query is at most ``tolerance`` times the sum of the absolute terms that are kept.
     """
     Y = X if Y is None else Y
     if options.precision == "float64":

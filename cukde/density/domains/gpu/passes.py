@@ -25,10 +25,6 @@ _GROUP = 8  # columns of moments that a thread has
 _BLOCKS_PER_MULTIPROCESSOR = 16
 _ROWS = 64
 
-# A term of a column's factor takes as long as so many images of a pair by the engines: on an H200 2.8 ps of 35
-# operations in double precision, beside the 0.4 ps of a pair in float32.
-IMAGES_OF_TERM = 7.0
-
 
 def product_sums(
     X: Any,

@@ -13,21 +13,7 @@ import numpy as np
 from cukde.density.pairs.gpu import difference
 from cukde.density.sums import PartialSums
 
-# Members up to here are faster at once. On an H200 a density by itself takes 0.12 to 0.19 ms or more; at once those of
-# 4,096 rows and queries take 0.016 ms each at d = 4 and 0.045 ms at d = 16, in double precision 0.05 and 0.1 ms. A
-# block takes the rows of a member one tile after the other, 0.01 us a row at d = 4 and 0.4 us at d = 64, while others
-# may have nothing to do: so few members must not have many rows.
-_MOST_WORK, _MOST_DIMENSIONS, _DIMENSIONS_OF_PAIR, _WORK_OF_ROWS = 2**30, 64, 4, 2**14
-_DOUBLE = 4  # a pair in double precision counts so many
-
 _MOST_MEMBERS = 65_535  # of a launch: the third axis of a grid
-
-
-def pays(b: int, n: int, m: int, d: int, precision: str) -> bool:
-    """Say whether members of this size are faster here than one after the other by the passes of single densities."""
-    work = _DIMENSIONS_OF_PAIR + d
-    of_member = n * m * work * (_DOUBLE if precision == "float64" else 1)
-    return d <= _MOST_DIMENSIONS and of_member <= _MOST_WORK and n * work <= _WORK_OF_ROWS * max(1, b)
 
 
 def means(X: Any) -> Any:

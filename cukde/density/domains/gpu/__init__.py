@@ -1,0 +1,1 @@
+"""Products of one-dimensional sums by CUDA."""

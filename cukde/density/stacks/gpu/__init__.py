@@ -1,0 +1,1 @@
+"""Stacks by the difference kernel."""
