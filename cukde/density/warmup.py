@@ -148,8 +148,9 @@ def warmup(
                         calls.make(name, options | {"check_finite": check_finite})
                 if module is cpu and backends.may_hand_over(calls.X, calls.Y, values or 0):
                     calls.sum(name, passes, whitening, Options(chosen))
-                if module is cpu and chosen != "float64":  # of queries far from all data
+                if module is cpu and chosen != "float64":  # queries far from all data
                     calls.sum(name, backends.pairs(module), whitening, Options("ieee"))
+                    calls.make_of_far(name, options, whitening)
         if module is cpu:  # data most of whose pairs are left out
             calls.X[:, 0] = calls.X[0, 0] * np.linspace(1, 0, n)
             for name in names:
@@ -194,13 +195,9 @@ class _Calls:
 
     def spread_over(self, squared_radius: float, whitening: Whitening) -> None:
         """Take one point so far away from all others that the data have a scaled squared radius."""
-        n, d = self.X.shape
-        axis = np.eye(1, d)
-        step = float(np.linalg.norm(whitening.apply(axis, np.zeros(d), np))) / whitening.h  # in bandwidths
+        n = len(self.X)
         # The centre is a part 1/n of the way to that point: where it is the only one, queries have the whole way.
-        distance = math.sqrt(squared_radius) / (step or math.ulp(0.0)) / (1 - 1 / n if n > 1 else 1)
-        check.representable_distance(distance, self.X.dtype)
-        self.X[0, 0] = distance
+        self.X[0, 0] = self._distance(math.sqrt(squared_radius) / (1 - 1 / n if n > 1 else 1), whitening)
 
     def load_others(self, names: Sequence[str], options: Options) -> None:
         """Compile what passes launch that may serve or not, as the data are: those that the plan would ask."""
@@ -223,6 +220,21 @@ class _Calls:
                 kernels += plane_passes.kernels(storage, shape) if "plane" in candidates else []
                 for kernel in kernels:
                     core_compile.kernel(*kernel[:3], kernel.shared_bytes)
+
+    def make_of_far(self, name: str, options: dict[str, Any], whitening: Whitening) -> None:
+        """Make all calls of a function with a query so far from all data that it is taken again."""
+        if self.Y is not self.X:
+            self.Y[0, 0] = -self._distance(plan_cpu.far_distance(), whitening)
+            self.make(name, options)
+            self.Y[0, 0] = 0
+
+    def _distance(self, bandwidths: float, whitening: Whitening) -> float:
+        """So many bandwidths along the first column."""
+        d = self.X.shape[1]
+        step = float(np.linalg.norm(whitening.apply(np.eye(1, d), np.zeros(d), np))) / whitening.h  # in bandwidths
+        distance = bandwidths / (step or math.ulp(0.0))
+        check.representable_distance(distance, self.X.dtype)
+        return distance
 
     def make(self, name: str, options: dict[str, Any]) -> None:
         """Make all calls of a function."""

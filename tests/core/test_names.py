@@ -65,7 +65,7 @@ def test_signatures_say_types() -> None:
     axes = pytest.importorskip("matplotlib.axes")
     anything = {
         *("tck", "p", "return of PiecewisePolynomial.to_scipy"),  # SciPy's
-        *("options", "kwargs", "args", "shapes"),  # what other functions take
+        *("options", "ends", "kwargs", "args", "shapes"),  # what other functions take
     }
     found = public_functions()
     assert len(found) > 60

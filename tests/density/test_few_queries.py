@@ -113,7 +113,7 @@ def test_weights_are_refused_as_they_are_of_many_queries(weights: np.ndarray) ->
 @pytest.mark.parametrize(
     ("change", "serves"),
     [
-        (lambda X, Y: (X, np.tile(Y, (50, 1))), False),
+        (lambda X, Y: (X, np.tile(Y, (500, 1))), False),
         (lambda X, Y: (X[:, :1].copy(), Y[:, :1].copy()), False),
         (lambda X, Y: (X, Y.astype("f8")), True),
         (lambda X, Y: (np.asfortranarray(X), Y), True),

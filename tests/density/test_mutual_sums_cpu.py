@@ -257,7 +257,7 @@ def test_rows_without_their_own_pairs(output: Output, dtype: str) -> None:
     X, h = X.astype(dtype), 0.7
     with only("each pair once"), traced() as ran:
         sums = pairs_passes.partial_sums(X, None, h, output, Options(dtype, own=np.arange(700)))
-    assert [one.name for one in ran] == ["each pair once"]
+    assert [one.name for one in ran] == ["each pair once", "again"]
     assert 0 < np.count_nonzero(sums.reference) < 30
     for i in (*range(0, 700, 50), *range(1, 700, 23)):
         others = np.delete(X, i, axis=0)

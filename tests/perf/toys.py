@@ -27,7 +27,15 @@ GPU = Peaks(
 CPU = Peaks(
     name="Toy CPU",
     backend="cpu",
-    rates={"memory": 1e10, "cache": 1e15, "fma": 1e11, "exponential": 1e9, "scalar": 1e9},
+    rates={
+        "memory": 1e10,
+        "cache": 1e15,
+        "fma": 1e11,
+        "exponential": 1e9,
+        "exponential_f64": 5e8,
+        "float64": 5e10,
+        "scalar": 1e9,
+    },
     launch=1e-5,
     multiprocessors=2,
     clock=1e9,

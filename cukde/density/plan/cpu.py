@@ -267,6 +267,11 @@ def taken_in_double(squared_radius: float, spread: float, *, rounded: bool) -> t
     return least, most + spread
 
 
+def far_distance() -> float:
+    """Bandwidths from all data at which a query without weights is taken again."""
+    return math.sqrt(_FAR + _FARTHER)
+
+
 def others_are_far(exponent: float) -> bool:
     """Whether rows without their own pairs are so far from others that most would be taken again."""
     return exponent > _FAR
