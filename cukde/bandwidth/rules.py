@@ -76,6 +76,12 @@ def scott(
         infinity, negative or all-zero weights, bounds and periods that do not fit, data outside their bounds; and with
         ``covariance`` for periods, and for linearly dependent columns, such as those of no more rows than columns.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.bandwidth.scott(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
+    array([0.9784])
+
     Notes
     -----
     With weights :math:`w_j` normalised to sum to 1, :math:`n_\mathrm{eff} = 1 / \sum w_j^2` and
@@ -98,12 +104,6 @@ def scott(
     ----------
     - Scott, D. W. (1992). *Multivariate Density Estimation: Theory, Practice, and Visualization*. Wiley.
     - Mardia, K. V. and Jupp, P. E. (2000). *Directional Statistics*. Wiley, sections 2.3.4 and 3.5.7.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> cukde.bandwidth.scott(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
-    array([0.9784])
     """
     return _scaled_deviations(X, weights, _scott_factor, bounds, periods, covariance=covariance)
 
@@ -126,15 +126,15 @@ def silverman(
     Parameters, result, exceptions, accuracy and cost are those of :func:`scott`. With ``covariance`` the result equals
     SciPy's ``gaussian_kde(X.T, bw_method="silverman").covariance``.
 
-    References
-    ----------
-    - Silverman, B. W. (1986). *Density Estimation for Statistics and Data Analysis*. Chapman and Hall, section 4.3.
-
     Examples
     --------
     >>> import numpy as np, cukde
     >>> cukde.bandwidth.silverman(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
     array([1.0363])
+
+    References
+    ----------
+    - Silverman, B. W. (1986). *Density Estimation for Statistics and Data Analysis*. Chapman and Hall, section 4.3.
     """
     return _scaled_deviations(X, weights, _silverman_factor, bounds, periods, covariance=covariance)
 
@@ -160,6 +160,12 @@ def sd(
     Parameters, result, exceptions and accuracy are those of :func:`scott`. So is the cost, plus 2 to 30 ms for the
     minimum, which is kept for further calls. ``steps``, an integer of at least 1, is that of the estimate: more steps
     leave less bias, and need a wider bandwidth.
+
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.bandwidth.sd(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
+    array([1.4041])
 
     Notes
     -----
@@ -187,12 +193,6 @@ def sd(
     ----------
     - Epstein et al. (2025), as in :func:`cukde.debias`, for the estimator and, with the exact score, the order
       :math:`n^{-1/(d+8)}` of the best bandwidth; the rule is derived above.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> cukde.bandwidth.sd(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
-    array([1.4041])
     """
     steps = density_check.steps(steps)
     return _scaled_deviations(
@@ -220,6 +220,12 @@ def laplace(
     Parameters, result, exceptions and accuracy are those of :func:`scott`. So is the cost, plus 2 ms for the minimum,
     which is kept for further calls.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.bandwidth.laplace(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
+    array([1.8983])
+
     Notes
     -----
     The expression in braces is exactly the mean integrated squared error of the estimate from n rows of :math:`p`, for
@@ -238,12 +244,6 @@ def laplace(
     ----------
     - Epstein, E. L., Flash-SD-KDE, section 5, for the estimator; Marron, J. S. and Wand, M. P. (1992). Exact mean
       integrated squared error. *Annals of Statistics* 20, 712-736, for the method.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> cukde.bandwidth.laplace(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
-    array([1.8983])
     """
     return _scaled_deviations(X, weights, _reference("laplace"), bounds, periods)
 
@@ -267,6 +267,12 @@ def positive(
 
     Parameters, result, exceptions and accuracy are those of :func:`scott`. So is the cost, plus 5 ms for the minimum,
     which is kept for further calls.
+
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.bandwidth.positive(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
+    array([1.8419])
 
     Notes
     -----
@@ -299,12 +305,6 @@ def positive(
     - Jones, M. C. and Foster, P. J. (1996). A simple nonnegative boundary correction method for kernel density
       estimation. *Statistica Sinica* 6, 1005-1013, for estimates that a function of such a ratio makes positive; the
       rule is derived above.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> cukde.bandwidth.positive(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
-    array([1.8419])
     """
     return _scaled_deviations(X, weights, _reference("positive"), bounds, periods)
 
@@ -360,6 +360,14 @@ def isj(
         :math:`\sigma [243 / (70 \sqrt\pi \, n_\mathrm{eff})]^{1/5}`, the widest that a density of this standard
         deviation needs (Terrell 1990).
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> X = np.random.default_rng(0).normal(size=1000)
+    >>> X[500:] += 20  # two modes
+    >>> cukde.bandwidth.isj(X).round(2), cukde.bandwidth.silverman(X).round(2)
+    (array([0.32]), array([2.67]))
+
     Notes
     -----
     ``h`` is the fixed point described in ``cukde/bandwidth/improved_sheather_jones.py``; if there are several, the
@@ -387,14 +395,6 @@ def isj(
     - Botev, Z. I., Grotowski, J. F. and Kroese, D. P. (2010). Kernel density estimation via diffusion. *Annals of
       Statistics* 38, 2916-2957. Terrell, G. R. (1990). The maximal smoothing principle in density estimation. *JASA*
       85, 470-477.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> X = np.random.default_rng(0).normal(size=1000)
-    >>> X[500:] += 20  # two modes
-    >>> cukde.bandwidth.isj(X).round(2), cukde.bandwidth.silverman(X).round(2)
-    (array([0.32]), array([2.67]))
     """
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
@@ -496,6 +496,16 @@ def cross_validate(
         If the best bandwidth is the smallest or the largest of candidates that are multiples of each other, or with
         ``per_dimension`` lies at the edge of its range: the maximum may lie beyond.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> X = np.random.default_rng(0).normal(size=400)
+    >>> X[200:] += 8  # two modes
+    >>> found = cukde.bandwidth.cross_validate(X)
+    >>> found.bandwidth.round(2), cukde.bandwidth.silverman(X).round(2)
+    (array([0.33]), array([1.3]))
+    >>> p = cukde.kde(X, X, found.bandwidth)
+
     Notes
     -----
     *Ties.* Equal rows are near each other however small the bandwidth is. If every row has a duplicate, the likelihood
@@ -572,16 +582,6 @@ def cross_validate(
     - Rudemo, M. (1982). Empirical choice of histograms and kernel density estimators. *Scand. J. Statist.* 9, 65-78;
       Bowman, A. W. (1984). An alternative method of cross-validation for the smoothing of density estimates.
       *Biometrika* 71, 353-360: least squares.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> X = np.random.default_rng(0).normal(size=400)
-    >>> X[200:] += 8  # two modes
-    >>> found = cukde.bandwidth.cross_validate(X)
-    >>> found.bandwidth.round(2), cukde.bandwidth.silverman(X).round(2)
-    (array([0.33]), array([1.3]))
-    >>> p = cukde.kde(X, X, found.bandwidth)
     """
     check.options(method, objective, per_dimension, in_domain=bounds is not None or periods is not None)
     backend = dispatch.backend(X, weights=weights)
@@ -670,6 +670,16 @@ def abramson(
     TypeError, ValueError
         As :func:`cukde.kde`, and for an ``alpha`` that is not a number from 0 to 1.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> X = np.array([0.0, 0.1, 0.2, 3.0])  # three neighbours and an outlier
+    >>> factors = cukde.bandwidth.abramson(X, 0.5)
+    >>> factors.round(2)
+    array([0.88, 0.87, 0.88, 1.5 ])
+    >>> cukde.kde(X, [3.0], 0.5, local_factors=factors).round(3)
+    array([0.133])
+
     Notes
     -----
     With alpha = 1/2 the bias is of order h^4 where the density is smooth and not near 0, as Abramson shows for factors
@@ -687,16 +697,6 @@ def abramson(
     - Abramson, I. S. (1982). On bandwidth variation in kernel estimates: a square root law. *Annals of Statistics* 10,
       1217-1223.
     - Silverman, B. W. (1986). *Density Estimation for Statistics and Data Analysis*. Chapman and Hall, section 5.3.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> X = np.array([0.0, 0.1, 0.2, 3.0])  # three neighbours and an outlier
-    >>> factors = cukde.bandwidth.abramson(X, 0.5)
-    >>> factors.round(2)
-    array([0.88, 0.87, 0.88, 1.5 ])
-    >>> cukde.kde(X, [3.0], 0.5, local_factors=factors).round(3)
-    array([0.133])
     """
     exponent = core_check.proportion("alpha", alpha)
     if getattr(h, "method", None) == ABRAMSON:  # a selection, whose pilot has its own bandwidth

@@ -98,6 +98,16 @@ def depthwise_conv1d(
         For arrays that do not hold real numbers of at most 64 bits, sizes that are not integers, and other arrays on
         the GPU with x on the CPU.
 
+    Examples
+    --------
+    >>> import cukde
+    >>> x = [[[1.0, 2.0, 4.0, 8.0]]]
+    >>> cukde.depthwise_conv1d(x, [[-1.0, 1.0]])
+    array([[[1., 1., 2., 4.]]])
+    >>> y, state = cukde.depthwise_conv1d(x, [[-1.0, 1.0]], return_state=True)
+    >>> cukde.depthwise_conv1d([[[16.0, 32.0]]], [[-1.0, 1.0]], state=state)
+    array([[[ 8., 16.]]])
+
     See Also
     --------
     depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad, activation_grad
@@ -122,16 +132,6 @@ def depthwise_conv1d(
     References
     ----------
     - Gu, A., Goel, K. and Re, C. (2022). Efficiently modeling long sequences with structured state spaces. ICLR.
-
-    Examples
-    --------
-    >>> import cukde
-    >>> x = [[[1.0, 2.0, 4.0, 8.0]]]
-    >>> cukde.depthwise_conv1d(x, [[-1.0, 1.0]])
-    array([[[1., 1., 2., 4.]]])
-    >>> y, state = cukde.depthwise_conv1d(x, [[-1.0, 1.0]], return_state=True)
-    >>> cukde.depthwise_conv1d([[[16.0, 32.0]]], [[-1.0, 1.0]], state=state)
-    array([[[ 8., 16.]]])
     """
     fused, after = check.activation(activation)
     repeated = None
@@ -222,6 +222,12 @@ def depthwise_conv1d_input_grad(
     TypeError
         As :func:`depthwise_conv1d`.
 
+    Examples
+    --------
+    >>> import cukde
+    >>> cukde.depthwise_conv1d_input_grad([[[1.0, 0.0, 0.0, 1.0]]], [[-1.0, 1.0]])
+    array([[[ 1.,  0., -1.,  1.]]])
+
     See Also
     --------
     depthwise_conv1d_weight_grad, activation_grad
@@ -229,12 +235,6 @@ def depthwise_conv1d_input_grad(
     Notes
     -----
     Arithmetic, accuracy and cost are those of :func:`depthwise_conv1d`.
-
-    Examples
-    --------
-    >>> import cukde
-    >>> cukde.depthwise_conv1d_input_grad([[[1.0, 0.0, 0.0, 1.0]]], [[-1.0, 1.0]])
-    array([[[ 1.,  0., -1.,  1.]]])
     """
     stride, dilation = check.options(padding, stride, dilation, layout)
     flip = flag("flip", flip)
@@ -297,6 +297,12 @@ def depthwise_conv1d_weight_grad(
     TypeError
         As :func:`depthwise_conv1d`.
 
+    Examples
+    --------
+    >>> import cukde
+    >>> cukde.depthwise_conv1d_weight_grad([[[1.0, 2.0, 4.0]]], [[[1.0, 1.0, 1.0]]], 2, bias=True)
+    (array([[3., 7.]]), array([3.]))
+
     See Also
     --------
     depthwise_conv1d_input_grad, activation_grad
@@ -305,12 +311,6 @@ def depthwise_conv1d_weight_grad(
     -----
     Every run gives the same bits: the sizes alone determine the order of the sums. Arithmetic and cost are those of
     :func:`depthwise_conv1d`; blocks of outputs are summed in float32 or float64, and their sums in float64.
-
-    Examples
-    --------
-    >>> import cukde
-    >>> cukde.depthwise_conv1d_weight_grad([[[1.0, 2.0, 4.0]]], [[[1.0, 1.0, 1.0]]], 2, bias=True)
-    (array([[3., 7.]]), array([3.]))
     """
     stride, dilation = check.options(padding, stride, dilation, layout)
     flip, bias = flag("flip", flip), flag("bias", bias)

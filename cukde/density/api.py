@@ -143,6 +143,22 @@ def kde(
         bounds and periods that do not fit, data outside their bounds, and a covariance that links a bounded column with
         another; and for columns of ``Y`` that are missing or that ``X`` does not have.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> X = np.array([[0.0], [1.0]])
+    >>> cukde.kde(X, [[0.5]], 1.0).round(4)
+    array([0.3521])
+    >>> cukde.kde(X, [[0.5]], 1.0, local_factors=[1.0, 2.0]).round(4)
+    array([0.2727])
+    >>> cukde.kde(X, [[0.5], [-0.5]], 1.0, bounds=[(0, None)]).round(4)
+    array([0.5929, 0.    ])
+    >>> cukde.kde(np.zeros((1, 2)), [[0.0, 0.0]], 1.0, rtol=1e-5).round(4)
+    array([0.1592])
+    >>> cukde.kde(np.stack([X, X + 3.0]), [[0.5]], [1.0, 2.0]).round(4)  # two densities at one query
+    array([[0.3521],
+           [0.0672]])
+
     Notes
     -----
     *Cost.* n m exponentials and about 2 d n m flops; memory O((n + m) d), and tiles of bounded size.
@@ -279,22 +295,6 @@ def kde(
     - Silverman, B. W. (1986). *Density Estimation for Statistics and Data Analysis*, section 2.10, for reflection.
     - Gray, A. G. and Moore, A. W. (2003). Nonparametric density estimation: toward computational tractability. *SIAM
       International Conference on Data Mining*, for boxes of data that bound what they add.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> X = np.array([[0.0], [1.0]])
-    >>> cukde.kde(X, [[0.5]], 1.0).round(4)
-    array([0.3521])
-    >>> cukde.kde(X, [[0.5]], 1.0, local_factors=[1.0, 2.0]).round(4)
-    array([0.2727])
-    >>> cukde.kde(X, [[0.5], [-0.5]], 1.0, bounds=[(0, None)]).round(4)
-    array([0.5929, 0.    ])
-    >>> cukde.kde(np.zeros((1, 2)), [[0.0, 0.0]], 1.0, rtol=1e-5).round(4)
-    array([0.1592])
-    >>> cukde.kde(np.stack([X, X + 3.0]), [[0.5]], [1.0, 2.0]).round(4)  # two densities at one query
-    array([[0.3521],
-           [0.0672]])
     """
     log = core_check.flag("log", log)
     options = weights, precision, deterministic, check_finite, bounds, periods
@@ -342,6 +342,12 @@ def score(
     TypeError, ValueError
         As :func:`kde`.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.score(np.array([0.0]), np.array([2.0]), 2.0)
+    array([-0.5])
+
     Notes
     -----
     Cost: that of :func:`kde` and another 2 d n m flops. The error, in units of 1/h, is at most the density's relative
@@ -355,12 +361,6 @@ def score(
 
     It takes one pass. Its error, in units of 1/h, is the density's relative error times the mean of
     :math:`r_j / (\lambda_j^2 h)` (``tests/density/test_local_scores.py``).
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> cukde.score(np.array([0.0]), np.array([2.0]), 2.0)
-    array([-0.5])
     """
     options = weights, precision, deterministic, check_finite, bounds, periods
     more: dict[str, Any] = {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
@@ -475,6 +475,12 @@ def debias(
         As :func:`kde`, also for ``score_bandwidth``; for ``steps`` that is not an integer of at least 1; and for
         ``own_point=False`` with a stack, or with fewer than two rows that have a weight.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.debias(np.array([-1.0, 1.0]), 1.0).round(4)
+    array([-0.8808,  0.8808])
+
     Notes
     -----
     Cost: one pass of the score with Y = X, n^2 exponentials. The result is rounded to its dtype; :func:`sd_kde` keeps
@@ -523,12 +529,6 @@ def debias(
     ----------
     - Epstein, E. L., Dwaraknath, R. V., Sornwanee, T., Winnicki, J. and Liu, J. W. (2025). SD-KDE: Score-debiased
       kernel density estimation. *NeurIPS*.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> cukde.debias(np.array([-1.0, 1.0]), 1.0).round(4)
-    array([-0.8808,  0.8808])
     """
     steps, own_point = check.steps(steps), core_check.flag("own_point", own_point)
     check.one_step(h, steps, own_point=own_point)
@@ -670,6 +670,12 @@ def sd_kde(
     TypeError, ValueError
         As :func:`kde` and :func:`debias`.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.sd_kde(np.array([-1.0, 1.0]), np.array([0.0]), 1.0).round(4)
+    array([0.2707])
+
     Notes
     -----
     Cost: n^2 + n m exponentials, and n^2 for each step after the first. In float32 at d = 16 the density is accurate to
@@ -706,12 +712,6 @@ def sd_kde(
     References
     ----------
     - Epstein et al. (2025), as in :func:`debias`; Epstein, E. L., Flash-SD-KDE: Accelerating SD-KDE with Tensor Cores.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> cukde.sd_kde(np.array([-1.0, 1.0]), np.array([0.0]), 1.0).round(4)
-    array([0.2707])
     """
     log = core_check.flag("log", log)
     steps, own_point = check.steps(steps), core_check.flag("own_point", own_point)
@@ -777,6 +777,12 @@ def laplace_kde(
     TypeError, ValueError
         As :func:`kde`, and for an unknown ``negative``.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.laplace_kde(np.array([0.0]), np.array([0.0, 3.0]), 1.0).round(4)
+    array([ 0.5984, -0.0133])
+
     Notes
     -----
     Cost: that of :func:`kde`. Errors are those of :func:`kde`, relative to the sum of the absolute terms, since terms
@@ -790,12 +796,6 @@ def laplace_kde(
     ----------
     - Epstein, E. L., Flash-SD-KDE, section 5; Jones, M. C. and Signorini, D. F. (1997). A comparison of higher-order
       bias kernel density estimators. *JASA* 92.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> cukde.laplace_kde(np.array([0.0]), np.array([0.0, 3.0]), 1.0).round(4)
-    array([ 0.5984, -0.0133])
     """
     check.negative(negative)
     log = core_check.flag("log", log)
@@ -857,6 +857,12 @@ def kernel_sum(
     TypeError, ValueError
         As :func:`kde`, also for ``V``; for ``V`` with another number of rows than ``X``, and for stacks.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.kernel_sum(np.array([0.0, 1.0]), np.array([1.0, -1.0]), np.array([0.0]), 1.0).round(4)
+    array([0.3935])
+
     Notes
     -----
     Cost: n m exponentials and 2 (d + k) n m flops. If ``Y`` is ``X`` itself, in float32 on the GPU, half of the
@@ -869,12 +875,6 @@ def kernel_sum(
     near a query, more pairs are needed. A GPU sums the columns one after the other, over the points where they are not
     zero, if that is faster than all columns at once over all pairs: mostly with few columns, or with data that spread
     over many bandwidths. With more than 32 columns all pairs are taken.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> cukde.kernel_sum(np.array([0.0, 1.0]), np.array([1.0, -1.0]), np.array([0.0]), 1.0).round(4)
-    array([0.3935])
     """
     core_check.given("V", V)
     problem, v = prepare(X, Y, h, None, precision, deterministic, check_finite, V=V, rtol=rtol, devices=devices)

@@ -136,6 +136,15 @@ class KernelDensity(BaseEstimator):
         For method "positive" the result of :func:`cukde.positive_mass`, which normalises the density; after a fit to
         Dask collections they are Dask arrays without dimensions.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> X = np.array([[-1.0], [1.0]])
+    >>> cukde.KernelDensity(bandwidth=1.0).fit(X).score_samples([[0.0]]).round(4)
+    array([-1.4189])
+    >>> cukde.KernelDensity(bandwidth=1.0, method="sd").fit(X).score_samples([[0.0]]).round(4)
+    array([-1.3068])
+
     Notes
     -----
     Results have the dtype ``result_type`` of data and queries. float32 data are summed in float32, with the accuracy of
@@ -171,15 +180,6 @@ class KernelDensity(BaseEstimator):
     ----------
     - As in :func:`cukde.kde`, :func:`cukde.sd_kde` and :func:`cukde.laplace_kde`; Pedregosa, F. et al. (2011).
       Scikit-learn: Machine learning in Python. *JMLR* 12, for the interface.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> X = np.array([[-1.0], [1.0]])
-    >>> cukde.KernelDensity(bandwidth=1.0).fit(X).score_samples([[0.0]]).round(4)
-    array([-1.4189])
-    >>> cukde.KernelDensity(bandwidth=1.0, method="sd").fit(X).score_samples([[0.0]]).round(4)
-    array([-1.3068])
     """
 
     @words.suggested
@@ -371,15 +371,15 @@ class KernelDensity(BaseEstimator):
         TypeError, ValueError, sklearn.exceptions.NotFittedError
             As :meth:`score_samples`.
 
-        Notes
-        -----
-        Cost and accuracy are those of :func:`cukde.score`, for method "positive" of :func:`cukde.positive_score`.
-
         Examples
         --------
         >>> import cukde
         >>> cukde.KernelDensity(bandwidth=2.0).fit([[0.0]]).grad_log_density([[2.0]])
         array([[-0.5]])
+
+        Notes
+        -----
+        Cost and accuracy are those of :func:`cukde.score`, for method "positive" of :func:`cukde.positive_score`.
         """
         backend = self._fitted(X)
         metric = check.parameters(self.get_params(deep=False))

@@ -77,6 +77,12 @@ def pwpa(
         For arrays that do not hold real numbers of at most 64 bits, an ``out`` that is not an array of the kind of x,
         and coefficients or knots on the GPU with x on the CPU.
 
+    Examples
+    --------
+    >>> import cukde
+    >>> cukde.pwpa([-1.0, 0.5, 1.5, 9.0], [[1, 0, 0], [0, 2, -1]], [0, 1, 2])  # x^2, then 2 x - 1
+    array([0.  , 0.25, 2.  , 3.  ])
+
     See Also
     --------
     PiecewisePolynomial : Prepares repeated evaluation, and has derivatives and integrals.
@@ -93,12 +99,6 @@ def pwpa(
     References
     ----------
     - Sangiorgi, M. (2025). "CUDAification" of PACE: optimization of PwPA kernels. University of Bologna.
-
-    Examples
-    --------
-    >>> import cukde
-    >>> cukde.pwpa([-1.0, 0.5, 1.5, 9.0], [[1, 0, 0], [0, 2, -1]], [0, 1, 2])  # x^2, then 2 x - 1
-    array([0.  , 0.25, 2.  , 3.  ])
     """
     core_check.option("layout", layout, LAYOUTS)
     core_check.option("origin", origin, ORIGINS)

@@ -125,6 +125,15 @@ def density(
         plain Axes or whose scale is another, options out of their range, ``random_state`` together with ``seed``, and
         ``hue`` with Dask collections.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> from matplotlib.figure import Figure
+    >>> ax = Figure().subplots()
+    >>> ax = cukde.plot.density(np.random.default_rng(0).normal(size=500), ax=ax)
+    >>> ax.get_ylabel()
+    'density (per unit of x)'
+
     Notes
     -----
     The band is pointwise: at each point it holds the middle 95% of the densities of ``resamples`` samples of n rows,
@@ -143,15 +152,6 @@ def density(
     References
     ----------
     - Efron, B. and Tibshirani, R. J. (1993). *An Introduction to the Bootstrap*. Chapman and Hall.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> from matplotlib.figure import Figure
-    >>> ax = Figure().subplots()
-    >>> ax = cukde.plot.density(np.random.default_rng(0).normal(size=500), ax=ax)
-    >>> ax.get_ylabel()
-    'density (per unit of x)'
     """
     artists = _artists(ax)
     rug = core_check.flag("rug", rug)
@@ -245,6 +245,15 @@ def contours(
     ImportError, TypeError, ValueError
         As :func:`density`.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> from matplotlib.figure import Figure
+    >>> ax = Figure().subplots()
+    >>> ax = cukde.plot.contours(np.random.default_rng(0).normal(size=(300, 2)), ax=ax, mass=0.9)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['90% of the rows', '30 rows outside']
+
     Notes
     -----
     In a region the density is at least a level, which is chosen such that the region holds its share of the rows, by
@@ -263,15 +272,6 @@ def contours(
     References
     ----------
     - Hyndman, R. J. (1996). Computing and graphing highest density regions. *The American Statistician* 50, 120-126.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> from matplotlib.figure import Figure
-    >>> ax = Figure().subplots()
-    >>> ax = cukde.plot.contours(np.random.default_rng(0).normal(size=(300, 2)), ax=ax, mass=0.9)
-    >>> [text.get_text() for text in ax.get_legend().get_texts()]
-    ['90% of the rows', '30 rows outside']
     """
     artists = _artists(ax)
     masses = check.masses(mass)
@@ -374,11 +374,6 @@ def pairs(
     ImportError, TypeError, ValueError
         As :func:`density`, and for unknown columns.
 
-    Notes
-    -----
-    Cost: d (d - 1) / 2 times that of :func:`contours`, and d curves. 100,000 rows of 5 columns take 1.2 s on two
-    CPU cores.
-
     Examples
     --------
     >>> import numpy as np, cukde
@@ -386,6 +381,11 @@ def pairs(
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
     >>> cukde.plot.pairs(X, columns=[0, 2], ax=Figure().subplots(2, 2)).shape
     (2, 2)
+
+    Notes
+    -----
+    Cost: d (d - 1) / 2 times that of :func:`contours`, and d curves. 100,000 rows of 5 columns take 1.2 s on two
+    CPU cores.
     """
     artists = _artists()
     masses = check.masses(mass)
@@ -508,15 +508,6 @@ def anomalies(
     TypeError, ValueError
         For infinity, log densities that are all -inf or NaN, labels of another length, and options out of their range.
 
-    Notes
-    -----
-    Counts are exact. An axis that a few far log densities would make long ends before them: below the threshold it is
-    at most three times as long as above, and it ends at most 15 interquartile ranges beyond the quartiles. Arrows at
-    its ends, explained in the legend, stand for the rows beyond. A ``threshold`` is always visible; a quantile may be
-    beyond the axis.
-
-    Cost: O(n), and a sort for the quantile.
-
     Examples
     --------
     >>> import numpy as np, cukde
@@ -526,6 +517,15 @@ def anomalies(
     >>> ax = cukde.plot.anomalies(log_p, quantile=0.02, ax=Figure().subplots())
     >>> ax.get_legend().get_texts()[-1].get_text()
     'threshold -3.731: 20 of 1,000 rows below'
+
+    Notes
+    -----
+    Counts are exact. An axis that a few far log densities would make long ends before them: below the threshold it is
+    at most three times as long as above, and it ends at most 15 interquartile ranges beyond the quartiles. Arrows at
+    its ends, explained in the legend, stand for the rows beyond. A ``threshold`` is always visible; a quantile may be
+    beyond the axis.
+
+    Cost: O(n), and a sort for the quantile.
     """
     artists = _artists(ax)
     log_counts = core_check.flag("log_counts", log_counts)

@@ -64,8 +64,8 @@ DRAWN = {
 
 def without_errors_raised(docstring: str) -> str:
     """A docstring without its example, its list of exceptions, and without what another's list is said to be."""
-    docstring = re.sub(r"^Examples\n-+\n.*", "", docstring, flags=re.MULTILINE | re.DOTALL)
-    without = re.sub(r"^Raises\n-+\n.*?(?=^\S[^\n]*\n-+\n|\Z)", "", docstring, flags=re.MULTILINE | re.DOTALL)
+    section = r"^(?:Examples|Raises)\n-+\n.*?(?=^\S[^\n]*\n-+\n|\Z)"
+    without = re.sub(section, "", docstring, flags=re.MULTILINE | re.DOTALL)
     return without.replace("Parameters, result and errors are those", "")
 
 

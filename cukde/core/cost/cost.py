@@ -130,16 +130,16 @@ class Cost:
     textbook_flops, textbook_bytes : float
         Operations and bytes as the source counts them, which the report's rule uses.
 
-    Notes
-    -----
-    :func:`cukde.perf.cost` says how accurate the counts are.
-
     Examples
     --------
     >>> from cukde import perf
     >>> cost = perf.cost("kde", n=1024, m=128, d=16)
     >>> cost.pairs, cost.exponentials, [part.name for part in cost.parts]
     (131072.0, 131072.0, ['survey', 'prepare', 'pass', 'finish'])
+
+    Notes
+    -----
+    :func:`cukde.perf.cost` says how accurate the counts are.
     """
 
     op: str

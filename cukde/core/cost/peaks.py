@@ -37,15 +37,15 @@ class Peaks:
     quartiles : dict
         Lower and upper quartile of measured rates; "launch" in seconds.
 
-    Notes
-    -----
-    Published rates are exact as published; the quartiles of measured rates show their accuracy.
-
     Examples
     --------
     >>> from cukde import perf
     >>> perf.peaks("H200").multiprocessors, perf.peaks("H200").backend
     (132, 'gpu')
+
+    Notes
+    -----
+    Published rates are exact as published; the quartiles of measured rates show their accuracy.
     """
 
     name: str

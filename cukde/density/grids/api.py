@@ -113,6 +113,15 @@ def evaluate_grid(
         algorithm; for "fft" with ``log``, for more than three columns, and if it would need too large a grid or too
         many images of the data.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> X = np.array([[0.0, 0.0], [1.0, 0.0]])
+    >>> cukde.evaluate_grid(X, ([0.0, 0.5, 1.0], [0.0, 2.0]), 1.0).round(4)
+    array([[0.1278, 0.0173],
+           [0.1405, 0.019 ],
+           [0.1278, 0.0173]])
+
     Notes
     -----
     *Error of "fft".* The error is at most 1e-6 (float32) or 1e-10 (float64) of the largest density on the grid or
@@ -149,15 +158,6 @@ def evaluate_grid(
     ----------
     - Silverman, B. W. (1982). Kernel density estimation using the fast Fourier transform. *Applied Statistics* 31.
     - Essmann, U. et al. (1995). A smooth particle mesh Ewald method. *J. Chem. Phys.* 103, for the splines.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> X = np.array([[0.0, 0.0], [1.0, 0.0]])
-    >>> cukde.evaluate_grid(X, ([0.0, 0.5, 1.0], [0.0, 2.0]), 1.0).round(4)
-    array([[0.1278, 0.0173],
-           [0.1405, 0.019 ],
-           [0.1278, 0.0173]])
     """
     log = core_check.flag("log", log)
     check.plain(axes=axes, h=h)

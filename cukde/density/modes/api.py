@@ -115,6 +115,13 @@ def modes(
         If seeds have not reached a maximum after ``max_iterations``. They are labelled by the points that they have
         reached, which are then among the modes.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> found = cukde.modes(np.array([0.0, 0.2, 5.0]), 1.0)
+    >>> found.points.round(3), found.labels
+    (array([0.1, 5. ]), array([0, 0, 1]))
+
     Notes
     -----
     *Method.* A step of mean shift never lowers the density (``tests/density/test_modes.py``). It converges linearly,
@@ -174,13 +181,6 @@ def modes(
     - Comaniciu, D., Ramesh, V. and Meer, P. (2001). The variable bandwidth mean shift and data-driven scale selection.
       *ICCV*, for local factors.
     - Carreira-Perpinan, M. A. (2007). Gaussian mean-shift is an EM algorithm. *IEEE Trans. PAMI* 29.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> found = cukde.modes(np.array([0.0, 0.2, 5.0]), 1.0)
-    >>> found.points.round(3), found.labels
-    (array([0.1, 5. ]), array([0, 0, 1]))
     """
     search = check.search(tolerance, max_iterations, merge_distance)
     check_finite = core_check.flag("check_finite", check_finite)
