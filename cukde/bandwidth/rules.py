@@ -123,8 +123,13 @@ def silverman(
 
     .. math:: h_k = \sigma_k \, [n_\mathrm{eff} (d + 2) / 4]^{-1/(d+4)}
 
-    Parameters, result, exceptions, accuracy and cost are those of :func:`scott`. With ``covariance`` the result equals
-    SciPy's ``gaussian_kde(X.T, bw_method="silverman").covariance``.
+    Result, exceptions, accuracy and cost are those of :func:`scott`. With ``covariance`` the result equals SciPy's
+    ``gaussian_kde(X.T, bw_method="silverman").covariance``.
+
+    Parameters
+    ----------
+    X, weights, covariance, bounds, periods, nan_policy
+        As in :func:`scott`.
 
     Examples
     --------
@@ -157,9 +162,15 @@ def sd(
         h_k = \sigma_k \arg\min_h \Big\{ \int (\bar p - p)^2 + \frac{V(h)}{n_\mathrm{eff}} \Big\}, \qquad
         p = N(0, I), \quad \bar p = N(0, v(h) I)
 
-    Parameters, result, exceptions and accuracy are those of :func:`scott`. So is the cost, plus 2 to 30 ms for the
-    minimum, which is kept for further calls. ``steps``, an integer of at least 1, is that of the estimate: more steps
-    leave less bias, and need a wider bandwidth.
+    Result, exceptions and accuracy are those of :func:`scott`. So is the cost, plus 2 to 30 ms for the minimum, which
+    is kept for further calls.
+
+    Parameters
+    ----------
+    steps : int
+        Steps of the estimate, at least 1. More steps leave less bias, and need a wider bandwidth.
+    X, weights, bounds, periods, nan_policy
+        As in :func:`scott`.
 
     Examples
     --------
@@ -217,8 +228,13 @@ def laplace(
         h_k = \sigma_k \arg\min_h \Big\{ \int (\bar p - p)^2 + \frac{1}{n_\mathrm{eff}}
         \Big(\int \kappa^2 - \int \bar p^2\Big) \Big\}, \qquad p = N(0, I), \quad \bar p = \kappa * p
 
-    Parameters, result, exceptions and accuracy are those of :func:`scott`. So is the cost, plus 2 ms for the minimum,
-    which is kept for further calls.
+    Result, exceptions and accuracy are those of :func:`scott`. So is the cost, plus 2 ms for the minimum, which is kept
+    for further calls.
+
+    Parameters
+    ----------
+    X, weights, bounds, periods, nan_policy
+        As in :func:`scott`.
 
     Examples
     --------
@@ -265,8 +281,13 @@ def positive(
         h_k = \sigma_k \arg\min_h \Big\{ \int (\bar p - p)^2 + \frac{V(h)}{n_\mathrm{eff}} \Big\}, \qquad
         p = N(0, I), \quad \bar p = \tfrac1M\, p_h\, g(t)
 
-    Parameters, result, exceptions and accuracy are those of :func:`scott`. So is the cost, plus 5 ms for the minimum,
-    which is kept for further calls.
+    Result, exceptions and accuracy are those of :func:`scott`. So is the cost, plus 5 ms for the minimum, which is kept
+    for further calls.
+
+    Parameters
+    ----------
+    X, weights, bounds, periods, nan_policy
+        As in :func:`scott`.
 
     Examples
     --------

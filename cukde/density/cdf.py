@@ -132,7 +132,10 @@ def log_cdf(
     If :math:`\hat F(y)` is at least 1/2, the result is :math:`\log(1 - \hat S(y))`, where
     :math:`\hat S(y) = \sum_j w_j \Phi((x_j - y) / h)`, the mass above the query, is a sum of its own.
 
-    Parameters are those of :func:`cdf`.
+    Parameters
+    ----------
+    X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, nan_policy, out
+        As in :func:`cdf`.
 
     Returns
     -------

@@ -270,11 +270,11 @@ class gaussian_kde:
     __call__ = evaluate
 
     def pdf(self, x: Any) -> Any:
-        """Return the density at points: another name of :meth:`evaluate`, exactly as accurate."""
+        """Return the density at points ``x``: another name of :meth:`evaluate`, exactly as accurate."""
         return self.evaluate(x)
 
     def logpdf(self, x: Any) -> Any:
-        """Return the logarithm of the density at points, finite at any distance.
+        """Return the logarithm of the density at points ``x``, finite at any distance.
 
         Parameters, exceptions and cost are those of :meth:`evaluate`. The error is absolute: 1e-12, and rounding.
 

@@ -495,7 +495,7 @@ class KernelDensity(BaseEstimator):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> KernelDensity:
-        """Read an estimator from a file that :meth:`save` wrote; without a GPU it computes on the CPU.
+        """Read an estimator from the file ``path`` that :meth:`save` wrote; without a GPU it computes on the CPU.
 
         Raises
         ------

@@ -183,7 +183,7 @@ class Comparison:
         return self.text()
 
     def text(self, *, changed: bool = False) -> str:
-        """Return the table as text: all measurements, or only those that changed, with the worse ones first."""
+        """Return the table as text, with the worse measurements first: all, or with ``changed`` those that changed."""
         lines = [f"warning: {text}" for text in self.warnings] + list(self.notes)
         rows = self.rows
         if changed:

@@ -70,7 +70,9 @@ class Times:
         random_state: RandomState = DEFAULT,
         seed: RandomState = None,
     ) -> Times:
-        """Summarise times of runs that were measured elsewhere.
+        """Summarise times of runs, ``milliseconds``, that were measured elsewhere.
+
+        ``confidence``, ``random_state`` and ``seed`` are those of :func:`measure`.
 
         Examples
         --------

@@ -48,7 +48,7 @@ class Roofline:
     points: tuple[RooflinePoint, ...]
 
     def draw(self, path: Path | str) -> None:
-        """Write the picture, a PNG; this needs Matplotlib."""
+        """Write the picture, a PNG, to ``path``; this needs Matplotlib."""
         _need_matplotlib()
         from cukde.perf import _roofline_figure
 

@@ -292,10 +292,11 @@ class PiecewisePolynomial:
 
     @classmethod
     def from_scipy(cls, p: Any, *, extrapolate: Extrapolate | None = None) -> PiecewisePolynomial:
-        """Convert a ``PPoly`` or ``BPoly`` of SciPy or CuPy, or an instance of a subclass such as ``CubicSpline``.
+        """Convert ``p``, a ``PPoly`` or ``BPoly`` of SciPy or CuPy, or of a subclass such as ``CubicSpline``.
 
         Pieces between equal knots are left out, but for those at the ends that are evaluated at the last knot or
-        beyond. Raises TypeError for anything else, and ValueError for an ``axis`` other than 0.
+        beyond. ``extrapolate`` is by default that of ``p``. Raises TypeError for anything else, and ValueError for an
+        ``axis`` other than 0.
         """
         c, x, own, like = foreign.of_polynomial(p)
         return cls._with_ends(c, x, own if extrapolate is None else extrapolate, like)

@@ -144,7 +144,7 @@ _kept_evaluator = functools.lru_cache(_KEPT)(_evaluator)
 @declare(cost.turned, cost.of_rows)
 @over_arrays
 def aos_to_soa(coefficients: ArrayLike) -> Array:
-    """Copy coefficients (P, D + 1), one row for each piece, to (D + 1, P), one column for each piece.
+    """Copy ``coefficients`` (P, D + 1), one row for each piece, to (D + 1, P), one column for each piece.
 
     The copy is exact; it costs one pass over the coefficients.
 
@@ -164,7 +164,7 @@ def aos_to_soa(coefficients: ArrayLike) -> Array:
 @declare(cost.turned, cost.of_columns)
 @over_arrays
 def soa_to_aos(coefficients: ArrayLike) -> Array:
-    """Copy coefficients (D + 1, P), one column for each piece, to (P, D + 1), one row for each piece.
+    """Copy ``coefficients`` (D + 1, P), one column for each piece, to (P, D + 1), one row for each piece.
 
     The copy is exact; it costs one pass over the coefficients.
 

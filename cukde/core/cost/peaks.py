@@ -60,7 +60,7 @@ class Peaks:
     quartiles: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def rate(self, unit: Unit) -> float:
-        """Operations or bytes a second of a unit.
+        """Operations or bytes a second of a ``unit``.
 
         A unit without a rate of its own has the rate of a substitute. An instruction counts as a multiply-add. On a
         GPU, which has no unit for it, a float64 exponential counts as 12 multiply-adds. Products of a library run on

@@ -98,7 +98,7 @@ def flash_tile_bytes(d: int, block_m: int = _BLOCK_M, block_n: int = _BLOCK_N, *
 
 
 def flash_bytes(n: float, m: float, d: int) -> float:
-    """Bytes of SD-KDE of ``n`` points at ``m`` queries, as the paper counts them.
+    """Bytes of SD-KDE of ``n`` points at ``m`` queries in ``d`` dimensions, as the paper counts them.
 
     In several dimensions the result counts the bytes of all tiles of the score, 1.13 n^2 at d = 16; the paper leaves
     out the density. In one dimension it counts each point, each query and each result once, 5 n for m = n / 8.
@@ -127,7 +127,8 @@ def flash_pass_bytes(n: float, m: float, d: int, *, moments: bool) -> float:
 def flash_intensity(n: float, m: float, d: int) -> float:
     """Operations a byte of SD-KDE, as the paper counts them: about 72 at d = 16, 3.55 n at d = 1, for m = n / 8.
 
-    The result is exactly :func:`flash_flops` over :func:`flash_bytes`.
+    For ``n`` points at ``m`` queries in ``d`` dimensions the result is exactly :func:`flash_flops` over
+    :func:`flash_bytes`.
 
     Examples
     --------

@@ -140,8 +140,12 @@ def positive_score(
 ) -> Array:
     r"""Gradient of the logarithm of :func:`positive_kde`.
 
-    Parameters are those of :func:`positive_kde`, without the mass, which does not matter, and without bounds and
-    periods, which are not supported.
+    The mass does not matter; bounds and periods are not supported.
+
+    Parameters
+    ----------
+    X, Y, h, weights, rtol, precision, deterministic, check_finite, devices, nan_policy, out
+        As in :func:`positive_kde`; ``out`` has the shape of ``Y``.
 
     Returns
     -------
