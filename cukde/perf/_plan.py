@@ -66,16 +66,6 @@ class CallPlan(NamedTuple):
 def plan(fn: Callable[..., Any], *args: Any, gpu: str | Peaks | None = None, **kwargs: Any) -> CallPlan:
     """Say which passes would take a call, in which order, and why others would not.
 
-    >>> import numpy as np, cukde
-    >>> from cukde import perf
-    >>> perf.plan(cukde.kendall_matrix, np.zeros((8000, 32)), gpu="H200")
-    kendall_matrix n=8,000 p=32 float64 on H200
-    Tau of all pairs of 32 columns, 8,000 samples
-       -  comparisons         not asked: so many comparisons take longer than the launches of other ways
-       1. products            about 0.256 ms; no column has ties
-       2. sorting             about 0.284 ms
-       3. products with ties  about 0.424 ms
-
     Parameters
     ----------
     fn : callable
@@ -102,6 +92,15 @@ def plan(fn: Callable[..., Any], *args: Any, gpu: str | Peaks | None = None, **k
 
     Examples
     --------
+    >>> import numpy as np, cukde
+    >>> from cukde import perf
+    >>> perf.plan(cukde.kendall_matrix, np.zeros((8000, 32)), gpu="H200")
+    kendall_matrix n=8,000 p=32 float64 on H200
+    Tau of all pairs of 32 columns, 8,000 samples
+       -  comparisons         not asked: so many comparisons take longer than the launches of other ways
+       1. products            about 0.256 ms; no column has ties
+       2. sorting             about 0.284 ms
+       3. products with ties  about 0.424 ms
     >>> perf.plan(cukde.depthwise_conv1d, np.zeros((4, 8, 500)), np.zeros((8, 9)), gpu="H200").plans[0].sure
     'rows'
 
