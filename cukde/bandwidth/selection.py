@@ -145,6 +145,15 @@ def select(
         If every row shares its values with others, and the likelihood grows without bound as the bandwidth shrinks.
         Count every value once, or spread the values over the step that they were rounded to.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> X = np.random.default_rng(0).standard_t(2, size=500)  # heavy tails
+    >>> found = cukde.bandwidth.select(X)
+    >>> found.method, found.call
+    ('abramson', 'cukde.kde(X, Y, h, local_factors=cukde.bandwidth.abramson(X, h))')
+    >>> p = found.density(X, X[:5])
+
     Notes
     -----
     *Why folds.* Scores of all methods must be of the same kind to be compared. With leave-one-out scores, as in
@@ -159,15 +168,6 @@ def select(
 
     *Cost.* With m the smaller of n and ``most_rows``, a bandwidth takes 5 (0.8 m)(0.2 m) pairs; "sd" and "abramson"
     take 5 (0.8 m)^2 more, and "positive" 5 times the cost of its mass. About ten bandwidths are tried.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> X = np.random.default_rng(0).standard_t(2, size=500)  # heavy tails
-    >>> found = cukde.bandwidth.select(X)
-    >>> found.method, found.call
-    ('abramson', 'cukde.kde(X, Y, h, local_factors=cukde.bandwidth.abramson(X, h))')
-    >>> p = found.density(X, X[:5])
     """
     chosen = check.methods(methods, CANDIDATES)
     most = check.most_rows(most_rows)

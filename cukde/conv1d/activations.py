@@ -55,6 +55,12 @@ def activation_grad(name: str | Callable[[Any], Any] | None, z: ArrayLike) -> Ar
     TypeError
         For z that does not hold real numbers of at most 64 bits.
 
+    Examples
+    --------
+    >>> import cukde
+    >>> cukde.activation_grad("gelu", [-1.0, 0.0, 1.0]).round(6)
+    array([-0.083315,  0.5     ,  1.083315])
+
     See Also
     --------
     depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad : Take a gradient times this.
@@ -65,12 +71,6 @@ def activation_grad(name: str | Callable[[Any], Any] | None, z: ArrayLike) -> Ar
     the value; for silu and gelu, of the sum of the absolute values of their two terms. This holds in the tails too,
     where they vanish like exp(-\|z\|) and exp(-z^2/2), down to the smallest normal number
     (``tests/conv1d/test_api.py``). The cost is up to about twenty passes over memory.
-
-    Examples
-    --------
-    >>> import cukde
-    >>> cukde.activation_grad("gelu", [-1.0, 0.0, 1.0]).round(6)
-    array([-0.083315,  0.5     ,  1.083315])
     """
     name = check.name_of_activation(name)
     backend = dispatch.backend(z, "z")

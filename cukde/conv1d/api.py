@@ -58,17 +58,15 @@ def depthwise_conv1d(
         Added to each channel.
     padding : {"causal", "same", "valid"} or int
         Zeros around x. "causal" puts (K - 1) dilation zeros before x, so that no output depends on later inputs; "same"
-        puts half of that number before x, rounded down as in PyTorch, and the rest after it; "valid" adds none; an
-        integer is the number on either side.
+        puts half of that number before x, rounded down, and the rest after it; "valid" adds none; an integer is the
+        number on either side.
     stride : int
         Distance of adjacent outputs, in inputs.
     dilation : int
         Distance of adjacent taps, in inputs.
     activation : {"silu", "gelu"}, str or callable, optional
-        The function f. "silu" is x / (1 + exp(-x)), and "gelu" x times the distribution function of the standard normal
-        distribution; both are applied to sums before they are rounded and written. Other names of
-        :mod:`cukde.functions`, and any function of an array, such as a :class:`PiecewisePolynomial`, are applied to the
-        rounded sums in one more pass over y, with their own errors.
+        The function f: x / (1 + exp(-x)) for "silu", x times the standard normal distribution function for "gelu";
+        another name of :mod:`cukde.functions`; or any function of an array, such as a :class:`PiecewisePolynomial`.
     layout : {"BCL", "BLC"}
         The order of the axes of x, of the result and of states.
     flip : bool
@@ -78,7 +76,7 @@ def depthwise_conv1d(
         The inputs before x in the sequence, as the previous call returned them; zeros by default. Only for
         ``padding="causal"``.
     return_state : bool
-        Whether to return the state for the next call.
+        Whether to return the state for the next call, so that a sequence may be convolved in chunks.
 
     Returns
     -------
@@ -90,38 +88,11 @@ def depthwise_conv1d(
 
     Raises
     ------
-    ValueError
-        For incompatible shapes, taps that reach beyond the padded input, unknown options, a stride or dilation below 1,
-        a state without causal padding, ``return_state`` if L is not a multiple of the stride, and for an ``activation``
-        that returns another shape or dtype.
-    TypeError
-        For arrays that do not hold real numbers of at most 64 bits, sizes that are not integers, and other arrays on
-        the GPU with x on the CPU.
-
-    See Also
-    --------
-    depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad, activation_grad
-
-    Notes
-    -----
-    Sums are taken in float64 for float64, else in float32, and rounded once to the dtype of y. Relative to the sum of
-    the absolute terms of an output, the error is at most 1e-6 in float32 and 2e-15 in float64 for up to 512 taps of
-    either sign (measured: 2e-7 and 9e-16); float16 adds half a unit in the last place. NaN and infinities affect the
-    outputs that depend on them, and no others.
-
-    The cost is 2 B C M K operations, and at least one pass over x and y. With some hundreds of taps, in float64 with
-    more than 512, FFTs are used where they are faster; on the CPU they are in float64. Errors are then relative to the
-    largest sum of absolute terms near the output, which for float32 matters only near outputs 1e8 times as large.
-
-    A sequence may be convolved in chunks: if each call gets the state that the previous one returned, the outputs are
-    those of the whole sequence.
-
-    With Dask arrays, each block of the batch and of channels is convolved by itself, with whole sequences
-    (``docs/dask.md``). Results have the same bits where taps are summed directly.
-
-    References
-    ----------
-    - Gu, A., Goel, K. and Re, C. (2022). Efficiently modeling long sequences with structured state spaces. ICLR.
+    TypeError, ValueError
+        For arrays that do not hold real numbers of at most 64 bits, or are on the GPU with x on the CPU; for
+        incompatible shapes, taps that reach beyond the padded input, unknown options, a stride or dilation below 1, a
+        state without causal padding, ``return_state`` if L is not a multiple of the stride, and an ``activation`` that
+        returns another shape or dtype.
 
     Examples
     --------
@@ -132,6 +103,24 @@ def depthwise_conv1d(
     >>> y, state = cukde.depthwise_conv1d(x, [[-1.0, 1.0]], return_state=True)
     >>> cukde.depthwise_conv1d([[[16.0, 32.0]]], [[-1.0, 1.0]], state=state)
     array([[[ 8., 16.]]])
+
+    See Also
+    --------
+    depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad, activation_grad
+
+    Notes
+    -----
+    Sums are taken in float64 for float64, else in float32, and rounded once to the dtype of y. Relative to the sum of
+    the absolute terms of an output, the error is at most 1e-6 in float32 and 2e-15 in float64 for up to 512 taps;
+    float16 adds half a unit in the last place. NaN and infinities affect the outputs that depend on them, and no
+    others.
+
+    Cost: 2 B C M K operations, and at least one pass over x and y. With some hundreds of taps FFTs are used where they
+    are faster: see ``docs/convolution.md``.
+
+    References
+    ----------
+    - Gu, A., Goel, K. and Re, C. (2022). Efficiently modeling long sequences with structured state spaces. ICLR.
     """
     fused, after = check.activation(activation)
     repeated = None
@@ -222,6 +211,12 @@ def depthwise_conv1d_input_grad(
     TypeError
         As :func:`depthwise_conv1d`.
 
+    Examples
+    --------
+    >>> import cukde
+    >>> cukde.depthwise_conv1d_input_grad([[[1.0, 0.0, 0.0, 1.0]]], [[-1.0, 1.0]])
+    array([[[ 1.,  0., -1.,  1.]]])
+
     See Also
     --------
     depthwise_conv1d_weight_grad, activation_grad
@@ -229,12 +224,6 @@ def depthwise_conv1d_input_grad(
     Notes
     -----
     Arithmetic, accuracy and cost are those of :func:`depthwise_conv1d`.
-
-    Examples
-    --------
-    >>> import cukde
-    >>> cukde.depthwise_conv1d_input_grad([[[1.0, 0.0, 0.0, 1.0]]], [[-1.0, 1.0]])
-    array([[[ 1.,  0., -1.,  1.]]])
     """
     stride, dilation = check.options(padding, stride, dilation, layout)
     flip = flag("flip", flip)
@@ -297,6 +286,12 @@ def depthwise_conv1d_weight_grad(
     TypeError
         As :func:`depthwise_conv1d`.
 
+    Examples
+    --------
+    >>> import cukde
+    >>> cukde.depthwise_conv1d_weight_grad([[[1.0, 2.0, 4.0]]], [[[1.0, 1.0, 1.0]]], 2, bias=True)
+    (array([[3., 7.]]), array([3.]))
+
     See Also
     --------
     depthwise_conv1d_input_grad, activation_grad
@@ -305,12 +300,6 @@ def depthwise_conv1d_weight_grad(
     -----
     Every run gives the same bits: the sizes alone determine the order of the sums. Arithmetic and cost are those of
     :func:`depthwise_conv1d`; blocks of outputs are summed in float32 or float64, and their sums in float64.
-
-    Examples
-    --------
-    >>> import cukde
-    >>> cukde.depthwise_conv1d_weight_grad([[[1.0, 2.0, 4.0]]], [[[1.0, 1.0, 1.0]]], 2, bias=True)
-    (array([[3., 7.]]), array([3.]))
     """
     stride, dilation = check.options(padding, stride, dilation, layout)
     flip, bias = flag("flip", flip), flag("bias", bias)

@@ -75,6 +75,12 @@ def cdf(
         negative or all-zero weights, an unknown precision, bounds and periods that do not fit, and data outside their
         bounds.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.cdf(np.array([0.0, 1.0]), np.array([-1.0, 0.5, 2.0]), 1.0).round(4)
+    array([0.0907, 0.5   , 0.9093])
+
     Notes
     -----
     The error is at most 1e-6 in float32 and 1e-12 in float64, relative to the value itself, however small it is. In the
@@ -101,12 +107,6 @@ def cdf(
     ----------
     - Nadaraya, E. A. (1964). Some new estimates for distribution functions. *Theory Probab. Appl.* 9.
     - Greengard, L. and Strain, J. (1991). The fast Gauss transform. *SIAM J. Sci. Stat. Comput.* 12.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> cukde.cdf(np.array([0.0, 1.0]), np.array([-1.0, 0.5, 2.0]), 1.0).round(4)
-    array([0.0907, 0.5   , 0.9093])
     """
     return _distribution(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, log=False)
 
@@ -132,7 +132,10 @@ def log_cdf(
     If :math:`\hat F(y)` is at least 1/2, the result is :math:`\log(1 - \hat S(y))`, where
     :math:`\hat S(y) = \sum_j w_j \Phi((x_j - y) / h)`, the mass above the query, is a sum of its own.
 
-    Parameters are those of :func:`cdf`.
+    Parameters
+    ----------
+    X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, nan_policy, out
+        As in :func:`cdf`.
 
     Returns
     -------
@@ -146,6 +149,12 @@ def log_cdf(
     TypeError, ValueError
         As :func:`cdf`; for queries below 0 with a period.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.log_cdf(np.array([0.0, 1.0]), np.array([-100.0, 0.5, 20.0]), 1.0)
+    array([-5.00621736e+03, -6.93147181e-01, -4.26361199e-81])
+
     Notes
     -----
     The error, apart from the rounding of the result, is at most 1e-6 in float32 and 1e-12 in float64. It is absolute
@@ -153,12 +162,6 @@ def log_cdf(
     at most twice as large (``tests/density/test_cdf.py``). For the mass above a query use ``log_cdf(-X, -Y, h)``.
 
     Cost: twice that of :func:`cdf`.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> cukde.log_cdf(np.array([0.0, 1.0]), np.array([-100.0, 0.5, 20.0]), 1.0)
-    array([-5.00621736e+03, -6.93147181e-01, -4.26361199e-81])
     """
     return _distribution(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, log=True)
 

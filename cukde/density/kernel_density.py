@@ -55,6 +55,14 @@ def kernel_density(
     TypeError, ValueError
         As :func:`cukde.kde`, and for an unknown kernel.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cukde.density.kernel_density import kernel_density
+    >>> X = np.array([[0.0], [1.0]])
+    >>> kernel_density(X, [[0.25], [3.0]], 0.5, kernel="epanechnikov")
+    array([0.5625, 0.    ])
+
     Notes
     -----
     Cost: 3 d flops a pair in differences, beside them a square root for "exponential" and "linear", an exponential for
@@ -84,14 +92,6 @@ def kernel_density(
     - Silverman, B. W. (1986). *Density Estimation for Statistics and Data Analysis*, section 4.2.
     - Gray, A. G. and Moore, A. W. (2003). Nonparametric density estimation: toward computational tractability. *SIAM
       International Conference on Data Mining*, for boxes of data that bound what they add.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cukde.density.kernel_density import kernel_density
-    >>> X = np.array([[0.0], [1.0]])
-    >>> kernel_density(X, [[0.25], [3.0]], 0.5, kernel="epanechnikov")
-    array([0.5625, 0.    ])
     """
     core_check.option("kernel", kernel, KERNELS)
     density_check.no_rule("h", h)  # a rule makes deviations of Gaussians, not the sizes of other kernels

@@ -99,6 +99,13 @@ def warmup(
     RuntimeError
         For ``backend="gpu"`` where no GPU works.
 
+    Examples
+    --------
+    >>> import cukde
+    >>> ready = cukde.warmup(1000, 100, 3, functions=["kde"], backend="cpu")
+    >>> "add_sums" in ready
+    True
+
     Notes
     -----
     It changes no result, not by a bit. Cost: NVRTC takes about half a second to compile a kernel, and a workload needs
@@ -109,13 +116,6 @@ def warmup(
     It covers calls with either value of ``check_finite``, ``log`` and ``negative``, and the defaults of
     ``score_bandwidth`` and ``local_factors``. It does not cover calls with ``rtol``: on the CPU the first of them waits
     seconds for the compiler.
-
-    Examples
-    --------
-    >>> import cukde
-    >>> ready = cukde.warmup(1000, 100, 3, functions=["kde"], backend="cpu")
-    >>> "add_sums" in ready
-    True
     """
     core_check.count("n", n)
     if m is not None:

@@ -73,6 +73,15 @@ class gaussian_kde:
         that depend on each other linearly or are constant, and no more points of positive weight than dimensions. It is
         a ``ValueError``.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> kde = cukde.gaussian_kde(np.array([1.0, 2.0, 3.0, 5.0]), bw_method="silverman")
+    >>> kde([2.5, 4.0]).round(4), kde.logpdf([40.0]).round(4)
+    (array([0.1899, 0.1433]), array([-328.5083]))
+    >>> kde.quantile([0.025, 0.975]).round(4)
+    array([-0.9159,  6.7819])
+
     Notes
     -----
     Results are float64, like SciPy's, also for float32 data. For data in extended precision they have that dtype, with
@@ -92,15 +101,6 @@ class gaussian_kde:
     ----------
     - Scott, D. W. (1992). *Multivariate Density Estimation: Theory, Practice, and Visualization*. Wiley.
     - Virtanen, P. et al. (2020). SciPy 1.0. *Nature Methods* 17, for the interface.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> kde = cukde.gaussian_kde(np.array([1.0, 2.0, 3.0, 5.0]), bw_method="silverman")
-    >>> kde([2.5, 4.0]).round(4), kde.logpdf([40.0]).round(4)
-    (array([0.1899, 0.1433]), array([-328.5083]))
-    >>> kde.quantile([0.025, 0.975]).round(4)
-    array([-0.9159,  6.7819])
     """
 
     @words.suggested
@@ -255,26 +255,26 @@ class gaussian_kde:
         ValueError
             For another number of dimensions, NaN and infinity.
 
-        Notes
-        -----
-        Accuracy (1e-12, relative) and cost are those of :func:`cukde.kde` in float64.
-
         Examples
         --------
         >>> import numpy as np, cukde
         >>> cukde.gaussian_kde(np.array([[0.0, 1.0, 2.0], [0.0, 2.0, 1.0]])).evaluate([1, 1]).round(4)
         array([0.1013])
+
+        Notes
+        -----
+        Accuracy (1e-12, relative) and cost are those of :func:`cukde.kde` in float64.
         """
         return self._density(points, log=False)
 
     __call__ = evaluate
 
     def pdf(self, x: Any) -> Any:
-        """Return the density at points: another name of :meth:`evaluate`, exactly as accurate."""
+        """Return the density at points ``x``: another name of :meth:`evaluate`, exactly as accurate."""
         return self.evaluate(x)
 
     def logpdf(self, x: Any) -> Any:
-        """Return the logarithm of the density at points, finite at any distance.
+        """Return the logarithm of the density at points ``x``, finite at any distance.
 
         Parameters, exceptions and cost are those of :meth:`evaluate`. The error is absolute: 1e-12, and rounding.
 
@@ -309,15 +309,15 @@ class gaussian_kde:
         numpy.linalg.LinAlgError
             If ``covariance + cov`` is not positive definite.
 
-        Notes
-        -----
-        Computed as :func:`cukde.kde` at one query, with that sum as the bandwidth. Accurate to 1e-12, relative.
-
         Examples
         --------
         >>> import cukde
         >>> round(float(cukde.gaussian_kde([0.0, 1.0, 3.0]).integrate_gaussian(1.0, 4.0)), 4)
         0.1479
+
+        Notes
+        -----
+        Computed as :func:`cukde.kde` at one query, with that sum as the bandwidth. Accurate to 1e-12, relative.
         """
         mean, cov = self._in_order("mean", mean), self._in_order("cov", cov)
         mean, cov = check.vector("mean", mean, self.d), check.matrix("cov", cov, self.d)
@@ -350,16 +350,16 @@ class gaussian_kde:
         ValueError
             For data of several dimensions, NaN, and several bounds.
 
-        Notes
-        -----
-        Accurate to 1e-14, and to a relative 1e-12 if the interval lies beyond all data. Cost: two normal distribution
-        functions a point. For many intervals take differences of :meth:`cdf`.
-
         Examples
         --------
         >>> import numpy as np, cukde
         >>> round(float(cukde.gaussian_kde([0.0, 1.0, 3.0]).integrate_box_1d(1.0, np.inf)), 4)
         0.552
+
+        Notes
+        -----
+        Accurate to 1e-14, and to a relative 1e-12 if the interval lies beyond all data. Cost: two normal distribution
+        functions a point. For many intervals take differences of :meth:`cdf`.
         """
         check.one_dimension("integrate_box_1d", self.d)
         return self._mass(check.bound("low", low), check.bound("high", high))
@@ -392,6 +392,13 @@ class gaussian_kde:
         ConvergenceWarning
             If ``maxpts`` points do not suffice; the message says how large the error is.
 
+        Examples
+        --------
+        >>> import numpy as np, cukde
+        >>> kde = cukde.gaussian_kde(np.array([[0.0, 1.0, 2.0], [0.0, 2.0, 1.0]]))
+        >>> round(float(kde.integrate_box([0, 0], [1, np.inf])), 4)
+        0.2308
+
         Notes
         -----
         Accurate to 1e-13 if at most two dimensions are bounded (by Owen's function), or if ``covariance`` is diagonal
@@ -403,13 +410,6 @@ class gaussian_kde:
         Cost: O(n) normal distribution functions; 160 exponentials a data point with two bounded dimensions. Sampling
         takes 2 d normal distribution functions at each of 128 points for each data point, or at more if the error asks
         for it. Many data points need fewer, as their errors cancel.
-
-        Examples
-        --------
-        >>> import numpy as np, cukde
-        >>> kde = cukde.gaussian_kde(np.array([[0.0, 1.0, 2.0], [0.0, 2.0, 1.0]]))
-        >>> round(float(kde.integrate_box([0, 0], [1, np.inf])), 4)
-        0.2308
         """
         sides = self._in_order("low_bounds", low_bounds), self._in_order("high_bounds", high_bounds)
         low, high = check.bounds(*sides, self.d)
@@ -435,17 +435,17 @@ class gaussian_kde:
         ValueError
             For another number of dimensions.
 
-        Notes
-        -----
-        Computed as :func:`cukde.kde` of one dataset at the other, with the sum of both covariances as the bandwidth.
-        Accurate to 1e-12, relative. Cost: at most n times ``other.n`` pairs.
-
         Examples
         --------
         >>> import cukde
         >>> other = cukde.gaussian_kde([1.0, 2.0])
         >>> round(float(cukde.gaussian_kde([0.0, 1.0, 3.0]).integrate_kde(other)), 4)
         0.1934
+
+        Notes
+        -----
+        Computed as :func:`cukde.kde` of one dataset at the other, with the sum of both covariances as the bandwidth.
+        Accurate to 1e-12, relative. Cost: at most n times ``other.n`` pairs.
         """
         check.other(other, self.d)
         check.same_coordinates(self._names, vars(other).get("_coordinates"))
@@ -480,16 +480,16 @@ class gaussian_kde:
         TypeError, ValueError
             For an invalid size or seed, and for two seeds.
 
-        Notes
-        -----
-        The random numbers are SciPy's, drawn on the host for either backend. So the sample equals SciPy's, up to
-        rounding errors of the covariance. Cost: O(n + size).
-
         Examples
         --------
         >>> import cukde
         >>> cukde.gaussian_kde([0.0, 1.0, 3.0]).resample(2, seed=0).round(4)
         array([[3.1631, 1.4907]])
+
+        Notes
+        -----
+        The random numbers are SciPy's, drawn on the host for either backend. So the sample equals SciPy's, up to
+        rounding errors of the covariance. Cost: O(n + size).
         """
         count = int(self.neff) if size is None else operator.index(size)
         if count < 0:
@@ -519,15 +519,15 @@ class gaussian_kde:
         ValueError
             For indices that are no integers, not unique, or out of range.
 
-        Notes
-        -----
-        Exact: a marginal of a normal distribution is the normal distribution with that block of the covariance.
-
         Examples
         --------
         >>> import cukde
         >>> cukde.gaussian_kde([[0.0, 1.0, 2.0], [0.0, 2.0, 1.0]]).marginal(1)
         gaussian_kde(d=1, n=3, factor=0.8327)
+
+        Notes
+        -----
+        Exact: a marginal of a normal distribution is the normal distribution with that block of the covariance.
         """
         chosen = check.dimensions(dimensions, self.d)
         backend = self._backend()
@@ -557,15 +557,15 @@ class gaussian_kde:
         ValueError
             For data of several dimensions, and NaN.
 
-        Notes
-        -----
-        Accuracy (1e-12, relative, also in the left tail) and cost are those of :func:`cukde.cdf`.
-
         Examples
         --------
         >>> import numpy as np, cukde
         >>> cukde.gaussian_kde([0.0, 1.0, 3.0]).cdf([-np.inf, 1.0, 9.0]).round(4)
         array([0.   , 0.448, 1.   ])
+
+        Notes
+        -----
+        Accuracy (1e-12, relative, also in the left tail) and cost are those of :func:`cukde.cdf`.
         """
         check.one_dimension("cdf", self.d)
         backend = self._backend(x=x)
@@ -598,18 +598,18 @@ class gaussian_kde:
         ConvergenceWarning
             For levels at which 250 steps do not suffice; no such level is known.
 
+        Examples
+        --------
+        >>> import cukde
+        >>> cukde.gaussian_kde([0.0, 1.0, 3.0]).quantile([0.025, 0.5, 0.975]).round(4)
+        array([-1.8562,  1.2444,  4.7747])
+
         Notes
         -----
         The distribution function at the result equals ``q`` to 1e-11, relative to the smaller of q and 1 - q, or the
         level lies between two neighbouring numbers of float64 (``tests/estimators/test_gaussian_kde.py``).
 
         Cost: about ten steps, each with a distribution function and a density at the levels that are not yet found.
-
-        Examples
-        --------
-        >>> import cukde
-        >>> cukde.gaussian_kde([0.0, 1.0, 3.0]).quantile([0.025, 0.5, 0.975]).round(4)
-        array([-1.8562,  1.2444,  4.7747])
         """
         check.one_dimension("quantile", self.d)
         backend = self._backend(q=q)

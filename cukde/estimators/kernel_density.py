@@ -69,36 +69,21 @@ class KernelDensity(BaseEstimator):
     Parameters
     ----------
     bandwidth : float, array_like, mapping, str or callable
-        Standard deviation of the Gaussian kernel, or radius or scale of the others, in units of the data. An array
-        holds a standard deviation for each column, shape (d,), or a covariance, shape (d, d); a mapping, a series or a
-        frame has them by the names of columns. "scott" and "silverman" are scikit-learn's rules, n^(-1/(d+4)) and
-        (n (d+2)/4)^(-1/(d+4)), which ignore the spread of the data.
-
-        The rules of :mod:`cukde.bandwidth` follow it; they need the Gaussian kernel and the euclidean metric. Their
-        names are "scott_deviations", "silverman_deviations", "scott_covariance", "silverman_covariance", "sd",
-        "laplace", "positive", "isj", "cross_validate" and "select" (for ``method``); the functions themselves will do,
-        too, and so do the results of the last two. "select" for method "kde" is among that with one bandwidth and
-        that with the local factors of "abramson", and a selection of these brings them, too.
-
-        Any other callable takes X, and ``weights=`` if :meth:`fit` has ``sample_weight``, and returns a bandwidth in
-        any form but the name of a rule. If X is a data frame, it takes both as :meth:`fit` was given them, so that
-        ``lambda X: X.std()`` of pandas is a deviation for each column. Otherwise both are arrays on the device of the
-        fit.
+        Standard deviation of the Gaussian kernel, or radius or scale of the others, in units of the data, in the forms
+        of ``h`` of :func:`cukde.kde`. "scott" and "silverman" are scikit-learn's factors, which ignore the spread of
+        the data; the rules of :mod:`cukde.bandwidth` are "scott_deviations", "silverman_deviations",
+        "scott_covariance", "silverman_covariance", "sd", "laplace", "positive", "isj", "cross_validate" and "select"
+        (for ``method``). A callable takes X as :meth:`fit` was given it, and ``weights=`` beside ``sample_weight``.
     algorithm : {"auto", "kd_tree", "ball_tree"}
         Determines which metrics are accepted, as in scikit-learn. No tree is built.
     kernel : {"gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"}
-        The kernel. Its normalising constant is exact in every dimension (scikit-learn's constant of ``"cosine"`` is
-        wrong for even d).
+        The kernel. Its normalising constant is exact in every dimension.
     metric : str
-        A distance of scikit-learn's KDTree or BallTree. Only ``"euclidean"`` (``"l2"``, ``"minkowski"`` with p = 2)
-        runs on the GPU. Other metrics use the normalising constant of the euclidean distance, as in scikit-learn, so
-        the result is at best proportional to a density.
+        A distance of scikit-learn's KDTree or BallTree. Only "euclidean" ("l2", "minkowski" with p = 2) runs on the
+        GPU. Others have its normalising constant, so the result is at best proportional to a density.
     rtol, atol : float
-        Relative and absolute tolerance of :meth:`score_samples`, as scikit-learn defines them. The error of the
-        density, apart from rounding, is at most ``atol + rtol * density``, where the density is normalised, in units of
-        1/volume. An ``rtol`` above 0.1 counts as 0.1; 0, the default, means about the size of rounding: 1e-5 in
-        float32, 1e-13 in float64. For method "laplace" the tolerance is relative to the sum of absolute terms; for "sd"
-        it holds for the density of the debiased data. The notes say which computations use the tolerances.
+        Tolerances of :meth:`score_samples`: beside rounding the error of a density, in units of 1/volume, is at most
+        ``atol + rtol * density``. An ``rtol`` above 0.1 counts as 0.1; 0 means about rounding.
     breadth_first, leaf_size : bool, int
         Checked as in scikit-learn, without effect: no tree is built.
     metric_params : dict, optional
@@ -109,68 +94,24 @@ class KernelDensity(BaseEstimator):
     precision : {"float32", "tf32", "ieee", "float64"}, optional
         As in :func:`cukde.kde`; for the Gaussian kernel only.
     device : {"auto", "cpu", "gpu"}
-        Where to compute. ``"auto"`` is the device of the data given to :meth:`fit`. ``"gpu"`` copies data to the GPU,
-        and results for NumPy data back; ``"cpu"`` copies GPU arrays to the host and returns NumPy arrays.
+        Where to compute: "auto" is the device of the data given to :meth:`fit`. "gpu" copies results for NumPy data
+        back; "cpu" returns NumPy arrays.
     bounds, periods : sequence of length d or mapping, optional
-        As in :func:`cukde.kde`: for each column (low, high) or None, and its period or None. The density is then one on
-        that domain: log densities outside are -inf, gradients there are NaN, and samples lie within, those of periodic
-        columns from 0 to the period. For the Gaussian kernel only.
-    steps, own_point
-        Of method "sd", as in :func:`cukde.sd_kde`: how often the data are moved, 1 by default, and whether a point's
-        own kernel counts in its score.
+        As in :func:`cukde.kde`. Log densities outside are -inf, gradients NaN, and samples lie within. For the Gaussian
+        kernel only.
+    steps, own_point : int, bool
+        Of method "sd", as in :func:`cukde.sd_kde`.
 
     Attributes
     ----------
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (d,)
-        Names of the columns of ``X``, if all of them are text.
-    bandwidth_ : float or ndarray
-        With local factors it is that of the pilot density and of a kernel whose factor is 1.
-    local_factors_ : array, shape (n,), or None
-        Factors of the bandwidth of each row, where a selection of "abramson" brings them.
-    points_ : array, shape (n, d)
-        Centres of the kernels: a copy of the data, or for method "sd" the debiased data in float64. After a fit to Dask
-        collections it is a Dask array; assign ``points_.persist()`` to compute it only once.
-    sample_weight_ : array, shape (n,), or None
+    n_features_in_, feature_names_in_ : int, ndarray of shape (d,)
+        Number of columns of ``X``, and their names if all of them are text.
+    bandwidth_, local_factors_ : float or ndarray, array of shape (n,) or None
+        The bandwidth, and each row's factor of it where a selection of "abramson" brings them.
+    points_, sample_weight_ : array of shape (n, d), array of shape (n,) or None
+        Centres of the kernels, a copy of the data or for method "sd" the debiased data in float64, and their weights.
     mass_, mass_error_ : float
-        For method "positive" the result of :func:`cukde.positive_mass`, which normalises the density; after a fit to
-        Dask collections they are Dask arrays without dimensions.
-
-    Notes
-    -----
-    Results have the dtype ``result_type`` of data and queries. float32 data are summed in float32, with the accuracy of
-    :func:`cukde.kde`; scikit-learn converts them to float64, as ``precision="float64"`` does here. Queries on the GPU
-    give results there, as do data given to :meth:`fit` on the GPU.
-
-    Any of the arrays may be Dask arrays or data frames. :meth:`fit` keeps them and computes nothing, except an unknown
-    number of rows that a rule for ``bandwidth`` needs. Densities and gradients at Dask queries are Dask arrays. At
-    plain queries, and from :meth:`score` and :meth:`sample`, they are computed. The values of blocks are checked only
-    when they are computed; errors then call the data X, the queries Y and the weights ``weights``. See
-    ``docs/dask.md``.
-
-    A fitted estimator that was pickled or saved on a machine with a GPU also loads on a machine without one, and
-    computes on the CPU there.
-
-    *Tolerances.* With the Gaussian and the exponential kernel, pairs that together add at most what the two tolerances
-    allow are left out where that saves time. A fast Gauss transform, for the Gaussian kernel in up to three dimensions,
-    uses ``rtol`` alone, and so do a GPU with the Gaussian kernel, and Dask collections with any kernel. Kernels of
-    bounded support leave out only pairs that add 0. Metrics other than the euclidean take all pairs, because not every
-    one of scikit-learn's distances has bounds. Where a tolerance is not used, results are more accurate than asked
-    (``tests/estimators/test_estimator_tolerances.py``).
-
-    Cost: that of the functions of ``method``. :meth:`fit` copies the data; for method "sd" it debiases them once, with
-    n^2 exponentials, and for "positive" it finds the mass. A metric other than the euclidean takes n m distances by
-    scikit-learn in one thread.
-
-    *Many calls.* The first call with queries keeps what depends only on the data, such as their order, in up to about
-    five times their memory; later calls reuse it. It is neither pickled nor saved, and is computed again after another
-    fit, or if parameters or attributes are replaced. To change ``points_`` or ``sample_weight_``, therefore assign new
-    arrays; do not change their entries.
-
-    References
-    ----------
-    - As in :func:`cukde.kde`, :func:`cukde.sd_kde` and :func:`cukde.laplace_kde`; Pedregosa, F. et al. (2011).
-      Scikit-learn: Machine learning in Python. *JMLR* 12, for the interface.
+        For method "positive" the result of :func:`cukde.positive_mass`, which normalises the density.
 
     Examples
     --------
@@ -180,6 +121,20 @@ class KernelDensity(BaseEstimator):
     array([-1.4189])
     >>> cukde.KernelDensity(bandwidth=1.0, method="sd").fit(X).score_samples([[0.0]]).round(4)
     array([-1.3068])
+
+    Notes
+    -----
+    Results have the dtype ``result_type`` of data and queries, with the accuracy of :func:`cukde.kde`. Where a
+    tolerance is not used, they are more accurate than asked. Densities and gradients at Dask queries are Dask arrays.
+
+    Cost: that of the functions of ``method``. :meth:`fit` copies the data; for method "sd" it debiases them once, with
+    n^2 exponentials, and for "positive" it finds the mass. A metric other than the euclidean takes n m distances by
+    scikit-learn in one thread. The first call with queries keeps what depends only on the data, in up to about five
+    times their memory. ``docs/estimator.md`` has tolerances, precision and the life of what is kept.
+
+    References
+    ----------
+    - Pedregosa, F. et al. (2011). Scikit-learn: Machine learning in Python. *JMLR* 12, for the interface.
     """
 
     @words.suggested
@@ -371,15 +326,15 @@ class KernelDensity(BaseEstimator):
         TypeError, ValueError, sklearn.exceptions.NotFittedError
             As :meth:`score_samples`.
 
-        Notes
-        -----
-        Cost and accuracy are those of :func:`cukde.score`, for method "positive" of :func:`cukde.positive_score`.
-
         Examples
         --------
         >>> import cukde
         >>> cukde.KernelDensity(bandwidth=2.0).fit([[0.0]]).grad_log_density([[2.0]])
         array([[-0.5]])
+
+        Notes
+        -----
+        Cost and accuracy are those of :func:`cukde.score`, for method "positive" of :func:`cukde.positive_score`.
         """
         backend = self._fitted(X)
         metric = check.parameters(self.get_params(deep=False))
@@ -495,7 +450,7 @@ class KernelDensity(BaseEstimator):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> KernelDensity:
-        """Read an estimator from a file that :meth:`save` wrote; without a GPU it computes on the CPU.
+        """Read an estimator from the file ``path`` that :meth:`save` wrote; without a GPU it computes on the CPU.
 
         Raises
         ------

@@ -116,6 +116,13 @@ def kendalltau(
     SmallSampleWarning
         SciPy's warning, if fewer than two samples are left; on the GPU only if the shape alone shows it.
 
+    Examples
+    --------
+    >>> import cukde
+    >>> result = cukde.kendalltau([12, 2, 1, 12, 2], [1, 4, 7, 1, 0])
+    >>> print(f"{result.statistic:.4f} {result.pvalue:.4f}")
+    -0.4714 0.2827
+
     Notes
     -----
     Counts are exact (int64), for up to 1e8 samples; the statistic is accurate to 1e-12. It lies between -1 and 1, and
@@ -131,13 +138,6 @@ def kendalltau(
     - Kendall, M. G. (1970). *Rank Correlation Methods*, 4th edition. Griffin.
     - Knight, W. R. (1966). A computer method for calculating Kendall's tau with ungrouped data. *J. Am. Stat. Assoc.*
       61.
-
-    Examples
-    --------
-    >>> import cukde
-    >>> result = cukde.kendalltau([12, 2, 1, 12, 2], [1, 4, 7, 1, 0])
-    >>> print(f"{result.statistic:.4f} {result.pvalue:.4f}")
-    -0.4714 0.2827
     """
     core_check.option("nan_policy", nan_policy, check.NAN_POLICIES)
     core_check.option("distribution", distribution, statistics.DISTRIBUTIONS)
@@ -221,6 +221,15 @@ def kendall_matrix(
         ``B`` and ``A`` with different numbers of rows, an unknown option, NaN with ``nan_policy="raise"``, and blocks
         of Dask whose integers float64 would round.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> A = np.array([[1, 2, 5], [2, 1, 4], [3, 4, 3], [4, 3, 1]])
+    >>> cukde.kendall_matrix(A).round(4)
+    array([[ 1.    ,  0.3333, -1.    ],
+           [ 0.3333,  1.    , -0.3333],
+           [-1.    , -0.3333,  1.    ]])
+
     Notes
     -----
     Counts are exact (int64); the statistic is accurate to 1e-12. Each entry equals the result of :func:`kendalltau`.
@@ -241,15 +250,6 @@ def kendall_matrix(
     References
     ----------
     - As in :func:`kendalltau`.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> A = np.array([[1, 2, 5], [2, 1, 4], [3, 4, 3], [4, 3, 1]])
-    >>> cukde.kendall_matrix(A).round(4)
-    array([[ 1.    ,  0.3333, -1.    ],
-           [ 0.3333,  1.    , -0.3333],
-           [-1.    , -0.3333,  1.    ]])
     """
     core_check.option("variant", variant, statistics.VARIANTS)
     core_check.option("nan_policy", nan_policy, check.NAN_POLICIES)
@@ -293,6 +293,13 @@ def concordance(A: ArrayLike, B: ArrayLike | None = None) -> Concordance:
         For anything but two dimensions of real numbers, masked entries, ``B`` and ``A`` with different numbers of rows,
         and NaN, which has no place in an order: drop those rows, or use ``nan_policy`` of :func:`kendall_matrix`.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> counts = cukde.concordance(np.array([[1], [2], [2]]), np.array([[1], [3], [2]]))
+    >>> counts.concordant, counts.discordant, counts.tied_x
+    (array([[2]]), array([[0]]), array([[1]]))
+
     Notes
     -----
     Counts are exact. The cost is that of :func:`kendall_matrix`; the host also waits for the GPU's search for NaN.
@@ -300,13 +307,6 @@ def concordance(A: ArrayLike, B: ArrayLike | None = None) -> Concordance:
     References
     ----------
     - As in :func:`kendalltau`.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> counts = cukde.concordance(np.array([[1], [2], [2]]), np.array([[1], [3], [2]]))
-    >>> counts.concordant, counts.discordant, counts.tied_x
-    (array([[2]]), array([[0]]), array([[1]]))
     """
     backend = dispatch.backend(A, "A", B=B)
     with backend.device_of(A):

@@ -47,6 +47,11 @@ def kendall_matrix(
     Counts are exact, and statistics have the same bits as those of plain arrays, whatever the blocks. Each unordered
     pair of blocks of columns costs one call on plain arrays.
 
+    Parameters
+    ----------
+    A, B, variant, pvalue, nan_policy
+        As in :func:`cukde.kendall_matrix`.
+
     Examples
     --------
     >>> import dask.array as da, numpy as np

@@ -56,11 +56,6 @@ def calibrate(
     RuntimeError
         For ``backend="gpu"`` where no GPU works.
 
-    Notes
-    -----
-    It takes one or two seconds, and compilation. It needs up to 512 MiB of memory on the CPU and 1 GiB on a GPU, and
-    frees it. Quartiles, intervals and the drift show how accurate the times are.
-
     Examples
     --------
     >>> from cukde import perf
@@ -68,6 +63,11 @@ def calibrate(
     >>> after = perf.calibrate(before, backend="cpu")
     >>> after["cpu"]["copy"]["median_ms"] <= before["cpu"]["copy"]["median_ms"]
     True
+
+    Notes
+    -----
+    It takes one or two seconds, and compilation. It needs up to 512 MiB of memory on the CPU and 1 GiB on a GPU, and
+    frees it. Quartiles, intervals and the drift show how accurate the times are.
     """
     known = {} if before is None else checked(before, "before")
     backends: list[str] = ["cpu"]

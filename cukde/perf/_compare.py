@@ -51,16 +51,16 @@ class Change:
     threshold : float
         Fraction of the old time that a change must exceed.
 
-    Notes
-    -----
-    Times are exactly those of the records.
-
     Examples
     --------
     >>> from cukde import perf
     >>> row = ("kde", "cpu", {"n": 9}, "float64", "float64", "", 4.0, 5.0, (3.9, 4.1), (4.9, 5.1), None, None)
     >>> perf.Change(*row).ratio, perf.Change(*row).verdict
     (1.25, 'slower')
+
+    Notes
+    -----
+    Times are exactly those of the records.
     """
 
     op: str
@@ -144,16 +144,16 @@ class Comparison:
     notes : tuple of str
         The calibrations that normalise times, or the reason why there are none.
 
-    Notes
-    -----
-    Times are exactly those of the records.
-
     Examples
     --------
     >>> from cukde import perf
     >>> print(perf.Comparison((), ("kde",), (), (), None))
     no measurement is in both runs
     only in the old run: kde
+
+    Notes
+    -----
+    Times are exactly those of the records.
     """
 
     rows: tuple[Change, ...]
@@ -183,7 +183,7 @@ class Comparison:
         return self.text()
 
     def text(self, *, changed: bool = False) -> str:
-        """Return the table as text: all measurements, or only those that changed, with the worse ones first."""
+        """Return the table as text, with the worse measurements first: all, or with ``changed`` those that changed."""
         lines = [f"warning: {text}" for text in self.warnings] + list(self.notes)
         rows = self.rows
         if changed:
@@ -248,11 +248,6 @@ def compare(
     FileNotFoundError, ValueError
         For an invalid record, and a threshold that is not a finite number from 0.
 
-    Notes
-    -----
-    A ratio is as accurate as its medians and its calibrations. The confidence interval covers the true median in 95 of
-    100 runs.
-
     Examples
     --------
     >>> from cukde import perf
@@ -262,6 +257,11 @@ def compare(
     >>> new = run | {"rows": [row | {"median_ms": 2.0, "q1_ms": 1.9, "q3_ms": 2.1}]}
     >>> perf.compare(old, new).faster[0].ratio
     0.5
+
+    Notes
+    -----
+    A ratio is as accurate as its medians and its calibrations. The confidence interval covers the true median in 95 of
+    100 runs.
     """
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold < math.inf:
         raise ValueError(f"threshold must be a finite number from 0, such as 0.1 for 10 percent; got {threshold!r}")

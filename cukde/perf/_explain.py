@@ -95,10 +95,6 @@ class Explanation:
     cold : bool
         Whether the caches were emptied before each run.
 
-    Notes
-    -----
-    ``times`` says how accurate the time is; ``sensitivity`` how the verdict depends on errors of the model.
-
     Examples
     --------
     >>> import numpy as np, cukde
@@ -106,6 +102,10 @@ class Explanation:
     >>> explanation = perf.explain(cukde.kde, np.zeros((99, 2)), np.zeros((9, 2)), 0.5, on="cpu", seconds=0.01)
     >>> explanation.seconds == explanation.times.median_ms / 1e3
     True
+
+    Notes
+    -----
+    ``times`` says how accurate the time is; ``sensitivity`` how the verdict depends on errors of the model.
     """
 
     on: Peaks
@@ -280,6 +280,15 @@ def explain(
         For a call whose cost is not known: the message says which are. For a processor that is not known, or is not of
         the kind that holds the arrays. For a time that is not positive.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> from cukde import perf
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> explanation = perf.explain(cukde.kde, X, X, 0.5, on="cpu", seconds=0.01)
+    >>> explanation.op, explanation.cost.shapes["n"], explanation.percent_of_bound > 0
+    ('kde', 500, True)
+
     See Also
     --------
     sensitivity : How the verdict depends on the model's assumptions.
@@ -295,15 +304,6 @@ def explain(
     The confidence interval says how accurate the time is; the error of the model is that of :func:`predict`. Rates are
     modelled work over measured time. The unit that by itself takes the longest in the model binds, and its time is the
     bound. The share of a part is predicted; that of a stage is measured.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> from cukde import perf
-    >>> X = np.random.default_rng(0).normal(size=(500, 2))
-    >>> explanation = perf.explain(cukde.kde, X, X, 0.5, on="cpu", seconds=0.01)
-    >>> explanation.op, explanation.cost.shapes["n"], explanation.percent_of_bound > 0
-    ('kde', 500, True)
     """
     seconds = core_check.number("seconds", seconds, above=True)
     known = call_of(fn, args, kwargs)

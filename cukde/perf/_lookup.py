@@ -29,17 +29,17 @@ def peaks(gpu: str | Peaks | None = None) -> Peaks:
     ValueError
         For a GPU that is not known; the message says which are, and how to measure one.
 
-    Notes
-    -----
-    Published rates are exact as published, but a device may not reach them: measured rates of an H200 are 65 to 100% of
-    the published ones (``docs/performance.md``). The first call for the peaks of the processor measures them, which
-    takes about two seconds, and keeps them as :func:`measure_peaks` does.
-
     Examples
     --------
     >>> from cukde import perf
     >>> perf.peaks("NVIDIA TITAN V").rate("memory")
     652800000000.0
+
+    Notes
+    -----
+    Published rates are exact as published, but a device may not reach them: measured rates of an H200 are 65 to 100% of
+    the published ones (``docs/performance.md``). The first call for the peaks of the processor measures them, which
+    takes about two seconds, and keeps them as :func:`measure_peaks` does.
     """
     if isinstance(gpu, Peaks):
         return gpu

@@ -70,7 +70,9 @@ class Times:
         random_state: RandomState = DEFAULT,
         seed: RandomState = None,
     ) -> Times:
-        """Summarise times of runs that were measured elsewhere.
+        """Summarise times of runs, ``milliseconds``, that were measured elsewhere.
+
+        ``confidence``, ``random_state`` and ``seed`` are those of :func:`measure`.
 
         Examples
         --------
@@ -167,12 +169,6 @@ def measure(
     RuntimeError
         If the device is to be timed and no GPU works.
 
-    Notes
-    -----
-    The CUDA C++ Best Practices Guide ("Using CUDA GPU Timers") recommends events. The interval is that of
-    :func:`scipy.stats.bootstrap` by the percentile method, of 9,999 resamples, fewer of more than 500 runs. Quartiles
-    and interval are of the runs of this measurement: other measurements differ by more, by their clocks and neighbours.
-
     Examples
     --------
     >>> import numpy as np
@@ -180,6 +176,12 @@ def measure(
     >>> times = perf.measure(np.sort, np.arange(1000.0)[::-1], seconds=0.01)
     >>> times.q1_ms <= times.median_ms <= times.q3_ms and times.runs >= 3
     True
+
+    Notes
+    -----
+    The CUDA C++ Best Practices Guide ("Using CUDA GPU Timers") recommends events. The interval is that of
+    :func:`scipy.stats.bootstrap` by the percentile method, of 9,999 resamples, fewer of more than 500 runs. Quartiles
+    and interval are of the runs of this measurement: other measurements differ by more, by their clocks and neighbours.
     """
     turns = _check(fn, gpu, seconds, most, calls, cold, rotate, confidence)
     entropy = integer(random_state, seed)

@@ -51,6 +51,14 @@ def measure_peaks(backend: str | None = None) -> Peaks:
     RuntimeError
         For ``backend="gpu"`` where no GPU works.
 
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> p = perf.measure_peaks("cpu")
+    >>> low, high = p.quartiles["memory"]
+    >>> low <= p.rate("memory") <= high
+    True
+
     Notes
     -----
     Quartiles show how accurate the rates are. It takes about five seconds on a GPU and two on a CPU, and compilation,
@@ -59,14 +67,6 @@ def measure_peaks(backend: str | None = None) -> Peaks:
     The result is written to a file under the name of the device: to ``cukde/peaks.json`` in the user's folder of caches
     (``XDG_CACHE_HOME`` or ``~/.cache``, ``LOCALAPPDATA`` on Windows), or to the file that the environment variable
     ``CUKDE_PEAKS`` names. A file that cannot be written is a warning.
-
-    Examples
-    --------
-    >>> from cukde import perf
-    >>> p = perf.measure_peaks("cpu")
-    >>> low, high = p.quartiles["memory"]
-    >>> low <= p.rate("memory") <= high
-    True
     """
     device = loads_of(backend)
     rates: dict[Unit, float] = {}

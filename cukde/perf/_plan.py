@@ -34,17 +34,17 @@ class CallPlan(NamedTuple):
         a ``name``, milliseconds ``ms`` where a table of rates compares it, the ``condition`` on the data under which it
         serves, and why it is ``refused``.
 
-    Notes
-    -----
-    Nothing is computed. The candidates are exactly those that the passes ask; their milliseconds are as accurate as the
-    table of rates that compares them.
-
     Examples
     --------
     >>> import numpy as np, cukde
     >>> from cukde import perf
     >>> perf.plan(cukde.kendall_matrix, np.zeros((1000, 500)), gpu="H200").plans[0].names[0]
     'products'
+
+    Notes
+    -----
+    Nothing is computed. The candidates are exactly those that the passes ask; their milliseconds are as accurate as the
+    table of rates that compares them.
     """
 
     op: str
@@ -65,16 +65,6 @@ class CallPlan(NamedTuple):
 
 def plan(fn: Callable[..., Any], *args: Any, gpu: str | Peaks | None = None, **kwargs: Any) -> CallPlan:
     """Say which passes would take a call, in which order, and why others would not.
-
-    >>> import numpy as np, cukde
-    >>> from cukde import perf
-    >>> perf.plan(cukde.kendall_matrix, np.zeros((8000, 32)), gpu="H200")
-    kendall_matrix n=8,000 p=32 float64 on H200
-    Tau of all pairs of 32 columns, 8,000 samples
-       -  comparisons         not asked: so many comparisons take longer than the launches of other ways
-       1. products            about 0.256 ms; no column has ties
-       2. sorting             about 0.284 ms
-       3. products with ties  about 0.424 ms
 
     Parameters
     ----------
@@ -100,6 +90,20 @@ def plan(fn: Callable[..., Any], *args: Any, gpu: str | Peaks | None = None, **k
         For a call whose cost is not known, and for a processor that is not known: the message says which are. For
         arguments without sizes.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> from cukde import perf
+    >>> perf.plan(cukde.kendall_matrix, np.zeros((8000, 32)), gpu="H200")
+    kendall_matrix n=8,000 p=32 float64 on H200
+    Tau of all pairs of 32 columns, 8,000 samples
+       -  comparisons         not asked: so many comparisons take longer than the launches of other ways
+       1. products            about 0.256 ms; no column has ties
+       2. sorting             about 0.284 ms
+       3. products with ties  about 0.424 ms
+    >>> perf.plan(cukde.depthwise_conv1d, np.zeros((4, 8, 500)), np.zeros((8, 9)), gpu="H200").plans[0].sure
+    'rows'
+
     See Also
     --------
     explain : Run the call, and say what limits it.
@@ -113,11 +117,6 @@ def plan(fn: Callable[..., Any], *args: Any, gpu: str | Peaks | None = None, **k
     If the work depends on options that no cost formula has, such as ``distribution="exact"`` of
     :func:`cukde.kendalltau`, the plan is that of the default. The first plan for a processor whose peaks are not kept
     measures them (:func:`cukde.perf.peaks`).
-
-    Examples
-    --------
-    >>> perf.plan(cukde.depthwise_conv1d, np.zeros((4, 8, 500)), np.zeros((8, 9)), gpu="H200").plans[0].sure
-    'rows'
     """
     known = call_of(fn, args, kwargs)
     held = list(held_by(functools.partial(fn, *args, **kwargs)))

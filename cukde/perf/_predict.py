@@ -63,16 +63,16 @@ class Prediction:
     bound : float
         Seconds of what binds by itself, in all parts together. No program that does this work is faster.
 
-    Notes
-    -----
-    ``seconds`` has the error that :func:`predict` states.
-
     Examples
     --------
     >>> from cukde import perf
     >>> prediction = perf.predict("kde", "H200", n=2**20, m=2**17, d=16)
     >>> prediction.binds, prediction.bound < prediction.seconds < prediction.report_seconds
     ('exponential', True)
+
+    Notes
+    -----
+    ``seconds`` has the error that :func:`predict` states.
     """
 
     cost: Cost
@@ -128,16 +128,6 @@ def predict(
     -------
     Prediction
 
-    Notes
-    -----
-    If the work depends on the data, the most is counted: all pairs of densities and sums of values. ``share=0.1`` among
-    the sizes means that passes take one pair of ten; for ``sd_kde``, ``share=(0.1, 0.2)`` is for the score and the
-    density. ``cells=8_000`` is the number of cells of queries for which the fast Gauss transform of two or three
-    columns has expansions. :func:`explain` finds both for a call.
-
-    On an H200 the error of the library's rule is a factor of 1.11, as the geometric mean over 162 calls of all
-    operations; that of the report's rule is 6.5 (``docs/performance.md``, ``benchmarks/results/perf_h200.json``).
-
     Examples
     --------
     The report's table:
@@ -152,6 +142,16 @@ def predict(
     >>> sizes = {"n": 2**20, "m": 2**17, "d": 16}
     >>> perf.predict("kde", "H200", share=0.1, **sizes).seconds < perf.predict("kde", "H200", **sizes).seconds
     True
+
+    Notes
+    -----
+    If the work depends on the data, the most is counted: all pairs of densities and sums of values. ``share=0.1`` among
+    the sizes means that passes take one pair of ten; for ``sd_kde``, ``share=(0.1, 0.2)`` is for the score and the
+    density. ``cells=8_000`` is the number of cells of queries for which the fast Gauss transform of two or three
+    columns has expansions. :func:`explain` finds both for a call.
+
+    On an H200 the error of the library's rule is a factor of 1.11, as the geometric mean over 162 calls of all
+    operations; that of the report's rule is 6.5 (``docs/performance.md``, ``benchmarks/results/perf_h200.json``).
     """
     on = peaks(gpu)
     return predicted(
@@ -282,15 +282,15 @@ def cost(op: str, gpu: str | Peaks | None = "H200", **shapes: Any) -> Cost:
         For an operation or a processor that is not known (the message says which are), for sizes that the operation
         does not take, and for missing ones.
 
-    Notes
-    -----
-    The work of the program that runs is counted exactly in inner loops, and roughly before and after them. For three
-    kernels hardware counters show 0.9 to 1.6 times as much, and once 2.9 times (``docs/performance.md`` says why).
-
     Examples
     --------
     >>> from cukde import perf
     >>> perf.cost("kde", n=1024, m=128, d=16).exponentials
     131072.0
+
+    Notes
+    -----
+    The work of the program that runs is counted exactly in inner loops, and roughly before and after them. For three
+    kernels hardware counters show 0.9 to 1.6 times as much, and once 2.9 times (``docs/performance.md`` says why).
     """
     return counted(by_name(op), peaks(gpu), shapes)

@@ -52,17 +52,6 @@ def write_record(
     RuntimeError
         For a checkout with changes, without ``CUKDE_DIRTY=1``.
 
-    Notes
-    -----
-    Numbers are written exactly, with all digits. The commit is that of the checkout of cukde, in full. A copy without
-    git takes it from the environment variable ``CUKDE_COMMIT``; otherwise the version of cukde stands for it.
-
-    A record belongs to the code of its commit. A checkout is changed if a tracked file of ``cukde``, ``kernels_cu``,
-    ``benchmarks`` or ``tests``, or ``pyproject.toml``, differs from the commit; ``benchmarks/results``, other folders
-    and untracked files do not count. Nothing is written for a changed checkout, unless ``CUKDE_DIRTY=1`` is set in the
-    environment; the record then has ``"changed": true``. A name in ``CUKDE_COMMIT`` that ends in ``-dirty``, as
-    ``git describe --always --dirty`` writes it, means a changed checkout.
-
     Examples
     --------
     >>> import tempfile, pathlib
@@ -75,6 +64,17 @@ def write_record(
     ...     perf.write_record(path, [row | times.row()])
     ...     perf.read_record(path)["rows"][0]["op"]
     'sort'
+
+    Notes
+    -----
+    Numbers are written exactly, with all digits. The commit is that of the checkout of cukde, in full. A copy without
+    git takes it from the environment variable ``CUKDE_COMMIT``; otherwise the version of cukde stands for it.
+
+    A record belongs to the code of its commit. A checkout is changed if a tracked file of ``cukde``, ``kernels_cu``,
+    ``benchmarks`` or ``tests``, or ``pyproject.toml``, differs from the commit; ``benchmarks/results``, other folders
+    and untracked files do not count. Nothing is written for a changed checkout, unless ``CUKDE_DIRTY=1`` is set in the
+    environment; the record then has ``"changed": true``. A name in ``CUKDE_COMMIT`` that ends in ``-dirty``, as
+    ``git describe --always --dirty`` writes it, means a changed checkout.
     """
     text = json.dumps(made(rows, calibration), indent=1) + "\n"
     Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -117,10 +117,6 @@ def read_record(path: str | Path) -> dict[str, Any]:
     ValueError
         For a file that is not a record: the message says what is missing.
 
-    Notes
-    -----
-    Numbers are read exactly as they were written.
-
     Examples
     --------
     >>> import tempfile, pathlib
@@ -130,6 +126,10 @@ def read_record(path: str | Path) -> dict[str, Any]:
     ...     perf.write_record(path, [])
     ...     perf.read_record(path)["rows"]
     []
+
+    Notes
+    -----
+    Numbers are read exactly as they were written.
     """
     try:
         run = json.loads(Path(path).read_text(encoding="utf-8"))

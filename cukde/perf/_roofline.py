@@ -48,7 +48,7 @@ class Roofline:
     points: tuple[RooflinePoint, ...]
 
     def draw(self, path: Path | str) -> None:
-        """Write the picture, a PNG; this needs Matplotlib."""
+        """Write the picture, a PNG, to ``path``; this needs Matplotlib."""
         _need_matplotlib()
         from cukde.perf import _roofline_figure
 
@@ -115,6 +115,13 @@ def roofline(
     TypeError
         For points of another kind.
 
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> one = perf.roofline([("kde", {"n": 65536, "m": 65536, "d": 16}, 1.3e-3)], "H200").points[0]
+    >>> one.unit
+    'exponential'
+
     Notes
     -----
     A point is as accurate as its time. The roofs have the errors of the peaks, and the unit that binds has those of
@@ -124,13 +131,6 @@ def roofline(
 
     Williams, Waterman and Patterson (2009), "Roofline: an insightful visual performance model for multicore
     architectures", Communications of the ACM 52(4).
-
-    Examples
-    --------
-    >>> from cukde import perf
-    >>> one = perf.roofline([("kde", {"n": 65536, "m": 65536, "d": 16}, 1.3e-3)], "H200").points[0]
-    >>> one.unit
-    'exponential'
     """
     if path is not None:
         _need_matplotlib()

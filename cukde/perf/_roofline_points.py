@@ -48,16 +48,16 @@ class RooflinePoint:
     bound_seconds : float
         Seconds of what binds by itself.
 
-    Notes
-    -----
-    The rate is as accurate as ``seconds``; ``bound_seconds`` has the errors of the peaks and of the counts.
-
     Examples
     --------
     >>> from cukde import perf
     >>> point = perf.roofline([("kde", {"n": 65536, "m": 65536, "d": 16}, 1.3e-3)], "H200").points[0]
     >>> point.binds, 0 < point.percent_of_bound <= 100
     ('exponential', True)
+
+    Notes
+    -----
+    The rate is as accurate as ``seconds``; ``bound_seconds`` has the errors of the peaks and of the counts.
     """
 
     op: str

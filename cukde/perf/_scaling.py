@@ -50,16 +50,16 @@ class Scaling:
     single : float
         Seconds of the same call on plain arrays on one processor, by :func:`predict`.
 
-    Notes
-    -----
-    :func:`scaling` states the error of the time; ``speedup`` has the errors of two times.
-
     Examples
     --------
     >>> from cukde import perf
     >>> scaled = perf.scaling("kde", "H200", workers=2, n=2**20, m=2**18, d=16)
     >>> scaled.workers, 1 < scaled.speedup <= 2
     (2, True)
+
+    Notes
+    -----
+    :func:`scaling` states the error of the time; ``speedup`` has the errors of two times.
     """
 
     op: str
@@ -144,6 +144,13 @@ def scaling(
     TypeError
         For counts, rates and times that are no numbers.
 
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> four = perf.scaling("sd_kde", "H200", workers=4, blocks=8, query_blocks=8, n=2**22, m=2**20, d=16)
+    >>> four.speedup > 3, four.tasks
+    (True, 204)
+
     See Also
     --------
     predict : The time of calls on plain arrays, from which this is made.
@@ -175,13 +182,6 @@ def scaling(
 
     The three constants are for processes on one machine (``Client`` with TCP). ``benchmarks/perf/bench_scaling.py``
     measures them for the cluster at hand, and compares the model with times.
-
-    Examples
-    --------
-    >>> from cukde import perf
-    >>> four = perf.scaling("sd_kde", "H200", workers=4, blocks=8, query_blocks=8, n=2**22, m=2**20, d=16)
-    >>> four.speedup > 3, four.tasks
-    (True, 204)
     """
     if not isinstance(op, str) or op not in _dask_stages.OPERATIONS:
         raise ValueError(f"op must be one of {', '.join(_dask_stages.OPERATIONS)}, which take Dask arrays; got {op!r}")

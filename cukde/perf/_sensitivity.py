@@ -61,16 +61,16 @@ class Sensitivity:
         With the assumptions as they are.
     rows : tuple of Perturbed
 
-    Notes
-    -----
-    It shows how the verdict depends on errors of the model; it is not an error interval of a time.
-
     Examples
     --------
     >>> from cukde import perf
     >>> result = perf.sensitivity("kde", "H200", n=65536, m=65536, d=16)
     >>> result.base.binds, len(result.rows) > 10
     ('exponential', True)
+
+    Notes
+    -----
+    It shows how the verdict depends on errors of the model; it is not an error interval of a time.
     """
 
     op: str
@@ -158,17 +158,17 @@ def sensitivity(op: str, gpu: str | Peaks | None = None, *, cold: bool = True, *
     ValueError
         As :func:`cukde.perf.predict` does.
 
-    Notes
-    -----
-    The result shows on which errors of the model the verdict depends, not how large they are. The ranges are those of
-    the sensitivity analysis of the depthwise-convolution study: L2 hit rates, reduction overhead and instruction
-    throughput.
-
     Examples
     --------
     >>> from cukde import perf
     >>> perf.sensitivity("kde", "H200", n=65536, m=65536, d=16).rows[0].assumption
     'cache hit rate'
+
+    Notes
+    -----
+    The result shows on which errors of the model the verdict depends, not how large they are. The ranges are those of
+    the sensitivity analysis of the depthwise-convolution study: L2 hit rates, reduction overhead and instruction
+    throughput.
     """
     on = peaks(gpu)
     return perturbed(counted(by_name(op), on, shapes), on, cold=cold)

@@ -35,7 +35,14 @@ def pwpa(
 ) -> da.Array:
     """Compute :func:`cukde.pwpa` of Dask arrays, lazily.
 
-    ``out`` must be None. Every value has the same bits as with plain arrays; a block of points costs one evaluation.
+    Every value has the same bits as with plain arrays; a block of points costs one evaluation.
+
+    Parameters
+    ----------
+    x, coefficients, knots, layout, origin, extrapolate
+        As in :func:`cukde.pwpa`.
+    out
+        Must be None.
 
     Examples
     --------

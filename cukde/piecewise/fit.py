@@ -100,6 +100,18 @@ def fit_piecewise(
     TypeError
         For a function that takes neither an array nor a number.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> p = cukde.fit_piecewise(np.exp, (0, 1), 1, 3, dtype=np.float64)
+    >>> print(f"{p.max_error:.3e}")
+    5.448e-04
+    >>> p = cukde.fit_piecewise(np.tanh, (-4, 4), tol=1e-6, knots="adaptive")
+    >>> p.max_error <= 1e-6
+    True
+    >>> float(cukde.fit_piecewise(np.tanh, (-4, 4), 64, extrapolate="clamp")(9.0).round(4))
+    0.9993
+
     Notes
     -----
     The error in float64 is measured at 64 (degree + 1) points in each piece and refined by parabolas. It holds
@@ -115,18 +127,6 @@ def fit_piecewise(
     - Powell, M. J. D. (1981). *Approximation Theory and Methods*, chapters 7 to 9. Cambridge University Press.
     - de Boor, C. (1973). Good approximation by splines with variable knots. In *Spline Functions and Approximation
       Theory*, 57-72. Birkhaeuser.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> p = cukde.fit_piecewise(np.exp, (0, 1), 1, 3, dtype=np.float64)
-    >>> print(f"{p.max_error:.3e}")
-    5.448e-04
-    >>> p = cukde.fit_piecewise(np.tanh, (-4, 4), tol=1e-6, knots="adaptive")
-    >>> p.max_error <= 1e-6
-    True
-    >>> float(cukde.fit_piecewise(np.tanh, (-4, 4), 64, extrapolate="clamp")(9.0).round(4))
-    0.9993
     """
     f = sampled(func)
     beyond = check.extrapolate(extrapolate)

@@ -98,7 +98,7 @@ def polynomial(name: str) -> PiecewisePolynomial:
 
 @_declared
 def gelu(x: ArrayLike) -> Array:
-    r"""Gaussian error linear unit, x Phi(x) with the distribution function Phi of the standard normal distribution.
+    r"""Gaussian error linear unit of ``x``, x Phi(x) with the standard normal distribution function Phi.
 
     The error is at most 6e-8 in float64 and 2e-7 in float32, times max(1, \|f(x)\|), and rounding in float16. See
     :mod:`cukde.functions`.
@@ -114,7 +114,7 @@ def gelu(x: ArrayLike) -> Array:
 
 @_declared
 def silu(x: ArrayLike) -> Array:
-    r"""Sigmoid linear unit, x / (1 + exp(-x)).
+    r"""Sigmoid linear unit of ``x``, x / (1 + exp(-x)).
 
     The error is at most 6e-8 in float64 and 2e-7 in float32, times max(1, \|f(x)\|), and rounding in float16. See
     :mod:`cukde.functions`.
@@ -130,7 +130,7 @@ def silu(x: ArrayLike) -> Array:
 
 @_declared
 def tanh(x: ArrayLike) -> Array:
-    """Hyperbolic tangent.
+    """Hyperbolic tangent of ``x``.
 
     The error is at most 5e-8 in float64 and 2e-7 in float32, and rounding in float16. See :mod:`cukde.functions`.
 
@@ -145,7 +145,7 @@ def tanh(x: ArrayLike) -> Array:
 
 @_declared
 def sigmoid(x: ArrayLike) -> Array:
-    """The logistic function, 1 / (1 + exp(-x)).
+    """The logistic function of ``x``, 1 / (1 + exp(-x)).
 
     The error is at most 3e-8 in float64 and 2e-7 in float32, and rounding in float16. See :mod:`cukde.functions`.
 
@@ -160,7 +160,7 @@ def sigmoid(x: ArrayLike) -> Array:
 
 @_declared
 def erf(x: ArrayLike) -> Array:
-    """Error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
+    """Error function of ``x``, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
 
     The error is at most 4e-8 in float64 and 2e-7 in float32, and rounding in float16. See :mod:`cukde.functions`.
 
@@ -175,7 +175,7 @@ def erf(x: ArrayLike) -> Array:
 
 @_declared
 def softplus(x: ArrayLike) -> Array:
-    r"""Softplus, log(1 + exp(x)).
+    r"""Softplus of ``x``, log(1 + exp(x)).
 
     The error is at most 3e-8 in float64 and 2e-7 in float32, times max(1, \|f(x)\|), and rounding in float16. See
     :mod:`cukde.functions`.
@@ -191,7 +191,7 @@ def softplus(x: ArrayLike) -> Array:
 
 @_declared
 def exp(x: ArrayLike) -> Array:
-    """Exponential function.
+    """Exponential function of ``x``.
 
     The error is at most 5e-10 in float64 and 2e-7 in float32, times the value, and rounding in float16. See
     :mod:`cukde.functions`.
@@ -207,7 +207,7 @@ def exp(x: ArrayLike) -> Array:
 
 @_declared
 def log(x: ArrayLike) -> Array:
-    r"""Natural logarithm.
+    r"""Natural logarithm of ``x``.
 
     The error is at most 8e-9 in float64 and 2e-7 in float32, times max(1, \|f(x)\|), and rounding in float16. See
     :mod:`cukde.functions`.

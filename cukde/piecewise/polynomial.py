@@ -61,6 +61,18 @@ class PiecewisePolynomial:
     TypeError
         For arrays that do not hold real numbers of at most 64 bits.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import cukde
+    >>> p = cukde.PiecewisePolynomial([[1.0, 0.0], [0.0, 1.0]], [0, 1, 2], extrapolate="clamp")  # x, then 1
+    >>> p([0.25, 1.5, 9.0])
+    array([0.25, 1.  , 1.  ])
+    >>> p(np.float32([0.25, np.nan]))
+    array([0.25,  nan], dtype=float32)
+    >>> float(p.integrate(0, 2))
+    1.5
+
     See Also
     --------
     pwpa : A single evaluation, from plain arrays of coefficients.
@@ -73,18 +85,6 @@ class PiecewisePolynomial:
     the piece is exact.
 
     Derivatives, antiderivatives and integrals are computed in float64 on the host.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import cukde
-    >>> p = cukde.PiecewisePolynomial([[1.0, 0.0], [0.0, 1.0]], [0, 1, 2], extrapolate="clamp")  # x, then 1
-    >>> p([0.25, 1.5, 9.0])
-    array([0.25, 1.  , 1.  ])
-    >>> p(np.float32([0.25, np.nan]))
-    array([0.25,  nan], dtype=float32)
-    >>> float(p.integrate(0, 2))
-    1.5
     """
 
     axis = 0
@@ -292,10 +292,11 @@ class PiecewisePolynomial:
 
     @classmethod
     def from_scipy(cls, p: Any, *, extrapolate: Extrapolate | None = None) -> PiecewisePolynomial:
-        """Convert a ``PPoly`` or ``BPoly`` of SciPy or CuPy, or an instance of a subclass such as ``CubicSpline``.
+        """Convert ``p``, a ``PPoly`` or ``BPoly`` of SciPy or CuPy, or of a subclass such as ``CubicSpline``.
 
         Pieces between equal knots are left out, but for those at the ends that are evaluated at the last knot or
-        beyond. Raises TypeError for anything else, and ValueError for an ``axis`` other than 0.
+        beyond. ``extrapolate`` is by default that of ``p``. Raises TypeError for anything else, and ValueError for an
+        ``axis`` other than 0.
         """
         c, x, own, like = foreign.of_polynomial(p)
         return cls._with_ends(c, x, own if extrapolate is None else extrapolate, like)

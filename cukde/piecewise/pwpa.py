@@ -77,6 +77,12 @@ def pwpa(
         For arrays that do not hold real numbers of at most 64 bits, an ``out`` that is not an array of the kind of x,
         and coefficients or knots on the GPU with x on the CPU.
 
+    Examples
+    --------
+    >>> import cukde
+    >>> cukde.pwpa([-1.0, 0.5, 1.5, 9.0], [[1, 0, 0], [0, 2, -1]], [0, 1, 2])  # x^2, then 2 x - 1
+    array([0.  , 0.25, 2.  , 3.  ])
+
     See Also
     --------
     PiecewisePolynomial : Prepares repeated evaluation, and has derivatives and integrals.
@@ -93,12 +99,6 @@ def pwpa(
     References
     ----------
     - Sangiorgi, M. (2025). "CUDAification" of PACE: optimization of PwPA kernels. University of Bologna.
-
-    Examples
-    --------
-    >>> import cukde
-    >>> cukde.pwpa([-1.0, 0.5, 1.5, 9.0], [[1, 0, 0], [0, 2, -1]], [0, 1, 2])  # x^2, then 2 x - 1
-    array([0.  , 0.25, 2.  , 3.  ])
     """
     core_check.option("layout", layout, LAYOUTS)
     core_check.option("origin", origin, ORIGINS)
@@ -144,7 +144,7 @@ _kept_evaluator = functools.lru_cache(_KEPT)(_evaluator)
 @declare(cost.turned, cost.of_rows)
 @over_arrays
 def aos_to_soa(coefficients: ArrayLike) -> Array:
-    """Copy coefficients (P, D + 1), one row for each piece, to (D + 1, P), one column for each piece.
+    """Copy ``coefficients`` (P, D + 1), one row for each piece, to (D + 1, P), one column for each piece.
 
     The copy is exact; it costs one pass over the coefficients.
 
@@ -164,7 +164,7 @@ def aos_to_soa(coefficients: ArrayLike) -> Array:
 @declare(cost.turned, cost.of_columns)
 @over_arrays
 def soa_to_aos(coefficients: ArrayLike) -> Array:
-    """Copy coefficients (D + 1, P), one column for each piece, to (P, D + 1), one row for each piece.
+    """Copy ``coefficients`` (D + 1, P), one column for each piece, to (P, D + 1), one row for each piece.
 
     The copy is exact; it costs one pass over the coefficients.
 

@@ -54,14 +54,14 @@ def density(
     bounds: Domain | None = None,
     periods: Domain | None = None,
 ) -> Axes:
-    r"""Draw the density of one column: a curve, its bootstrap band, and marks of the rows (a rug).
+    """Draw the density of one column: a curve, its bootstrap band, and marks of the rows (a rug).
 
     Parameters
     ----------
     X : array_like, shape (n,) or (n, 1)
-        Data of at least two rows; the name of a data frame's column labels the axis. If ``X`` is a GPU array, the call
-        computes on the GPU. Rows with NaN in ``X``, ``weights`` or ``hue`` are left out, and the legend has their
-        number. If a Dask array or data frame has more than 100,000 rows, a random sample of so many is shown.
+        Data of at least two rows; the name of a data frame's column labels the axis. Rows with NaN in ``X``,
+        ``weights`` or ``hue`` are left out, and the legend has their number. Of Dask collections at most 100,000 rows
+        are shown.
     h : float, array_like or str, optional
         Bandwidth or name of a rule, as in :func:`cukde.kde`. Default: the method's rule,
         :func:`cukde.bandwidth.silverman`, ``sd``, ``laplace`` or ``positive``.
@@ -71,44 +71,32 @@ def density(
         :func:`cukde.kde`, :func:`cukde.sd_kde`, :func:`cukde.laplace_kde`, whose negative values are drawn too, or
         :func:`cukde.positive_kde`.
     rug : bool
-        Whether to mark rows below the curve: all, or 1,000 at random if there are more (in each group), as the legend
-        says.
+        Whether to mark rows below the curve: all, or 1,000 at random if there are more.
     band : float or None
         Share of the resampled densities that lie within the band at each point; None draws no band.
-    resamples : int
-        Number of resamples for the band, 2 to 100,000.
-    points : int
-        Number of evenly spaced points of the curve, 2 to 1,000,000.
+    resamples, points : int
+        Numbers of resamples for the band, 2 to 100,000, and of evenly spaced points of the curve, 2 to 1,000,000.
     limits : (float, float), optional
         Ends of the curve. Default: 3 bandwidths beyond the data.
     label : str, optional
         Label of the curve in the legend. Default: the method and its bandwidth.
     color : color, list or mapping, optional
-        Colour in any form of Matplotlib's; with ``hue`` a list of colours, in the order of the labels, or a mapping
-        from labels to them.
+        Colour in any form of Matplotlib's; with ``hue`` a list in the order of the labels, or a mapping from them.
     hue : array_like, shape (n,), or str, optional
-        Labels of the rows, up to 7 different ones, or the name of the column of ``X`` that holds them. Each group has
-        its own curve, with the bandwidth that the rule gives for it. Groups are in the order of their labels or
-        categories. A group of one row, or one for which the rule has no bandwidth, such as a constant one, is left
-        out, and the legend says so.
+        Labels of the rows, up to 7 different ones, or the name of their column of ``X``. Each group has its own curve
+        and bandwidth.
     common_norm : bool
-        Whether the area under a group's curve is its share of the rows, by weight, so that the areas of all groups add
-        up to 1.
-        Otherwise each curve has the area 1.
+        Whether the area under a group's curve is its share of the rows, by weight; otherwise it is 1.
     bw_adjust : float
         Factor by which the bandwidth is multiplied, that of the rule or ``h``.
     log_scale : bool
-        Whether to estimate the density of log10 of ``X`` and draw it on a logarithmic axis, per decade, as seaborn
-        does: areas on the picture are shares of the rows. ``h`` is then in decades.
-    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-        Random state of the band and the rug: the same integer gives the same picture. None uses NumPy's global state.
-    seed
-        Another name of ``random_state``.
+        Whether to draw the density of log10 of ``X``, per decade, on a logarithmic axis. ``h`` is then in decades.
+    random_state, seed : int, numpy.random.Generator, numpy.random.RandomState or None
+        Random state of the band and the rug, by either name: the same integer gives the same picture.
     weights : array_like, shape (n,), optional
         As in :func:`cukde.kde`. Rows of weight 0 are left out.
     bounds, periods : sequence of length d or mapping, optional
-        As in :func:`cukde.kde`: the density on that domain. It is drawn within the bounds, and for a periodic column
-        from 0 to the period.
+        As in :func:`cukde.kde`. The density is drawn within the bounds, or from 0 to the period.
 
     Returns
     -------
@@ -120,29 +108,9 @@ def density(
     ImportError
         Without Matplotlib.
     TypeError, ValueError
-        For more columns than one, fewer than two rows (in every group), arguments that :func:`cukde.kde` and the rule
-        refuse, data that ``log_scale`` does not allow, ``log_scale`` with bounds or a period, an ``ax`` that is not
-        plain Axes or whose scale is another, options out of their range, ``random_state`` together with ``seed``, and
-        ``hue`` with Dask collections.
-
-    Notes
-    -----
-    The band is pointwise: at each point it holds the middle 95% of the densities of ``resamples`` samples of n rows,
-    drawn from the rows with replacement, with the same bandwidth. It shows how much the estimate varies from sample to
-    sample, but not its bias, which lowers peaks and fills valleys in all samples alike. With weights, n is the
-    effective number of rows, :math:`1 / \sum w^2`, and rows are drawn in proportion to the weights.
-
-    To save time, weights are resampled instead of rows. The rows are collected in cells of a sixteenth of a bandwidth,
-    each at the mean of its rows, which reproduces the density of the rows to 5e-4 of its largest value
-    (``tests/plot/test_plot.py``). Multinomial counts of the cells are columns of one :func:`cukde.kernel_sum`; methods
-    other than "kde" take one call for each resample.
-
-    Cost: that of the curve, O(n + points); a sort for the cells, which are some hundreds to thousands for data without
-    far outliers; and ``resamples`` densities of so many points.
-
-    References
-    ----------
-    - Efron, B. and Tibshirani, R. J. (1993). *An Introduction to the Bootstrap*. Chapman and Hall.
+        For more columns than one, fewer than two rows (in every group), what :func:`cukde.kde` and the rule refuse,
+        data or a domain that ``log_scale`` does not allow, an ``ax`` that is not plain Axes or whose scale is another,
+        options out of their range, ``random_state`` together with ``seed``, and ``hue`` with Dask collections.
 
     Examples
     --------
@@ -152,6 +120,19 @@ def density(
     >>> ax = cukde.plot.density(np.random.default_rng(0).normal(size=500), ax=ax)
     >>> ax.get_ylabel()
     'density (per unit of x)'
+
+    Notes
+    -----
+    The band is pointwise: at each point it holds the middle 95% of the densities of ``resamples`` samples of n rows,
+    with the same bandwidth. It does not show the bias. The densities of resamples are right to 5e-4 of the largest
+    value.
+
+    Cost: that of the curve, O(n + points); a sort; and ``resamples`` densities of some hundreds to thousands of cells.
+    ``docs/plots.md`` has the method and pictures.
+
+    References
+    ----------
+    - Efron, B. and Tibshirani, R. J. (1993). *An Introduction to the Bootstrap*. Chapman and Hall.
     """
     artists = _artists(ax)
     rug = core_check.flag("rug", rug)
@@ -245,6 +226,15 @@ def contours(
     ImportError, TypeError, ValueError
         As :func:`density`.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> from matplotlib.figure import Figure
+    >>> ax = Figure().subplots()
+    >>> ax = cukde.plot.contours(np.random.default_rng(0).normal(size=(300, 2)), ax=ax, mass=0.9)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['90% of the rows', '30 rows outside']
+
     Notes
     -----
     In a region the density is at least a level, which is chosen such that the region holds its share of the rows, by
@@ -263,15 +253,6 @@ def contours(
     References
     ----------
     - Hyndman, R. J. (1996). Computing and graphing highest density regions. *The American Statistician* 50, 120-126.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> from matplotlib.figure import Figure
-    >>> ax = Figure().subplots()
-    >>> ax = cukde.plot.contours(np.random.default_rng(0).normal(size=(300, 2)), ax=ax, mass=0.9)
-    >>> [text.get_text() for text in ax.get_legend().get_texts()]
-    ['90% of the rows', '30 rows outside']
     """
     artists = _artists(ax)
     masses = check.masses(mass)
@@ -374,11 +355,6 @@ def pairs(
     ImportError, TypeError, ValueError
         As :func:`density`, and for unknown columns.
 
-    Notes
-    -----
-    Cost: d (d - 1) / 2 times that of :func:`contours`, and d curves. 100,000 rows of 5 columns take 1.2 s on two
-    CPU cores.
-
     Examples
     --------
     >>> import numpy as np, cukde
@@ -386,6 +362,11 @@ def pairs(
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
     >>> cukde.plot.pairs(X, columns=[0, 2], ax=Figure().subplots(2, 2)).shape
     (2, 2)
+
+    Notes
+    -----
+    Cost: d (d - 1) / 2 times that of :func:`contours`, and d curves. 100,000 rows of 5 columns take 1.2 s on two
+    CPU cores.
     """
     artists = _artists()
     masses = check.masses(mass)
@@ -508,15 +489,6 @@ def anomalies(
     TypeError, ValueError
         For infinity, log densities that are all -inf or NaN, labels of another length, and options out of their range.
 
-    Notes
-    -----
-    Counts are exact. An axis that a few far log densities would make long ends before them: below the threshold it is
-    at most three times as long as above, and it ends at most 15 interquartile ranges beyond the quartiles. Arrows at
-    its ends, explained in the legend, stand for the rows beyond. A ``threshold`` is always visible; a quantile may be
-    beyond the axis.
-
-    Cost: O(n), and a sort for the quantile.
-
     Examples
     --------
     >>> import numpy as np, cukde
@@ -526,6 +498,15 @@ def anomalies(
     >>> ax = cukde.plot.anomalies(log_p, quantile=0.02, ax=Figure().subplots())
     >>> ax.get_legend().get_texts()[-1].get_text()
     'threshold -3.731: 20 of 1,000 rows below'
+
+    Notes
+    -----
+    Counts are exact. An axis that a few far log densities would make long ends before them: below the threshold it is
+    at most three times as long as above, and it ends at most 15 interquartile ranges beyond the quartiles. Arrows at
+    its ends, explained in the legend, stand for the rows beyond. A ``threshold`` is always visible; a quantile may be
+    beyond the axis.
+
+    Cost: O(n), and a sort for the quantile.
     """
     artists = _artists(ax)
     log_counts = core_check.flag("log_counts", log_counts)

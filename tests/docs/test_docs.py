@@ -41,6 +41,8 @@ MODULE = re.compile(rf"python3? -m ((?:{FOLDERS})(?:\.\w+)*)")
 ELSEWHERE = {"cukde/peaks.json"}  # in the user's cache folder
 
 WORDS = 120  # of a paragraph, at most
+LINES = 85  # of a docstring, at most
+EXAMPLE_WITHIN = 60  # lines, on the first screens
 PARAGRAPHS_END = re.compile(r"\n[ ]*\n|\n(?=[ ]*(?:[-*]|\d+\.) |[#|]|\S[^\n]*\n {4}\S)|\n-{3,}\n")
 SAYS_HOW_GOOD = re.compile(r"\b(accura\w+|errors?|right to|exact\w*|digits|rounded|costs?)\b", re.IGNORECASE)
 
@@ -64,8 +66,8 @@ DRAWN = {
 
 def without_errors_raised(docstring: str) -> str:
     """A docstring without its example, its list of exceptions, and without what another's list is said to be."""
-    docstring = re.sub(r"^Examples\n-+\n.*", "", docstring, flags=re.MULTILINE | re.DOTALL)
-    without = re.sub(r"^Raises\n-+\n.*?(?=^\S[^\n]*\n-+\n|\Z)", "", docstring, flags=re.MULTILINE | re.DOTALL)
+    section = r"^(?:Examples|Raises)\n-+\n.*?(?=^\S[^\n]*\n-+\n|\Z)"
+    without = re.sub(section, "", docstring, flags=re.MULTILINE | re.DOTALL)
     return without.replace("Parameters, result and errors are those", "")
 
 
@@ -222,30 +224,49 @@ def test_a_docstring_that_only_raises_says_nothing_of_its_errors() -> None:
     assert SAYS_HOW_GOOD.search(without_errors_raised(silent.replace("Sum.", "Sum, right to 1e-6.")))
 
 
-def parameters_of(docstring: str) -> set[str] | None:
+def parameters_of(docstring: str, section: str = "Parameters") -> set[str] | None:
     """Names of a section of parameters; None where there is none."""
-    found = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}\n|\Z)", docstring, re.MULTILINE | re.DOTALL)
+    found = re.search(rf"^{section}\n-+\n(.*?)(?=^\S[^\n]*\n-{{3,}}\n|\Z)", docstring, re.MULTILINE | re.DOTALL)
     if found is None:
         return None
     lines = (line.split(" : ")[0] for line in found[1].splitlines() if re.match(r"\S", line))
     return {name.strip(" *") for line in lines for name in line.split(",")}
 
 
-@pytest.mark.parametrize(
-    ("name", "found"), [pytest.param(*each, id=each[0]) for each in documented() if callable(each[1])]
-)
-def test_a_section_of_parameters_has_all_of_the_signature(name: str, found: Any) -> None:
-    written = parameters_of(inspect.getdoc(found) or "")
-    if written is None or name.startswith("cukde.dask."):  # those say what they have more than the plain functions
-        return
-    assert written == {each for each in inspect.signature(found).parameters if each != "self"}
+def misses(docstring: str, signature: set[str], most: int) -> list[str]:
+    """What a docstring of at most so many lines lacks or has too much of; it may name parameters in its sentences."""
+    lines = docstring.splitlines()
+    written = parameters_of(docstring)
+    named = (written or set()) | (parameters_of(docstring, "Attributes") or set())
+    if written is None:
+        named |= set(re.findall(r"``(\w+)``", docstring))
+    found = [f"{name} is not named" for name in sorted(signature - named)]
+    found += [f"{name} is no parameter" for name in sorted((written or set()) - signature)]
+    if len(lines) > most:
+        found.append(f"{len(lines)} lines")
+    if "Examples" in lines[EXAMPLE_WITHIN:]:
+        found.append(f"the example begins after line {EXAMPLE_WITHIN}")
+    return found
+
+
+@pytest.mark.parametrize(("name", "found"), [pytest.param(*each, id=each[0]) for each in documented()])
+def test_a_docstring_is_short_and_names_every_parameter(name: str, found: Any) -> None:
+    plain = not callable(found) or (inspect.isclass(found) and issubclass(found, Warning))
+    signature = set() if plain else {each for each in inspect.signature(found).parameters if each != "self"}
+    assert misses(inspect.getdoc(found) or "", signature, 70 if name == "cukde.kde" else LINES) == []
 
 
 def test_a_parameter_that_is_not_written_is_found() -> None:
     docstring = "Do.\n\nParameters\n----------\nX, Y : array_like\n    Data.\n*rest\n    More.\n\nReturns\n-------\nZ"
-    assert parameters_of(docstring) == {"X", "Y", "rest"}
-    assert parameters_of("Do.\n\nReturns\n-------\nint") is None
-    assert parameters_of(inspect.getdoc(cukde.KernelDensity) or "") == {*cukde.KernelDensity().get_params()}
+    assert misses(docstring, {"X", "Y", "rest"}, LINES) == []
+    assert misses(docstring, {"X", "rest", "Z"}, LINES) == ["Z is not named", "Y is no parameter"]
+    assert misses("Do it to ``X``.\n\nReturns\n-------\nY", {"X", "Y"}, LINES) == ["Y is not named"]
+
+
+def test_a_long_docstring_is_found() -> None:
+    docstring = "Do." + EXAMPLE_WITHIN * "\n" + "Examples\n--------\n>>> 1\n1"
+    assert misses(docstring, set(), 63) == ["64 lines", "the example begins after line 60"]
+    assert misses(docstring.replace("\n\n", "\n", 1), set(), 63) == []
 
 
 def test_the_budget_of_a_pair_is_the_models() -> None:

@@ -50,7 +50,7 @@ _FLOATING = ("fma", "float64", *(unit for unit in UNITS if unit.startswith(("ten
 @public_in("cukde.perf")
 @dataclass(frozen=True)
 class Part:
-    """One stage of an operation: a kernel, or several kernels with similar work.
+    """One stage of an operation, its ``name``: a kernel, or several kernels with similar work in ``launches``.
 
     ``bytes`` is the least traffic of device memory: every input read once and every output written once, including
     intermediate results between stages. ``work`` has the operations of each unit except memory.
@@ -99,7 +99,7 @@ class Part:
         return self.work.get("cache", max(self.requested, self.bytes))
 
     def times(self, runs: float) -> Part:
-        """Return the stage repeated so many times, one run after the other; the number may be a mean."""
+        """Return the stage repeated ``runs`` times, one run after the other; the number may be a mean."""
         return replace(
             self,
             bytes=self.bytes * runs,
@@ -130,16 +130,16 @@ class Cost:
     textbook_flops, textbook_bytes : float
         Operations and bytes as the source counts them, which the report's rule uses.
 
-    Notes
-    -----
-    :func:`cukde.perf.cost` says how accurate the counts are.
-
     Examples
     --------
     >>> from cukde import perf
     >>> cost = perf.cost("kde", n=1024, m=128, d=16)
     >>> cost.pairs, cost.exponentials, [part.name for part in cost.parts]
     (131072.0, 131072.0, ['survey', 'prepare', 'pass', 'finish'])
+
+    Notes
+    -----
+    :func:`cukde.perf.cost` says how accurate the counts are.
     """
 
     op: str
@@ -186,7 +186,7 @@ class Cost:
         return self.flops / self.bytes if self.bytes else math.inf
 
     def work(self, unit: Unit) -> float:
-        """Operations of a unit, all parts together."""
+        """Operations of a ``unit``, all parts together."""
         return sum(part.work.get(unit, 0.0) for part in self.parts)
 
 
@@ -195,6 +195,7 @@ class Cost:
 class Counted:
     """The result of a cost formula: the fields of :class:`Cost`, without the name and the shapes.
 
+    ``parts`` are its stages, ``source`` says where the counts come from, and ``pairs`` is the number of pairs.
     ``textbook_flops`` and ``textbook_bytes`` are sums over the parts by default. Sums over parts are exact; the parts
     are as accurate as their formula.
 
@@ -212,7 +213,7 @@ class Counted:
     textbook_bytes: float | None = None
 
     def cost(self, op: str, shapes: dict[str, Any]) -> Cost:
-        """Return the :class:`Cost` of an operation with these sizes."""
+        """Return the :class:`Cost` of an operation, ``op``, with the sizes ``shapes``."""
         flops, traffic = self.textbook_flops, self.textbook_bytes
         return Cost(
             op,

@@ -37,15 +37,15 @@ class Peaks:
     quartiles : dict
         Lower and upper quartile of measured rates; "launch" in seconds.
 
-    Notes
-    -----
-    Published rates are exact as published; the quartiles of measured rates show their accuracy.
-
     Examples
     --------
     >>> from cukde import perf
     >>> perf.peaks("H200").multiprocessors, perf.peaks("H200").backend
     (132, 'gpu')
+
+    Notes
+    -----
+    Published rates are exact as published; the quartiles of measured rates show their accuracy.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Peaks:
     quartiles: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def rate(self, unit: Unit) -> float:
-        """Operations or bytes a second of a unit.
+        """Operations or bytes a second of a ``unit``.
 
         A unit without a rate of its own has the rate of a substitute. An instruction counts as a multiply-add. On a
         GPU, which has no unit for it, a float64 exponential counts as 12 multiply-adds. Products of a library run on

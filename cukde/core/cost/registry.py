@@ -67,10 +67,6 @@ def declare(
         For work that depends on the data: takes a call without arguments, and ``gpu``, whether it is on a GPU. It runs
         the call and returns further sizes, which only a run knows.
 
-    Notes
-    -----
-    Calls do not become slower. Predictions are as accurate as the formula.
-
     Examples
     --------
     >>> from cukde import perf
@@ -81,6 +77,10 @@ def declare(
     ...     return 2 * x
     >>> perf.cost("double", n=1000).intensity
     0.0625
+
+    Notes
+    -----
+    Calls do not become slower. Predictions are as accurate as the formula.
     """
 
     def declared(target: T) -> T:

@@ -39,10 +39,6 @@ def to_gpu(a: da.Array) -> da.Array:
     RuntimeError
         If no GPU works here.
 
-    Notes
-    -----
-    Copies are exact. The cost is one copy of each block, from the host or from another GPU, when it is computed.
-
     Examples
     --------
     >>> import dask.array as da, numpy as np
@@ -54,6 +50,10 @@ def to_gpu(a: da.Array) -> da.Array:
     ...     kept = X.chunks
     >>> kept
     ((3, 3), (2,))
+
+    Notes
+    -----
+    Copies are exact. The cost is one copy of each block, from the host or from another GPU, when it is computed.
     """
     if not is_dask(a):
         raise TypeError(f"a must be a Dask array or a Dask data frame; got {type(a).__name__}: write cupy.asarray(a)")

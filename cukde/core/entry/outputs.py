@@ -60,12 +60,6 @@ def set_output(kind: Literal["default", "array", "pandas", "polars"] = "default"
     ImportError
         For a library that is not installed.
 
-    Notes
-    -----
-    The choice holds for all threads of the process. It does not affect Dask arrays or :class:`KernelDensity`, whose
-    results are arrays, like scikit-learn's. Numbers are exactly those of arrays (``tests/core/test_entry.py``). Cost:
-    if a GPU array becomes a series on the host, a copy that waits for the GPU; otherwise almost nothing.
-
     Examples
     --------
     >>> import numpy as np, cukde
@@ -73,6 +67,12 @@ def set_output(kind: Literal["default", "array", "pandas", "polars"] = "default"
     ...     cukde.kde(np.array([0.0, 1.0]), np.array([0.5]), 1.0).round(4)
     0    0.3521
     Name: density, dtype: float64
+
+    Notes
+    -----
+    The choice holds for all threads of the process. It does not affect Dask arrays or :class:`KernelDensity`, whose
+    results are arrays, like scikit-learn's. Numbers are exactly those of arrays (``tests/core/test_entry.py``). Cost:
+    if a GPU array becomes a series on the host, a copy that waits for the GPU; otherwise almost nothing.
     """
     global forced
     core_check.option("kind", kind, KINDS)

@@ -85,6 +85,13 @@ def marginal(
     TypeError, ValueError
         As :func:`cukde.kde`; for columns that ``X`` does not have, or that are named twice.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> X = np.array([[0.0, 5.0], [1.0, 7.0]])
+    >>> cukde.marginal(X, [0], [0.5], [1.0, 2.0]).round(4)  # the density of X[:, 0] with the bandwidth 1
+    array([0.3521])
+
     Notes
     -----
     Accuracy and cost are those of :func:`cukde.kde` with k columns (``tests/density/test_conditional.py``), plus a copy
@@ -93,13 +100,6 @@ def marginal(
     References
     ----------
     - Wand, M. P. and Jones, M. C. (1995). *Kernel Smoothing*. Chapman and Hall, chapter 4.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> X = np.array([[0.0, 5.0], [1.0, 7.0]])
-    >>> cukde.marginal(X, [0], [0.5], [1.0, 2.0]).round(4)  # the density of X[:, 0] with the bandwidth 1
-    array([0.3521])
     """
     log = core_check.flag("log", log)
     backend = dispatch.backend(X, Y=Y, weights=weights)
@@ -172,6 +172,15 @@ def conditional(
         As :func:`cukde.kde`; for columns that ``X`` does not have, that are named twice or that leave none; for values
         that are not finite, or of another shape.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> X = np.array([[0.0, 5.0], [1.0, 7.0]])
+    >>> cukde.conditional(X, {0: 0.5}, [6.0], 1.0).round(4)  # both rows are as near to 0.5
+    array([0.242])
+    >>> cukde.conditional(X, {0: [0.0, 1.0]}, [5.0, 7.0], 1.0).round(4)
+    array([0.2687, 0.2687])
+
     Notes
     -----
     *One value for all queries.* The kernel at a point :math:`x_j` is the product of its marginal at g and a Gaussian in
@@ -203,15 +212,6 @@ def conditional(
       25-31.
     - Hyndman, R. J., Bashtannyk, D. M. and Grunwald, G. K. (1996). Estimating and visualizing conditional densities.
       *Journal of Computational and Graphical Statistics* 5, 315-336.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> X = np.array([[0.0, 5.0], [1.0, 7.0]])
-    >>> cukde.conditional(X, {0: 0.5}, [6.0], 1.0).round(4)  # both rows are as near to 0.5
-    array([0.242])
-    >>> cukde.conditional(X, {0: [0.0, 1.0]}, [5.0, 7.0], 1.0).round(4)
-    array([0.2687, 0.2687])
     """
     log = core_check.flag("log", log)
     backend = dispatch.backend(X, Y=Y, weights=weights, **_values_by_name(given))

@@ -79,6 +79,12 @@ def density_ratio(
     TypeError, ValueError
         As :func:`cukde.kde`, of both samples.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.density_ratio(np.array([0.0]), np.array([1.0]), np.array([0.0, 0.5, 100.0]), 1.0, log=True)
+    array([  0.5,   0. , -99.5])
+
     Notes
     -----
     Cost: that of both densities, (n + k) m exponentials. Logarithms are subtracted in double precision. The error of
@@ -98,12 +104,6 @@ def density_ratio(
       University Press, chapter 2.
     - Kelsall, J. E. and Diggle, P. J. (1995). Kernel estimation of relative risk. *Bernoulli* 1, 3-16, for the common
       bandwidth.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> cukde.density_ratio(np.array([0.0]), np.array([1.0]), np.array([0.0, 0.5, 100.0]), 1.0, log=True)
-    array([  0.5,   0. , -99.5])
     """
     log = core_check.flag("log", log)
     arrays: dict[str, Any] = {"Y": Y, "Z": Z, "weights": weights, "denominator_weights": denominator_weights}

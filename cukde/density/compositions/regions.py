@@ -80,6 +80,14 @@ def hdr_threshold(
     TypeError, ValueError
         As :func:`cukde.kde`; for a ``mass`` that is not between 0 and 1, and an unknown method.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> X = np.random.default_rng(0).normal(size=10_000)
+    >>> t = cukde.hdr_threshold(X, cukde.bandwidth.silverman(X), mass=0.95)
+    >>> t.round(3)  # the normal density is 0.058 at 1.96, and the estimate is smoother
+    np.float64(0.06)
+
     Notes
     -----
     *Quantile.* The level is the (1 - ``mass``) quantile of the densities at the data (Y = X), without each row's own
@@ -107,14 +115,6 @@ def hdr_threshold(
     ----------
     - Hyndman, R. J. (1996). Computing and graphing highest density regions. *The American Statistician* 50, 120-126,
       section 3.2.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> X = np.random.default_rng(0).normal(size=10_000)
-    >>> t = cukde.hdr_threshold(X, cukde.bandwidth.silverman(X), mass=0.95)
-    >>> t.round(3)  # the normal density is 0.058 at 1.96, and the estimate is smoother
-    np.float64(0.06)
     """
     log = core_check.flag("log", log)
     core_check.option("method", method, check.METHODS)

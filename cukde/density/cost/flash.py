@@ -57,15 +57,15 @@ def flash_flops(n: float, m: float, d: int) -> float:
     TypeError, ValueError
         For sizes that are not numbers, negative or infinite, and for d below 1.
 
-    Notes
-    -----
-    Source: Flash-SD-KDE, section 3.1, and appendix A for one dimension.
-
     Examples
     --------
     >>> from cukde import perf
     >>> perf.flash_flops(8, 1, 16) / 8**2, perf.flash_flops(8, 1, 1) / 8**2
     (81.5, 17.75)
+
+    Notes
+    -----
+    Source: Flash-SD-KDE, section 3.1, and appendix A for one dimension.
     """
     n, m, d = _sizes(n, m, d)
     return flash_score_flops(n, n, d) + flash_density_flops(n, m, d)
@@ -83,35 +83,35 @@ def flash_tile_bytes(d: int, block_m: int = _BLOCK_M, block_n: int = _BLOCK_N, *
     moments : bool
         Sums weighted by the points are written, as for a score.
 
-    Notes
-    -----
-    The paper's count, exactly. Source: Flash-SD-KDE, section 3.1.
-
     Examples
     --------
     >>> from cukde import perf
     >>> perf.flash_tile_bytes(16)
     73984
+
+    Notes
+    -----
+    The paper's count, exactly. Source: Flash-SD-KDE, section 3.1.
     """
     d, block_m, block_n = map(core_check.count, ("d", "block_m", "block_n"), (d, block_m, block_n))
     return _FLOAT * (block_m * d + block_n * d + block_m + (block_m * d if moments else 0))
 
 
 def flash_bytes(n: float, m: float, d: int) -> float:
-    """Bytes of SD-KDE of ``n`` points at ``m`` queries, as the paper counts them.
+    """Bytes of SD-KDE of ``n`` points at ``m`` queries in ``d`` dimensions, as the paper counts them.
 
     In several dimensions the result counts the bytes of all tiles of the score, 1.13 n^2 at d = 16; the paper leaves
     out the density. In one dimension it counts each point, each query and each result once, 5 n for m = n / 8.
-
-    Notes
-    -----
-    The paper's count, exactly; a cache moves less. Source: Flash-SD-KDE, section 3.1, and appendix A for one dimension.
 
     Examples
     --------
     >>> from cukde import perf
     >>> round(perf.flash_bytes(8, 1, 16) / 8**2, 2), perf.flash_bytes(8, 1, 1) / 8
     (1.13, 5.0)
+
+    Notes
+    -----
+    The paper's count, exactly; a cache moves less. Source: Flash-SD-KDE, section 3.1, and appendix A for one dimension.
     """
     n, m, d = _sizes(n, m, d)
     return _FLOAT * (n + 2 * m) if d == 1 else flash_pass_bytes(n, n, d, moments=True)
@@ -127,7 +127,8 @@ def flash_pass_bytes(n: float, m: float, d: int, *, moments: bool) -> float:
 def flash_intensity(n: float, m: float, d: int) -> float:
     """Operations a byte of SD-KDE, as the paper counts them: about 72 at d = 16, 3.55 n at d = 1, for m = n / 8.
 
-    The result is exactly :func:`flash_flops` over :func:`flash_bytes`.
+    For ``n`` points at ``m`` queries in ``d`` dimensions the result is exactly :func:`flash_flops` over
+    :func:`flash_bytes`.
 
     Examples
     --------
@@ -158,16 +159,16 @@ def flash_utilisation(seconds: float, n: float, m: float, d: int = 16, peak: flo
     ValueError
         For a time or a peak that is not positive.
 
-    Notes
-    -----
-    The result is as accurate as the time. The operations are the paper's, not those of this library. Source:
-    Flash-SD-KDE, figure 2.
-
     Examples
     --------
     >>> from cukde import perf
     >>> round(perf.flash_utilisation(2e-3, 32768, 4096), 3)
     0.282
+
+    Notes
+    -----
+    The result is as accurate as the time. The operations are the paper's, not those of this library. Source:
+    Flash-SD-KDE, figure 2.
     """
     seconds, peak = core_check.number("seconds", seconds, above=True), core_check.number("peak", peak, above=True)
     return flash_flops(n, m, d) / peak / seconds

@@ -43,6 +43,8 @@ def kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, *, log: bool = False, **option
 
     Parameters
     ----------
+    X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods, leave_one_out
+        As in :func:`cukde.kde`.
     boxes : BlockBoxes, or a pair of them, optional
         Boxes of ``X``, or of ``X`` and ``Y``, by :func:`cukde.dask.block_boxes`; None for a plain array, whose boxes
         are computed at once. Pairs of blocks that cannot matter are then left out, and blocks that no query needs are
@@ -67,7 +69,13 @@ def score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Any) -> da.Array:
     """Compute :func:`cukde.score` of Dask arrays, lazily.
 
     The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed.
-    ``boxes`` are those of :func:`cukde.dask.kde`.
+
+    Parameters
+    ----------
+    X, Y, h, weights, local_factors, rtol, precision, deterministic, check_finite, bounds, periods, leave_one_out
+        As in :func:`cukde.score`.
+    boxes
+        As in :func:`cukde.dask.kde`.
 
     Examples
     --------
@@ -87,7 +95,13 @@ def density_and_score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Any) 
     """Compute :func:`cukde.density_and_score` of Dask arrays, lazily.
 
     The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed.
-    ``boxes`` are those of :func:`cukde.dask.kde`.
+
+    Parameters
+    ----------
+    X, Y, h, weights, local_factors, rtol, precision, deterministic, check_finite, bounds, periods, leave_one_out
+        As in :func:`cukde.density_and_score`.
+    boxes
+        As in :func:`cukde.dask.kde`.
 
     Examples
     --------
@@ -116,8 +130,17 @@ def debias(
     """Compute :func:`cukde.debias` of Dask arrays, lazily.
 
     The result equals that of plain arrays, to 1e-12 in float64. Each unordered pair of blocks is one pass if that is
-    faster; the cost is at most n^2 exponentials. ``boxes`` are those of ``X``; see :func:`cukde.dask.kde`. Each of the
-    ``steps`` after the first takes all pairs of blocks, and so does the first without ``own_point``.
+    faster; the cost is at most n^2 exponentials. Each of the ``steps`` after the first takes all pairs of blocks, and
+    so does the first without ``own_point``.
+
+    Parameters
+    ----------
+    X, h, score_bandwidth, steps, own_point, weights, local_factors, rtol, precision, deterministic, check_finite
+        As in :func:`cukde.debias`.
+    bounds, periods
+        As in :func:`cukde.debias`.
+    boxes
+        Boxes of ``X``: see :func:`cukde.dask.kde`.
 
     Examples
     --------
@@ -148,8 +171,17 @@ def sd_kde(
     """Compute :func:`cukde.sd_kde` of Dask arrays, lazily.
 
     The result equals that of plain arrays, to 1e-12 in float64. It costs :func:`debias`, once, and the density of the
-    moved points. ``boxes`` are those of :func:`cukde.dask.kde`, widened by a bound of how far points move. Only blocks
-    that the queries need are debiased; with more than one step, or without ``own_point``, all are.
+    moved points. Only blocks that the queries need are debiased; with more than one step, or without ``own_point``, all
+    are.
+
+    Parameters
+    ----------
+    X, Y, h, score_bandwidth, steps, own_point, weights, local_factors, rtol, log, precision, deterministic
+        As in :func:`cukde.sd_kde`.
+    check_finite, bounds, periods, leave_one_out
+        As in :func:`cukde.sd_kde`.
+    boxes
+        As in :func:`cukde.dask.kde`, widened by a bound of how far points move.
 
     Examples
     --------
@@ -188,7 +220,16 @@ def laplace_kde(
     """Compute :func:`cukde.laplace_kde` of Dask arrays, lazily.
 
     Clipped values are reported for each block of queries, when it is computed. The result equals that of plain arrays,
-    to 1e-12 in float64, and costs as much when it is computed. ``boxes`` are those of :func:`cukde.dask.kde`.
+    to 1e-12 in float64, and costs as much when it is computed.
+
+    Parameters
+    ----------
+    X, Y, h, negative, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods
+        As in :func:`cukde.laplace_kde`.
+    leave_one_out
+        As in :func:`cukde.laplace_kde`.
+    boxes
+        As in :func:`cukde.dask.kde`.
 
     Examples
     --------
@@ -210,6 +251,11 @@ def kernel_sum(X: ArrayLike, V: ArrayLike, Y: ArrayLike, h: Bandwidth, **options
 
     The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed. All pairs of
     blocks are taken, because values of any size may cancel.
+
+    Parameters
+    ----------
+    X, V, Y, h, rtol, precision, deterministic, check_finite
+        As in :func:`cukde.kernel_sum`.
 
     Examples
     --------

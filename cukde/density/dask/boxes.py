@@ -45,10 +45,6 @@ def block_boxes(X: ArrayLike, *, weights: ArrayLike | None = None) -> BlockBoxes
     ValueError
         For NaN and infinity, negative weights, and an unknown number of rows with weights in other blocks.
 
-    Notes
-    -----
-    Boxes are exact. The cost is a pass over the data, about ten operations a number, computed by Dask's scheduler.
-
     Examples
     --------
     >>> import dask.array as da, numpy as np
@@ -57,6 +53,10 @@ def block_boxes(X: ArrayLike, *, weights: ArrayLike | None = None) -> BlockBoxes
     >>> boxes = cukde.dask.block_boxes(X)
     >>> cukde.dask.kde(X, np.array([[0.5]]), 1.0, boxes=boxes).compute().round(4)
     array([0.1174])
+
+    Notes
+    -----
+    Boxes are exact. The cost is a pass over the data, about ten operations a number, computed by Dask's scheduler.
     """
     if not is_dask(X):
         raise TypeError(

@@ -80,10 +80,9 @@ def evaluate_grid(
     log : bool
         Return the log density, which is finite everywhere; it is computed by :func:`kde`.
     algorithm : {"auto", "exact", "fft"}
-        "fft" spreads the data over the cells of a regular grid by B-splines and convolves by Fourier transforms, for d
-        <= 3; its error is relative to the largest density. "exact" sums all pairs; its error is relative to each
-        number. "auto" is "fft" for d > 1 where it is faster and its error on this grid is within the bounds below, else
-        "exact".
+        "fft" convolves by Fourier transforms, for d <= 3; its error is relative to the largest density. "exact" sums
+        all pairs; its error is relative to each number. "auto" is "fft" for d > 1 where it is faster and its error on
+        this grid is within the bounds below, else "exact".
     precision : {"float32", "tf32", "ieee", "float64"}, optional
         As in :func:`kde`. For a transform, all but "float64" ask for the error of float32; its arithmetic is float64 in
         any case.
@@ -106,49 +105,10 @@ def evaluate_grid(
 
     Raises
     ------
-    TypeError
-        As :func:`kde`, and for ``axes`` that are Dask collections.
-    ValueError
-        As :func:`kde`; for other than d axes, coordinates that are not finite or not in one dimension, and an unknown
-        algorithm; for "fft" with ``log``, for more than three columns, and if it would need too large a grid or too
-        many images of the data.
-
-    Notes
-    -----
-    *Error of "fft".* The error is at most 1e-6 (float32) or 1e-10 (float64) of the largest density on the grid or
-    within 6 bandwidths of it, by a bound (``cukde/density/grids/plan.py``). Measured errors are half of that for a
-    single point, and in float64 2e-13 for a million (``tests/density/test_grids.py``, ``docs/grids.md``). Negative
-    numbers are set to 0. Far tails are not accurate relative to themselves.
-
-    *Error of "auto".* "auto" checks the result of a transform and promises the same error relative to the largest
-    density *of the result*. If the grid covers only a tail, it is transformed again, more accurately, or summed
-    exactly. On a GPU the check waits for the result.
-
-    *Error of "exact".* The relative error is 1e-12 where the nearest point is within 12 bandwidths, for d > 1 and a
-    bandwidth without covariances and local factors. In other cases it is that of :func:`kde`.
-
-    *Cost of "fft".* Each point is spread over 4 to 8 cells along each axis. The transformed grid has 3 to 14 steps a
-    bandwidth, over the span of the axes and 6 to 8 bandwidths beyond each end. 1,000,000 points on 1,024 x 1,024 take
-    0.09 s of processor time in float32, 0.13 s in float64. Memory is about 24 bytes a cell, with at most 2^25 cells or
-    16 for each number of the result, and 8 (d + 1) bytes a point.
-
-    *Cost of "exact".* For a scalar bandwidth or one for each column, and d > 1, it computes two matrices with about n
-    times the square root of the grid's size exponentials, and their product by BLAS, 2 n m flops for m numbers. It sums
-    all pairs; as each costs one multiply-add, leaving some out would gain little. In other cases, and with ``log``,
-    :func:`kde` computes the grid's points and leaves out pairs by its default ``rtol``; in one dimension it takes O(n +
-    m).
-
-    *Domains.* Errors are the same. A transform takes the images of the data within 10 bandwidths of the grid as further
-    data, up to 16 times as many. The exact way multiplies sums over images, or over waves for bandwidths above 0.15 of
-    a period. Other grids are computed by :func:`kde` (``tests/density/test_grids_in_domains.py``).
-
-    *Dask arrays.* The result is the average of the densities of the blocks of rows, by their shares (``docs/dask.md``).
-    The error of "fft" is then relative to the largest density of each block.
-
-    References
-    ----------
-    - Silverman, B. W. (1982). Kernel density estimation using the fast Fourier transform. *Applied Statistics* 31.
-    - Essmann, U. et al. (1995). A smooth particle mesh Ewald method. *J. Chem. Phys.* 103, for the splines.
+    TypeError, ValueError
+        As :func:`kde`; for ``axes`` that are Dask collections, other than d axes, coordinates that are not finite or
+        not in one dimension, and an unknown algorithm; for "fft" with ``log``, for more than three columns, and if it
+        would need too large a grid or too many images of the data.
 
     Examples
     --------
@@ -158,6 +118,22 @@ def evaluate_grid(
     array([[0.1278, 0.0173],
            [0.1405, 0.019 ],
            [0.1278, 0.0173]])
+
+    Notes
+    -----
+    The error of "fft" is at most 1e-6 (float32) or 1e-10 (float64) of the largest density on the grid or within 6
+    bandwidths of it; "auto" promises this relative to the largest density of the result. The error of "exact", relative
+    to each number, is 1e-12 where the nearest point is within 12 bandwidths, for d > 1 and a bandwidth without
+    covariances and local factors. In other cases it is that of :func:`kde`.
+
+    Cost: "fft" spreads each point over 4 to 10 cells along each axis, with at most 2^25 cells or 16 for each number of
+    the result, about 24 bytes each, and 8 (d + 1) bytes a point. "exact" takes 2 n m flops for m numbers, for d > 1.
+    See ``docs/grids.md``.
+
+    References
+    ----------
+    - Silverman, B. W. (1982). Kernel density estimation using the fast Fourier transform. *Applied Statistics* 31.
+    - Essmann, U. et al. (1995). A smooth particle mesh Ewald method. *J. Chem. Phys.* 103, for the splines.
     """
     log = core_check.flag("log", log)
     check.plain(axes=axes, h=h)

@@ -59,11 +59,11 @@ def modes(
     Parameters
     ----------
     X : array_like, shape (n, d) or (n,)
-        Data, as for :func:`cukde.kde`. With Dask arrays and data frames, here or for ``weights``, each pass over the
-        blocks is computed at once; they need ``seeds`` in memory.
+        Data, as for :func:`cukde.kde`. Dask collections, here or for ``weights``, are computed at once, and need
+        ``seeds`` in memory.
     h : float, array_like or str
-        Bandwidth, in the forms of :func:`kde`. "select", and a selection of "abramson", bring local factors, with which
-        bandwidths below are those of the narrowest kernel.
+        Bandwidth, in the forms of :func:`cukde.kde`. With the local factors of "select" or of a selection of
+        "abramson", bandwidths below are those of the narrowest kernel.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data. A row of weight 0 does not count in the density, and still gets a label.
     seeds : array_like, shape (m, d) or (m,), optional
@@ -74,8 +74,6 @@ def modes(
         Largest number of steps of a point; never more than 512 of mean shift and then 1,000 of Newton's method.
     merge_distance : float, optional
         Modes that are at most this far apart, in bandwidths, are merged into the highest. At least 1e-6; default 0.1.
-        The saddle between two such modes lies below the lower one by about 5e-7 of its density, a difference that no
-        sample can show.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
         Arithmetic of the passes in which points climb, as for :func:`cukde.kde`. Modes are found in float64 in any
         case.
@@ -89,25 +87,15 @@ def modes(
     Returns
     -------
     Modes
-        A named tuple of
-
-        * ``points``, (k, d), or (k,) for X of shape (n,): the modes, highest density first. Where log densities agree
-          to 8 decimals modes are in ascending order of their coordinates, the first column first.
-        * ``log_density``, (k,): the logarithm of the density there.
-        * ``labels``, (n,) or (m,) int64: the number of the mode that each seed climbs to.
-        * ``iterations``, int: steps of the longest climb, mean shift and Newton's method together.
-
-        Points and log densities are of dtype ``result_type(X, seeds)``. NumPy in, NumPy out; CuPy in, CuPy out. For a
-        frame, ``points`` is a frame whose rows have the numbers of the modes, and ``labels`` a series with the index of
-        the seeds.
+        A named tuple of ``points``, (k, d) or (k,), the highest first; ``log_density``, (k,); ``labels``, (n,) or (m,),
+        the number of the mode that each seed climbs to; and ``iterations``, the steps of the longest climb. Points are
+        of dtype ``result_type(X, seeds)``; for frames, points are a frame and labels a series.
 
     Raises
     ------
-    TypeError
-        As :func:`cukde.kde`, and for Dask collections without seeds in memory.
-    ValueError
-        As :func:`cukde.kde`; for no seeds, seeds outside their bounds, a tolerance or a merge distance that is not
-        positive, a tolerance of more than the merge distance, and a covariance with bounds or periods.
+    TypeError, ValueError
+        As :func:`cukde.kde`; for Dask collections without seeds in memory, no seeds, seeds outside their bounds, a
+        tolerance that is not positive or above the merge distance, and a covariance with bounds or periods.
 
     Warns
     -----
@@ -115,72 +103,26 @@ def modes(
         If seeds have not reached a maximum after ``max_iterations``. They are labelled by the points that they have
         reached, which are then among the modes.
 
-    Notes
-    -----
-    *Method.* A step of mean shift never lowers the density (``tests/density/test_modes.py``). It converges linearly,
-    and slowly where a mode is flat, so points are released early. A point that comes within 1/64 of a bandwidth of a
-    place where another point has been, which is higher by now, follows that point.
-
-    A few points go ahead to maxima by Newton's method. Other points stop when they are on the hill of one of these
-    maxima: within a bandwidth of it, and such that a Newton step with the curvature at the maximum ends within a
-    quarter of the distance. Points that settle elsewhere are taken to their maximum by Newton's method.
-
-    Newton's method runs in float64, takes only steps that do not lower the density, and gets second derivatives from
-    differences of the gradient. A point is a mode if no curvature there is upward by more than 1e-4/h^2. A seed on a
-    saddle, for example of a symmetric sample, is moved by 0.05 bandwidths in the direction of steepest ascent, to the
-    side where the largest coordinate of that direction is positive.
-
-    *Accuracy.* Labels are those of plain mean shift in float64, except for points at the border between two clusters.
-    Of 8,000 rows of six overlapping groups, with 16 modes in 2 columns and 18 in 3, no label differs, in float32 or
-    float64 on the CPU; nor does one of 2,000 rows in 1 to 4 columns (``benchmarks/density/bench_modes.py`` compares
-    2,000 before it measures). In float64 modes are within 1e-7 bandwidths of the zero of the gradient
-    (``tests/density/test_modes.py`` requires 1e-6); in float32 they are rounded.
-
-    Points far from all others are modes of their own. Only a larger bandwidth, or the counts of the labels, tell real
-    modes from noise. Equal points are one mode. On a plateau, where the gradient almost vanishes, points stop where it
-    does.
-
-    *Domains.* The density of a domain continues as a mirror image at a bound, and around a period. So no step leads
-    over a bound, and points that pass the end of a period go on at its beginning. The density has no slope at a bound;
-    a point there is a mode if the density curves downward. Modes within ``tolerance`` of a bound are reported on it.
-    Distances between modes are measured around a period.
-
-    *Comparison with scikit-learn.* ``sklearn.cluster.MeanShift`` has a flat kernel: it takes the mean of the points
-    within its bandwidth, which corresponds to the density of an Epanechnikov kernel. A ball of radius b has the
-    variance b^2/(d+2) in each column, so its bandwidth b compares with h = b/sqrt(d + 2) here. Its seeds stop where the
-    points in their ball no longer change, and it merges modes that are closer than b, so it finds fewer modes. For well
-    separated groups both give the same clusters (``tests/density/test_modes.py``).
-
-    *Local factors.* Steps of the density with factors :math:`\lambda_j` have :math:`w_j \lambda_j^{-(d+2)}` in place of
-    :math:`w_j`, and take two passes, of which neither takes a pair once for both of its points.
-
-    *Cost.* Each pass takes n exponentials for each point that still climbs. The first pass (Y = X) takes each pair once
-    on the GPU where :func:`cukde.debias` does. Together they amount to 6 passes over all rows for 10,000 rows of six
-    groups in two columns with Silverman's bandwidth, to 4 in four columns, and to 17 to 19 with half of that bandwidth;
-    plain mean shift takes a hundred to several hundred. In one column a pass is a fast transform. Passes leave out
-    pairs by the default ``rtol`` of :func:`cukde.kde`, those of Newton's method by that of float64.
-
-    A step of Newton's method evaluates d + 1 points in float64 for each of the few points that it moves. The host
-    checks every four passes which points have settled, and waits for the device four times, once a pass on average;
-    Newton's method waits once a step. Modes are merged on the host. Memory is O((n + m) d), and 16 bytes a pass for
-    each point that still climbs.
-
-    References
-    ----------
-    - Fukunaga, K. and Hostetler, L. D. (1975). The estimation of the gradient of a density function, with applications
-      in pattern recognition. *IEEE Trans. Inf. Theory* 21.
-    - Comaniciu, D. and Meer, P. (2002). Mean shift: a robust approach toward feature space analysis. *IEEE Trans. PAMI*
-      24.
-    - Comaniciu, D., Ramesh, V. and Meer, P. (2001). The variable bandwidth mean shift and data-driven scale selection.
-      *ICCV*, for local factors.
-    - Carreira-Perpinan, M. A. (2007). Gaussian mean-shift is an EM algorithm. *IEEE Trans. PAMI* 29.
-
     Examples
     --------
     >>> import numpy as np, cukde
     >>> found = cukde.modes(np.array([0.0, 0.2, 5.0]), 1.0)
     >>> found.points.round(3), found.labels
     (array([0.1, 5. ]), array([0, 0, 1]))
+
+    Notes
+    -----
+    Labels are those of plain mean shift in float64, except for points at the border between two clusters. In float64
+    modes are within 1e-6 bandwidths of the zero of the gradient; in float32 they are rounded.
+
+    Cost: a pass takes n exponentials for each point that still climbs. All passes together amount to 4 to 19 over all
+    rows in measured cases, and leave out pairs as :func:`cukde.kde` does. Memory is O((n + m) d), and 16 bytes a pass
+    for each point that still climbs. ``docs/modes.md`` has the method.
+
+    References
+    ----------
+    - Fukunaga, K. and Hostetler, L. D. (1975). The estimation of the gradient of a density function, with applications
+      in pattern recognition. *IEEE Trans. Inf. Theory* 21.
     """
     search = check.search(tolerance, max_iterations, merge_distance)
     check_finite = core_check.flag("check_finite", check_finite)

@@ -82,6 +82,12 @@ def positive_kde(
     TypeError, ValueError
         As :func:`kde`; for a mass that is not a number of at least 1; for stacks, whose members need a call each.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.positive_kde(np.array([0.0]), np.array([0.0, 2.0]), 1.0).round(4)
+    array([0.5542, 0.014 ])
+
     Notes
     -----
     *Bias.* The bias is of order :math:`h^4`, like that of :func:`sd_kde` and :func:`laplace_kde`:
@@ -103,12 +109,6 @@ def positive_kde(
     - Jones, M. C. and Foster, P. J. (1993). Generalized jackknifing and higher order kernels. *J. Nonparametr. Stat.*
       3, for :math:`\hat p \exp(t)`; Jones, M. C. and Signorini, D. F. (1997), as in :func:`laplace_kde`. The factor and
       its mass are this library's, see ``cukde/density/correction.py``.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> cukde.positive_kde(np.array([0.0]), np.array([0.0, 2.0]), 1.0).round(4)
-    array([0.5542, 0.014 ])
     """
     log = core_check.flag("log", log)
     given = None if mass is None else check.mass(mass)
@@ -140,8 +140,12 @@ def positive_score(
 ) -> Array:
     r"""Gradient of the logarithm of :func:`positive_kde`.
 
-    Parameters are those of :func:`positive_kde`, without the mass, which does not matter, and without bounds and
-    periods, which are not supported.
+    The mass does not matter; bounds and periods are not supported.
+
+    Parameters
+    ----------
+    X, Y, h, weights, rtol, precision, deterministic, check_finite, devices, nan_policy, out
+        As in :func:`positive_kde`; ``out`` has the shape of ``Y``.
 
     Returns
     -------
@@ -153,17 +157,17 @@ def positive_score(
     TypeError, ValueError
         As :func:`positive_kde`.
 
-    Notes
-    -----
-    Cost: the passes of :func:`score` and :func:`laplace_kde`, and a pass of squared differences for the gradient of the
-    Laplacian, 3 d n m flops for the exponents and as many for the moments. The error is about that of :func:`score`
-    times :math:`1 + d/2` (``tests/density/test_positive.py``).
-
     Examples
     --------
     >>> import numpy as np, cukde
     >>> cukde.positive_score(np.array([0.0]), np.array([2.0]), 1.0).round(4)
     array([-3.1094])
+
+    Notes
+    -----
+    Cost: the passes of :func:`score` and :func:`laplace_kde`, and a pass of squared differences for the gradient of the
+    Laplacian, 3 d n m flops for the exponents and as many for the moments. The error is about that of :func:`score`
+    times :math:`1 + d/2` (``tests/density/test_positive.py``).
     """
     check.no_stack(X)
     options = weights, precision, deterministic, check_finite
@@ -218,6 +222,12 @@ def positive_mass(
     TypeError, ValueError
         As :func:`positive_kde`; for axes that do not fit, a number of samples below 2, and an unknown random state.
 
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> round(cukde.positive_mass(np.array([-1.0, 1.0]), 1.0).value, 6)
+    1.074576
+
     Notes
     -----
     *One column.* The trapezoidal rule in double precision, with ten nodes a bandwidth within nine bandwidths of the
@@ -233,12 +243,6 @@ def positive_mass(
     and 0.6% in 16, for 2,000 normal rows and the reference rule.
 
     *Cost.* The pass of :func:`laplace_kde` over these nodes or points.
-
-    Examples
-    --------
-    >>> import numpy as np, cukde
-    >>> round(cukde.positive_mass(np.array([-1.0, 1.0]), 1.0).value, 6)
-    1.074576
     """
     check.no_stack(X)
     count = check.samples(samples)
