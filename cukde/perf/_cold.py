@@ -50,6 +50,6 @@ def _of_cpu() -> Callable[[], None]:
         part.fill(1)
 
     def empty() -> None:
-        threads.run(write, parts, blas=False)
+        threads.run(write, parts)
 
     return empty

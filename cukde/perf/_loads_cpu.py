@@ -145,7 +145,7 @@ def _on_all_threads(task: Callable[[Any], Any], arguments: list[Any], *, blas: b
 def _launch(threads: int) -> None:
     """Distribute empty work to all threads, some times."""
     for _ in range(_LAUNCHES):
-        core_threads.run(lambda _: None, range(threads), blas=False)
+        core_threads.run(lambda _: None, range(threads))
 
 
 def clock() -> float:

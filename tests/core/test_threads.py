@@ -107,7 +107,7 @@ def test_after_an_error_no_thread_works_on_and_the_next_call_is_right(
     before = _blas_threads()
     tasks = Tasks(event)
     with pytest.raises(error):
-        threads.run(tasks, range(100))
+        threads.run(tasks, range(100), blas=True)
     begun = len(tasks.begun)
     assert (tasks.running, tasks.late) == (0, False)
     assert begun == _THREADS
@@ -115,14 +115,14 @@ def test_after_an_error_no_thread_works_on_and_the_next_call_is_right(
     assert (tasks.running, len(tasks.begun)) == (0, begun)
     assert before or sys.platform == "darwin"
     assert _blas_threads() == before
-    assert threads.run(lambda i: 2 * i, range(100)) == list(range(0, 200, 2))
+    assert threads.run(lambda i: 2 * i, range(100), blas=True) == list(range(0, 200, 2))
 
 
 @pytest.mark.usefixtures("workers")
 def test_threads_that_rest_hold_no_arrays() -> None:
     a = np.ones(3)
     held = weakref.ref(a)
-    threads.run(lambda i, a=a: float(a.sum()), range(9))  # type: ignore[misc]
+    threads.run(lambda i, a=a: float(a.sum()), range(9), blas=True)  # type: ignore[misc]
     del a
     gc.collect()
     assert held() is None
@@ -139,7 +139,7 @@ def test_of_several_errors_that_of_the_first_task_comes(order: Sequence[int]) ->
         raise ValueError(f"of task {index}")
 
     with pytest.raises(ValueError, match="of task 0"):
-        threads.run(fail, range(_THREADS))
+        threads.run(fail, range(_THREADS), blas=True)
 
 
 @pytest.mark.usefixtures("workers")
@@ -153,7 +153,7 @@ def test_an_error_holds_no_arrays() -> None:
     gc.disable()
     try:
         with pytest.raises(ValueError, match="3"):
-            threads.run(fail, range(9))
+            threads.run(fail, range(9), blas=True)
         del a, fail
         assert held() is None
     finally:
@@ -168,7 +168,7 @@ def test_an_interrupt_that_the_system_gives_to_another_thread_is_seen() -> None:
     threads._workers.put(lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT}))
     try:
         with pytest.raises(KeyboardInterrupt):
-            threads.run(tasks, range(100))
+            threads.run(tasks, range(100), blas=True)
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     assert (tasks.running, tasks.late) == (0, False)
@@ -188,7 +188,7 @@ def test_a_second_interrupt_does_not_wait_and_blas_is_free_once_all_have_ended()
 
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        threads.run(stubborn, range(100))
+        threads.run(stubborn, range(100), blas=True)
     assert time.monotonic() - start < _MOST / 2
     assert _blas_threads() == [1] * len(before)
     leave.set()
@@ -214,7 +214,7 @@ def threads():
 
 core_threads.count = lambda: 3
 X = np.random.default_rng(0).normal(size=(300, 3))
-core_threads.run(str, range(60))  # which loads all libraries of BLAS
+core_threads.run(str, range(60), blas=True)  # which loads all libraries of BLAS
 want, free = cukde.kde(X, X, 0.5, deterministic=True), threads()  # compiled before it returns
 signal.signal(signal.SIGALRM, interrupt)
 later = random.Random(0)
@@ -224,7 +224,7 @@ for repeat in range(200):
         try:
             signal.setitimer(signal.ITIMER_REAL, later.uniform(1e-5, 3e-3))
             while True:
-                cukde.kde(X, X, 0.5) if repeat % 2 else core_threads.run(str, range(60))
+                cukde.kde(X, X, 0.5) if repeat % 2 else core_threads.run(str, range(60), blas=True)
         except KeyboardInterrupt:
             time.sleep(1e-3)
     except KeyboardInterrupt:
@@ -272,7 +272,7 @@ def task(index):
     print(index, flush=True)
 
 begun = threading.Event()
-threading.Thread(target=threads.run, args=(task, [0]), daemon=True).start()
+threading.Thread(target=threads.run, args=(task, [0]), kwargs={"blas": True}, daemon=True).start()
 begun.wait()
 """
 
@@ -301,8 +301,8 @@ def test_after_an_error_while_blas_is_being_held_it_is_free(
     with monkeypatch.context() as patch:
         _holding(patch, event)
         with pytest.raises(error):
-            threads.run(lambda i: i, range(2))
-    assert threads.run(lambda i: _blas_threads(), [0]) == [[1] * len(before)]
+            threads.run(lambda i: i, range(2), blas=True)
+    assert threads.run(lambda i: _blas_threads(), [0], blas=True) == [[1] * len(before)]
     assert _blas_threads() == before
 
 
@@ -432,7 +432,7 @@ def threads():
     return [library["num_threads"] for library in ThreadpoolController().info() if library["user_api"] == "blas"]
 
 X = np.random.default_rng(0).normal(size=(2000, 3))
-core_threads.run(str, range(60))  # which loads all libraries of BLAS
+core_threads.run(str, range(60), blas=True)  # which loads all libraries of BLAS
 want, free = cukde.kde(X, X, 0.5, deterministic=True), threads()  # compiled before it returns
 inside, leave = threading.Event(), threading.Event()
 
@@ -440,7 +440,7 @@ def task(index):
     inside.set()
     leave.wait(20)
 
-calling = threading.Thread(target=core_threads.run, args=(task, [0]))
+calling = threading.Thread(target=core_threads.run, args=(task, [0]), kwargs={"blas": True})
 calling.start()
 inside.wait()
 assert threads() == [1] * len(free)
@@ -478,5 +478,5 @@ def test_a_fork_while_other_threads_compute_and_compile() -> None:
 def test_what_the_caller_says_of_floating_point_errors_holds_in_tasks() -> None:
     with np.errstate(divide="raise", invalid="ignore"):
         wanted = np.geterr()
-        assert threads.run(lambda i: np.geterr(), range(5)) == [wanted] * 5
-    assert threads.run(lambda i: np.geterr(), range(5)) == [np.geterr()] * 5 != [wanted] * 5
+        assert threads.run(lambda i: np.geterr(), range(5), blas=True) == [wanted] * 5
+    assert threads.run(lambda i: np.geterr(), range(5), blas=True) == [np.geterr()] * 5 != [wanted] * 5

@@ -107,7 +107,7 @@ def debiased_leave_one_out(
         tiles.debiased_exponents(data, half_shift, rows, columns.start, c, w, log2_weights, inverse_totals, tile)
 
     tasks = [np.arange(start, min(start + _QUERIES, n)) for start in range(0, n, _QUERIES)]
-    return np.concatenate(threads.run(lambda rows: _log_sums(fill, rows, n), tasks, blas=False))
+    return np.concatenate(threads.run(lambda rows: _log_sums(fill, rows, n), tasks))
 
 
 def least_squares(
@@ -239,7 +239,7 @@ def _settle(
     def task(part: np.ndarray) -> None:
         tiles.write_far_rows(data, part, unsettled, weights, coefficients, bits, _FARTHEST, logs)
 
-    threads.run(task, [rows[start : start + _QUERIES] for start in range(0, len(rows), _QUERIES)], blas=False)
+    threads.run(task, [rows[start : start + _QUERIES] for start in range(0, len(rows), _QUERIES)])
 
 
 def _log_sums(fill: Callable[[np.ndarray, slice, np.ndarray], None], rows: np.ndarray, n: int) -> np.ndarray:

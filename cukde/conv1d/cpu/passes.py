@@ -89,7 +89,7 @@ def input_grad(dy: np.ndarray, w: np.ndarray, geometry: Geometry) -> np.ndarray:
         conv1d_rows.spread(rows, taps, chunk.channels.start, _count(chunk.channels), before, g.stride, g.dilation, out)
         _keep(out, target, g)
 
-    threads.run(gradient, _chunks(g, g.length), blas=False)
+    threads.run(gradient, _chunks(g, g.length))
     return dx
 
 
@@ -120,7 +120,7 @@ def weight_grad(x: np.ndarray, dy: np.ndarray, geometry: Geometry, bias: bool) -
                 with np.errstate(invalid="ignore"):  # infinities of both signs
                     db[part, chunk.channels] += gradient.sum(axis=1, dtype=np.float64).reshape(-1, count).sum(axis=0)
 
-    threads.run(products, tasks, blas=False)
+    threads.run(products, tasks)
     with np.errstate(over="ignore", invalid="ignore"):
         total = dw.sum(axis=0).astype(x.dtype)
         return (
@@ -150,7 +150,7 @@ def _correlate(
         activations.apply(out, activation)
         _keep(out, target, g)
 
-    threads.run(convolve, _chunks(g, y.shape[1 if g.channels_last else 2], longest), blas=False)
+    threads.run(convolve, _chunks(g, y.shape[1 if g.channels_last else 2], longest))
 
 
 def _taps(w: np.ndarray, number: np.dtype, flip: bool) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Tasks over blocks of work on several threads, with BLAS limited to one thread each."""
+"""Tasks over blocks of work on several threads, with BLAS limited to one thread each where they call it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def count() -> int:
     return max(1, min(processor.cores(), int(config.NUMBA_NUM_THREADS)))
 
 
-def run(task: Callable[[Any], T], arguments: Iterable[Any], *, blas: bool = True) -> list[T]:
+def run(task: Callable[[Any], T], arguments: Iterable[Any], *, blas: bool = False) -> list[T]:
     """Call ``task`` on each argument over :func:`count` threads; return the results in order.
 
-    Limiting BLAS takes 0.3 ms, which ``blas=False`` avoids for tasks that do not use it. If a task fails or the caller
-    is interrupted, waiting tasks do not begin and running tasks end at their next :func:`checkpoint`. The error is
-    raised after all have ended, so that no thread works on; of several errors, that of the first argument.
+    Tasks that call BLAS need ``blas=True``, which limits it to one thread each and takes 0.3 ms. If a task fails or the
+    caller is interrupted, waiting tasks do not begin and running tasks end at their next :func:`checkpoint`. The error
+    is raised after all have ended, so that no thread works on; of several errors, that of the first argument.
     """
     arguments = list(arguments)
     alone = meanwhile.mode.get() == meanwhile.IN_BACKGROUND  # the threads are for calls that a user waits for

@@ -44,7 +44,7 @@ def spread(x: np.ndarray, weights: np.ndarray | None, plan: Plan) -> np.ndarray:
     scales = np.array([(axis.low, 1 / axis.step, axis.before, axis.first, axis.last) for axis in axes])
     pieces = boxes.chunks(n)
     counts = np.zeros((len(pieces), bands), np.int64)
-    threads.run(lambda i: _count(x[pieces[i]], scales, 0.5 * order, rows, counts[i]), range(len(pieces)), blas=False)
+    threads.run(lambda i: _count(x[pieces[i]], scales, 0.5 * order, rows, counts[i]), range(len(pieces)))
     # As in boxes: each piece has a stretch of its own in each band, in the order of the pieces.
     starts = np.zeros(bands + 1, np.int64)
     np.cumsum(counts.sum(axis=0), out=starts[1:])
@@ -56,7 +56,6 @@ def spread(x: np.ndarray, weights: np.ndarray | None, plan: Plan) -> np.ndarray:
             x, pieces[i].start, pieces[i].stop, scales, 0.5 * order, rows, point_weights, offsets[i], places
         ),
         range(len(pieces)),
-        blas=False,
     )
     add = (_add_line, _add_plane, _add_space)[d - 1]
     order_tuple = (0.0,) * order  # its length is part of its type: loops over an order are compiled for it
@@ -68,7 +67,7 @@ def spread(x: np.ndarray, weights: np.ndarray | None, plan: Plan) -> np.ndarray:
 
     for parity in (0, 1):
         turn = [b for b in range(parity, bands, 2) if starts[b] < starts[b + 1]]
-        threads.run(add_band, turn, blas=False)
+        threads.run(add_band, turn)
     return mass
 
 
@@ -96,7 +95,7 @@ def interpolate(a: np.ndarray, k: int, first: np.ndarray, values: np.ndarray) ->
     source = np.ascontiguousarray(a).reshape(before, a.shape[k], behind)
     result = out.reshape(before, len(first), behind)
     rows = boxes.chunks(before * len(first), max(1, 2**16 // behind))
-    threads.run(lambda part: _interpolate(source, first, values, part.start, part.stop, result), rows, blas=False)
+    threads.run(lambda part: _interpolate(source, first, values, part.start, part.stop, result), rows)
     return out
 
 
@@ -115,7 +114,7 @@ def kernel_values(x: np.ndarray, axis: np.ndarray, h: float, peak: float, least:
             part[part < least] = 0
         part *= peak
 
-    threads.run(fill, boxes.chunks(len(x), 64), blas=False)
+    threads.run(fill, boxes.chunks(len(x), 64))
     return out
 
 
@@ -130,7 +129,7 @@ def add_product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         part = slice(columns * piece // pieces, columns * (piece + 1) // pieces)
         out[:, part] += a.T @ b[:, part]
 
-    threads.run(add, range(pieces))
+    threads.run(add, range(pieces), blas=True)
 
 
 @njit(fastmath={"contract"}, **_JIT)

@@ -39,7 +39,6 @@ def pairs(x: np.ndarray, y: np.ndarray) -> PairCounts:
     threads.run(
         lambda block: _count(ranked_x, ranked_y, rows[block], rows[block], rows[block], out),
         ranks.blocks(b, n),
-        blas=False,
     )
     return out
 
@@ -93,7 +92,7 @@ def matrix(A: np.ndarray, B: np.ndarray | None = None, *, deletion: bool) -> Pai
     for i in range(p):
         columns = np.flatnonzero(remaining[i])
         tasks += [(i, columns[block]) for block in ranks.blocks(len(columns), n)]
-    threads.run(count, tasks, blas=False)
+    threads.run(count, tasks)
 
     if B is None:
         for upper, lower in zip(out.arrays, out.transposed.arrays, strict=True):

@@ -54,7 +54,7 @@ def ranked(*arrays: np.ndarray) -> list[Columns]:
         for task in tasks:
             rank(task)
     else:
-        threads.run(rank, tasks, blas=False)
+        threads.run(rank, tasks)
     return columns
 
 

@@ -65,9 +65,8 @@ def count(
         threads.run(
             write,
             [(side, block) for side, (_, columns) in enumerate(sides) for block in _tiles(len(columns))],
-            blas=False,
         )
-        threads.run(multiply, _tiles(len(columns_x)), blas=False)
+        threads.run(multiply, _tiles(len(columns_x)))
         first = last
 
 

@@ -95,7 +95,7 @@ def evaluate(
         write(float16.widen(points), wide)
         float16.narrow(wide, into)
 
-    threads.run(values, range(0, x.size, _TASK), blas=False)
+    threads.run(values, range(0, x.size, _TASK))
     return out
 
 

@@ -46,7 +46,7 @@ def run_own(task: Callable[[slice, slice], None], n: int) -> None:
 def _in_rounds(task: Callable[[slice, slice], T], blocks: list[slice]) -> list[T]:
     done: list[T] = []
     for pairs in rounds(len(blocks)):
-        done += threads.run(lambda pair: task(blocks[pair[0]], blocks[pair[1]]), pairs, blas=False)
+        done += threads.run(lambda pair: task(blocks[pair[0]], blocks[pair[1]]), pairs)
     return done
 
 
@@ -62,7 +62,7 @@ def run_between(task: Callable[[slice, slice], None], n: int, m: int) -> None:
     few, many = (of_m, of_n) if swapped else (of_n, of_m)
     for turn in range(len(many)):  # all of the fewer stand opposite as many others, one further each time
         pairs = [(rows, many[(index + turn) % len(many)]) for index, rows in enumerate(few)]
-        threads.run(lambda pair: task(*(pair[::-1] if swapped else pair)), pairs, blas=False)
+        threads.run(lambda pair: task(*(pair[::-1] if swapped else pair)), pairs)
 
 
 def _cut(size: int, most: int) -> list[slice]:

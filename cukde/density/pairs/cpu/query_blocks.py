@@ -23,7 +23,7 @@ Block = Callable[[slice, slice], PartialSums]
 
 
 def run(
-    block: Block, n: int, m: int, k: int, dtype: np.dtype, *, blas: bool = True, least: int | None = None
+    block: Block, n: int, m: int, k: int, dtype: np.dtype, *, blas: bool = False, least: int | None = None
 ) -> PartialSums:
     """Sums of ``m`` queries over ``n`` data rows, with ``k`` moments each; ``blas`` as for :func:`threads.run`.
 

@@ -99,7 +99,7 @@ class _Sums:
     def run(self) -> PartialSums:
         n, m = self._data.shape[1], len(self._queries)
         block = self._exponential if self._kernel == "exponential" else self._bounded
-        return query_blocks.run(block, n, m, 0, self._dtype, blas=False)
+        return query_blocks.run(block, n, m, 0, self._dtype)
 
     def _exponential(self, rows: slice, data: slice) -> PartialSums:
         """By log-sum-exp, so that far queries have a logarithm."""

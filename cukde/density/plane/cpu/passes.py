@@ -162,7 +162,7 @@ def _expand(
         threads.checkpoint()
         expansions.block(firsts[i], lasts[i], *queries, *source, *lattice, *tables, _PAIR_COST, total, moments, left)
 
-    threads.run(block, range(len(firsts)), blas=False)
+    threads.run(block, range(len(firsts)))
 
 
 def _cells(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

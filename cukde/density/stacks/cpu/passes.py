@@ -60,7 +60,7 @@ def look(A: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _over_members(task: Callable[[slice], None], A: np.ndarray) -> None:
     """Call a task on members of a stack, so many at a time that it pays."""
     step = max(1, _ENTRIES // max(1, A[:1].size))
-    threads.run(task, [slice(i, min(i + step, len(A))) for i in range(0, len(A), step)], blas=False)
+    threads.run(task, [slice(i, min(i + step, len(A))) for i in range(0, len(A), step)])
 
 
 @meanwhile.answered_by(few.many)
@@ -113,7 +113,7 @@ def partial_sums(
         results = (a[members, queries] for a in (reference, total, moments))
         blocks.sums(X[members], *shared, h[members], OUTPUTS[output], queries.start, *results)
 
-    threads.run(task, _tasks(b, n, m), blas=False)
+    threads.run(task, _tasks(b, n, m))
     return PartialSums(reference, total, moments if moments.shape[2] else None)
 
 

@@ -68,7 +68,7 @@ def sums(
         last = min(first + _QUERIES, len(Y))
         _add(queries, first, last, data, in_blocks, code, edge, squared_h, total)
 
-    threads.run(task, range(0, len(Y), _QUERIES), blas=False)
+    threads.run(task, range(0, len(Y), _QUERIES))
     out = np.empty_like(total)
     out[order] = total
     return out

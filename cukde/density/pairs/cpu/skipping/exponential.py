@@ -103,7 +103,7 @@ def run(posed: Posed) -> PartialSums:
         threads.checkpoint()
         _taken(posed, first, min(first + _QUERIES_OF_TASK, m), top, total)
 
-    threads.run(task, range(0, m, _QUERIES_OF_TASK), blas=False)
+    threads.run(task, range(0, m, _QUERIES_OF_TASK))
     out = PartialSums(np.empty(m), np.empty(m))
     out.reference[posed.order] = top * math.log(2) + posed.data.largest_log_weight
     out.total[posed.order] = total
@@ -113,7 +113,7 @@ def run(posed: Posed) -> PartialSums:
 def tried(posed: Posed, queries: np.ndarray) -> Taken:
     """Count the pairs that single queries take, (k,) of those in order."""
     nothing = np.empty(len(posed.queries))
-    counts = threads.run(lambda i: _taken(posed, i, i + 1, nothing, nothing), queries, blas=False)
+    counts = threads.run(lambda i: _taken(posed, i, i + 1, nothing, nothing), queries)
     return Taken(*map(int, np.sum(counts, axis=0)))
 
 

@@ -166,7 +166,7 @@ def run(posed: Posed) -> PartialSums:
         threads.checkpoint()
         return _add(posed, first, min(first + _QUERIES_OF_TASK, m), sums)
 
-    counts = threads.run(task, range(0, m, _QUERIES_OF_TASK), blas=False)
+    counts = threads.run(task, range(0, m, _QUERIES_OF_TASK))
     screened, summed = np.sum(counts, axis=0) / (m * posed.data.n) if m else (0.0, 0.0)
     note("skipping", output=posed.output, share=lambda: min(1.0, float(summed)), screened=min(1.0, float(screened)))
     out = PartialSums(np.empty(m), np.empty(m), np.empty((m, k)) if k else None)
@@ -189,7 +189,7 @@ def _once(posed: Posed) -> PartialSums:
         threads.checkpoint()
         once.own_blocks(data, first, min(first + _LEAST_BLOCKS, blocks), allowed, total, moments, reach)
 
-    threads.run(own, range(0, blocks, _LEAST_BLOCKS), blas=False)
+    threads.run(own, range(0, blocks, _LEAST_BLOCKS))
     furthest = reach.max(axis=1)
     narrow = (data.screen.high - data.screen.low).max(axis=0) < (_NARROW if data.points.itemsize == 8 else 0.0)
 
@@ -213,7 +213,7 @@ def tried(posed: Posed, queries: np.ndarray) -> Taken:
     """Count the pairs that single queries take, (k,) of those in order."""
     m = len(posed.queries)
     nothing = PartialSums(np.empty(m), np.empty(m), np.empty((m, posed.columns)))
-    counts = threads.run(lambda i: _add(posed, i, i + 1, nothing), queries, blas=False)
+    counts = threads.run(lambda i: _add(posed, i, i + 1, nothing), queries)
     return Taken(*map(int, np.sum(counts, axis=0)))
 
 

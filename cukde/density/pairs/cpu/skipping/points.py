@@ -79,7 +79,7 @@ def ordered(X: np.ndarray, frame: Frame) -> np.ndarray:
         threads.checkpoint()
         _codes(X[rows], frame.centre, axes, edges, frame.bits, rows.start, keys[rows])
 
-    threads.run(task, _cut(len(X), _ROWS_OF_TASK), blas=False)
+    threads.run(task, _cut(len(X), _ROWS_OF_TASK))
     keys.sort()
     return (keys & np.uint64(_MOST_ROWS - 1)).astype(np.int64)
 
@@ -140,7 +140,7 @@ def data(
         if rounds:
             _round(points, blocks.start, blocks.stop, screen)
 
-    threads.run(task, _cut(count, _BLOCKS_OF_TASK), blas=False)
+    threads.run(task, _cut(count, _BLOCKS_OF_TASK))
     mass = float(boxes.mass.sum())
     if own_out:
         boxes.mass[:] -= np.exp2(log2_weights.max(axis=1)) * _MORE if len(log2_weights) else 1.0

@@ -49,7 +49,7 @@ def ordered(values: np.ndarray, data: Data, order: np.ndarray) -> tuple[Values, 
         threads.checkpoint()
         _fill(values, order, data.log2_weights, first, min(first + _BLOCKS_OF_TASK, count), blocks, masses)
 
-    threads.run(task, range(0, count, _BLOCKS_OF_TASK), blas=False)
+    threads.run(task, range(0, count, _BLOCKS_OF_TASK))
     mass, weight = masses.sum(axis=0), float(data.blocks.mass.sum())
     of_groups = np.add.reduceat(masses, np.arange(0, count, BLOCKS_OF_GROUP))
     signed = (values.min(axis=0) < 0) & (values.max(axis=0) > 0)
