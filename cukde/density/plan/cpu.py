@@ -292,6 +292,11 @@ def copy_costs(m: int) -> bool:
     return m <= _QUERIES_OF_COPY
 
 
+def threads_pay(n: int, m: int, d: int) -> bool:
+    """Whether pairs take so long that other threads than the caller's are worth waking: 0.1 ms."""
+    return n * m * (_EXPONENTIAL_PRODUCTS + d) > _LEAST_WORK
+
+
 def rows_of_thread(d: int, queries: int) -> int:
     """Data rows that are worth a thread, at so many queries."""
     return _LEAST_WORK // ((_EXPONENTIAL_PRODUCTS + d) * max(1, queries))

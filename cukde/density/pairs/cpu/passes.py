@@ -339,7 +339,8 @@ class _Sums:
         least = plan_cpu.rows_of_thread(self._d, min(pairs.m, query_blocks.TILE_QUERIES))
         least = max(least, query_blocks.tile_columns(pairs.dtype))
         sizes, blas = (self._n, pairs.m, self._k), self._output == "values"
-        return query_blocks.run(self._block, *sizes, pairs.dtype, blas=blas, least=least)
+        alone = not blas and not plan_cpu.threads_pay(self._n, pairs.m, self._d)
+        return query_blocks.run(self._block, *sizes, pairs.dtype, blas=blas, least=least, alone=alone)
 
     def _block(self, rows: slice, data: slice) -> PartialSums:
         """Sums of a block of queries over a stretch of the data."""

@@ -23,11 +23,20 @@ Block = Callable[[slice, slice], PartialSums]
 
 
 def run(
-    block: Block, n: int, m: int, k: int, dtype: np.dtype, *, blas: bool = False, least: int | None = None
+    block: Block,
+    n: int,
+    m: int,
+    k: int,
+    dtype: np.dtype,
+    *,
+    blas: bool = False,
+    least: int | None = None,
+    alone: bool = False,
 ) -> PartialSums:
     """Sums of ``m`` queries over ``n`` data rows, with ``k`` moments each; ``blas`` as for :func:`threads.run`.
 
-    Every run gives the same bits. ``least`` are data rows that are worth a thread, by default those of a tile.
+    Every run gives the same bits. ``least`` are data rows that are worth a thread, by default those of a tile. All
+    blocks are taken by the caller's thread where it is ``alone``.
     """
     count = -(-m // TILE_QUERIES)
     if 1 < count < _FEW_BLOCKS * threads.count():  # so that all threads end at about the same time
@@ -40,7 +49,7 @@ def run(
     tasks = [(rows, slice(*edge)) for rows in blocks for edge in itertools.pairwise(edges)]
     if len(tasks) == 1 and not blas:
         return block(*tasks[0])
-    done = threads.run(lambda task: block(*task), tasks, blas=blas)
+    done = [block(*task) for task in tasks] if alone else threads.run(lambda task: block(*task), tasks, blas=blas)
     merged = [merge(done[i : i + pieces], np) for i in range(0, len(done), pieces)]
     return _assemble(merged, m, k)
 
