@@ -123,7 +123,7 @@ _MOST_POSITIONS = 2**29  # of a padded row and of what taps reach, which kernels
 # Of few_taps.cu: slabs and most warps of a block. Of short_rows.cu: threads of a block and its shared memory, and rows
 # of a channel at least, as neighbouring threads have neighbouring rows.
 LANES, SLABS, _MOST_WARPS = 32, 4, 8
-_SHORT_ROWS_THREADS, _SHORT_ROWS_BYTES = 128, 48 * 1024  # which every device has
+SHORT_ROWS_THREADS, _SHORT_ROWS_BYTES = 128, 48 * 1024  # which every device has
 _FEWEST_SHORT_ROWS = 4
 
 # Of the gradient of the weights: outputs of a tile of weight_grad.cu, by bits, and of weight_grad_few_taps.cu; outputs
@@ -197,13 +197,12 @@ def on_gpu(direction: Pass, dtype: Any, geometry: Geometry, capability: tuple[in
     return Plan(_subject(direction, dtype, g), tuple(candidates))
 
 
-ENGINES: dict[str, Engine] = {"toeplitz": "toeplitz", "toeplitz_short": "toeplitz", "fft": "fft"}
-"""The modules of kernels that are not direct sums."""
+_ENGINES: dict[str, Engine] = {"toeplitz": "toeplitz", "toeplitz_short": "toeplitz", "fft": "fft"}
 
 
 def engine(direction: Pass, dtype: Any, geometry: Geometry, capability: tuple[int, int]) -> Engine:
     """The module that takes a pass."""
-    return ENGINES.get(on_gpu(direction, dtype, geometry, capability).first(ALIGNED), "direct")
+    return _ENGINES.get(on_gpu(direction, dtype, geometry, capability).first(ALIGNED), "direct")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -390,7 +389,7 @@ def cut_short_rows(g: Geometry, bits: int) -> CutShortRows | None:
     # Four rows of outputs a thread, those that further taps meet, and as many as a vector has, within which they begin.
     vectors = -(-(4 * threads + tap_rows + rows_of_vector) // rows_of_vector)
     pitch = vectors * rows_of_vector | 1
-    most = min(_SHORT_ROWS_THREADS // threads, (_SHORT_ROWS_BYTES // 16 - tap_rows) // pitch)
+    most = min(SHORT_ROWS_THREADS // threads, (_SHORT_ROWS_BYTES // 16 - tap_rows) // pitch)
     if min(most, g.batch) < _FEWEST_SHORT_ROWS:
         return None
     # A warp of one place of 32 rows, or threads of one place of eight, which meet all banks.
