@@ -162,7 +162,7 @@ def operands(
 
 def geometry(shape: tuple[int, ...], taps: int, options: Options) -> Geometry:
     """Return the sizes of a convolution of an input of this shape."""
-    padding, stride, dilation, layout, flip = options
+    _, stride, dilation, layout, flip = options
     batch, channels, length = shape if layout == "BCL" else (shape[0], shape[2], shape[1])
     reach, before, after = sides(taps, options)
     if length + before + after < reach + 1:

@@ -184,9 +184,7 @@ def _on_tensor_cores(g: Geometry, bits: int, on: Peaks) -> Part:
     cycles = MEMORY_LATENCY + (600 if bits == 32 else 0) + CACHE_LATENCY + 33 * per_group / 2 * cut.groups / 2
     # A block takes 44 KiB of shared memory, or 30 in float16, of the 227 KiB of a multiprocessor.
     resident = 5 if bits == 32 else 7
-    return Part(
-        "tensor cores", least, work, blocks=cut.blocks, resident=resident, cycles=cycles, efficiency=_PRODUCTS
-    )
+    return Part("tensor cores", least, work, blocks=cut.blocks, resident=resident, cycles=cycles, efficiency=_PRODUCTS)
 
 
 # ------------------------------------------------------------------------------------- gradient of the weights

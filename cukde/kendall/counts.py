@@ -45,7 +45,8 @@ class PairCounts(NamedTuple):
     def none(cls, xp: Any, shape: tuple[int, ...], ties: tuple[int, ...] | None = None) -> PairCounts:
         """Counts of 0 of one shape, with sums over ties of another, in arrays of their own."""
         ties = shape if ties is None else ties
-        return cls(*(xp.zeros(shape, np.int64) for _ in range(3)), Ties.none(xp, ties), Ties.none(xp, ties))
+        samples, concordant, discordant = (xp.zeros(shape, np.int64) for _ in range(3))
+        return cls(samples, concordant, discordant, Ties.none(xp, ties), Ties.none(xp, ties))
 
     @property
     def pairs(self) -> Any:

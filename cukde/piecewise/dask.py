@@ -42,7 +42,7 @@ def pwpa(
     dask_check.no_output(out)
     points = _points(x)
     dispatch.backend(meta(points), "x", coefficients=coefficients, knots=knots)
-    evaluate = partial(
+    evaluate: Any = partial(
         _evaluated,
         coefficients=check.on_host("coefficients", coefficients).copy(),
         knots=check.on_host("knots", knots).copy(),

@@ -38,7 +38,6 @@ from cukde.core import plan as core_plan
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import ACTIVATIONS, BITS, Launch, Specialisation
 
-
 _THREADS = 32 * TOEPLITZ_WARPS  # of a block at most
 _CHUNK = 17  # blocks of 32 taps whose inputs are in shared memory
 
