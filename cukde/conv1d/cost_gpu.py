@@ -117,7 +117,8 @@ def _met(g: Geometry) -> float:
 def _channels_last(g: Geometry, bits: int, outputs: int, least: float, work: dict[Unit, float]) -> Part:
     """A window of ``own`` outputs of neighbouring channels slides over x in registers."""
     vectors = g.channels % (128 // bits) == 0
-    own, wide = {16: 4, 32: 8, 64: 4}[bits] if vectors else (4 if bits == 64 else 8), 128 // bits if vectors else 1
+    own = plan.OWN_CHANNELS_LAST[bits] if vectors else 4 if bits == 64 else 8
+    wide = 128 // bits if vectors else 1
     # A tap beside its products: loads of taps and of an input, moves, conversions from float16, comparisons of places.
     beside = {16: 26, 32: 34, 64: 18}[bits] if vectors else 23
     of_thread = 150 + 6 * (own + 4) + 3 * own * wide
@@ -212,7 +213,8 @@ def _of_weights(g: Geometry, bits: int, bias: bool, kernel: str) -> tuple[Part, 
         beside = 32.0 + 2 if cut.block_taps <= 4 else 47.0 + 9 if cut.block_taps == 32 or bits == 64 else 32.0 + 5
     else:
         beside = 25 + 7.0 * cut.block_taps
-    threads = 256 if kernel == "weight_grad_channels_last" else 128
+    last = kernel == "weight_grad_channels_last"
+    threads = plan.WEIGHT_THREADS_CHANNELS_LAST if last else plan.WEIGHT_THREADS
     # 31 shuffles and additions for 32 sums of a warp, with two selections each; then sums over warps, in float64.
     reduction = cut.blocks * threads * 4.0 * products + columns * cut.splits * 8.0
     read = size * g.batch * g.channels * (g.length + g.outputs)
@@ -238,7 +240,7 @@ def _of_weights(g: Geometry, bits: int, bias: bool, kernel: str) -> tuple[Part, 
         {"weight_grad_channels_last": 2, "weight_grad_few_taps": 6}.get(kernel, 4),
         reduction=reduction,
         footprint=0,
-        efficiency=_WEIGHTS_CHANNELS_LAST if kernel == "weight_grad_channels_last" else 1.0,
+        efficiency=_WEIGHTS_CHANNELS_LAST if last else 1.0,
     )
     added = cut.splits * columns
     finish = Part(

@@ -238,7 +238,8 @@ def sums(direction: Pass, g: Geometry, bits: int) -> tuple[Candidate, ...]:
         last = general or "layout BCL"
     whole = of_rows or ("" if filled else f"rows of fewer than {TILE[bits] // _SHARE_OF_TILE} outputs")
     whole = whole or ("" if max(g.batch, g.channels) <= MOST_BLOCKS_ASIDE else "more rows than a grid has blocks aside")
-    short = of_rows or ("rows that fill a block" if filled else _why_not_short_rows(g, bits))
+    short = of_rows or ("rows that fill a block" if filled else "float64" if bits == 64 else "")
+    short = short or ("" if cut_short_rows(g, bits) else "too few rows, or too few that fit in a block")
     return (
         Candidate("few_taps", None, ALIGNED, few),
         Candidate("channels_last", refused=last),
@@ -296,13 +297,6 @@ def _why_not_few_taps(g: Geometry, bits: int) -> str:
     if max(aside) > MOST_BLOCKS_ASIDE or g.batch * g.channels > MOST_ROWS:
         return "more rows than a grid has blocks aside"
     return "" if bits == 16 or g.outputs < TILE[bits] else "rows of whole tiles keep up with memory"
-
-
-def _why_not_short_rows(g: Geometry, bits: int) -> str:
-    """Why short_rows.cu does not convolve rows that are shorter than those of rows.cu."""
-    return (
-        "float64" if bits == 64 else "" if cut_short_rows(g, bits) else "too few rows, or too few that fit in a block"
-    )
 
 
 def _sums_of_weights(g: Geometry, bits: int) -> tuple[Candidate, ...]:

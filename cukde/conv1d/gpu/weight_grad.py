@@ -32,20 +32,7 @@ _THREADS_OF_FINISH = 512
 
 
 def weight_grad(x: Any, dy: Any, geometry: Geometry, bias: bool) -> tuple[Any, Any | None]:
-    """Gradient of the weights, and of the bias where that is wanted.
-
-    Parameters
-    ----------
-    x : array, shape geometry.shape(geometry.length)
-        float16, float32 or float64, C-contiguous.
-    dy : array, shape geometry.shape(geometry.outputs)
-        Of the dtype of x, C-contiguous.
-
-    Returns
-    -------
-    dw : array, shape (channels, taps)
-        Of the dtype of x.
-    db : array, shape (channels,), or None
+    """Gradient of the weights, and of the bias where that is wanted; of contiguous arrays of the sizes of ``geometry``.
 
     Notes
     -----
