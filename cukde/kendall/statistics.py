@@ -140,7 +140,10 @@ def _asymptotic(counts: PairCounts, alternative: str, xp: Any) -> Any:
     variance = variance + (2 / m) * x.pairs * y.pairs
     variance = variance + x.triples / (9 * m * xp.maximum(n - 2, 1)) * y.triples  # no triples where n < 3
     differ_x, differ_y = _untied(counts, xp)
-    variance = xp.where(xp.isnan(differ_x) | xp.isnan(differ_y), math.nan, variance)
+    undefined = xp.isnan(differ_x) | xp.isnan(differ_y)
+    if undefined is True:  # of one pair
+        return math.nan
+    variance = xp.where(undefined, math.nan, variance)
     z = (counts.concordant - counts.discordant) / xp.sqrt(variance)
     if alternative == "two-sided":
         return 2 * _normal_cdf(-abs(z))
