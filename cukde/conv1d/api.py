@@ -131,23 +131,11 @@ def depthwise_conv1d(
         y = repeated.forward(*given)
         if y is not None:
             return y if after is None else check.activated(after(y), y)
-    stride, dilation = check.options(padding, stride, dilation, layout)
-    flip, return_state = flag("flip", flip), flag("return_state", return_state)
+    options = check.options(padding, stride, dilation, layout, flip)
+    return_state = flag("return_state", return_state)
     backend = dispatch.backend(x, "x", w=w, bias=bias, state=state)
     with backend.device_of(x):
-        signal, taps, bias, state, g, dtype = check.operands(
-            x,
-            w,
-            bias,
-            state,
-            backend,
-            padding=padding,
-            stride=stride,
-            dilation=dilation,
-            layout=layout,
-            flip=flip,
-            return_state=return_state,
-        )
+        signal, taps, bias, state, g, dtype = check.operands(x, w, bias, state, backend, options, return_state)
         if bias is not None:
             bias = _contiguous(backend, bias, dtypes.arithmetic(dtype))
         if state is not None:
@@ -225,16 +213,14 @@ def depthwise_conv1d_input_grad(
     -----
     Arithmetic, accuracy and cost are those of :func:`depthwise_conv1d`.
     """
-    stride, dilation = check.options(padding, stride, dilation, layout)
-    flip = flag("flip", flip)
+    options = check.options(padding, stride, dilation, layout, flip)
     backend = dispatch.backend(dy, "dy", w=w)
     with backend.device_of(dy):
         gradient = check.signal("dy", dy, layout, backend)
-        taps = check.weights(w, gradient.shape[layout.index("C")], "dy", backend)
-        outputs, count = gradient.shape[layout.index("L")], taps.shape[1]
-        length = check.input_length(input_length, outputs, count, padding, stride, dilation)
-        shape = tuple(length if letter == "L" else size for letter, size in zip(layout, gradient.shape, strict=True))
-        g = check.geometry(shape, count, padding, stride, dilation, layout, flip)
+        batch, channels, outputs = (gradient.shape[layout.index(axis)] for axis in "BCL")
+        taps = check.weights(w, channels, "dy", backend)
+        length = check.input_length(input_length, outputs, taps.shape[1], options)
+        g = check.geometry(options.shape(batch, channels, length), taps.shape[1], options)
         dtype = check.result_dtype(gradient, taps)
         return _passes(backend).input_grad(_contiguous(backend, gradient, dtype), _contiguous(backend, taps, dtype), g)
 
@@ -301,14 +287,13 @@ def depthwise_conv1d_weight_grad(
     Every run gives the same bits: the sizes alone determine the order of the sums. Arithmetic and cost are those of
     :func:`depthwise_conv1d`; blocks of outputs are summed in float32 or float64, and their sums in float64.
     """
-    stride, dilation = check.options(padding, stride, dilation, layout)
-    flip, bias = flag("flip", flip), flag("bias", bias)
-    count = check.kernel_size(kernel_size)
+    options = check.options(padding, stride, dilation, layout, flip)
+    bias, count = flag("bias", bias), check.size("kernel_size", kernel_size)
     backend = dispatch.backend(x, "x", dy=dy)
     with backend.device_of(x):
         signal = check.signal("x", x, layout, backend)
         gradient = check.signal("dy", dy, layout, backend)
-        g = check.geometry(signal.shape, count, padding, stride, dilation, layout, flip)
+        g = check.geometry(signal.shape, count, options)
         check.gradient(gradient, g)
         dtype = check.result_dtype(signal, gradient)
         dw, dbias = _passes(backend).weight_grad(

@@ -119,6 +119,20 @@ def streams(padding: Any, length: int, stride: int, *, returned: bool) -> None:
         )
 
 
+class Options(NamedTuple):
+    """Checked options of a convolution that do not depend on arrays."""
+
+    padding: Any
+    stride: int
+    dilation: int
+    layout: str
+    flip: bool = False
+
+    def shape(self, batch: int, channels: int, length: int) -> tuple[int, int, int]:
+        """Shape of an array in the layout."""
+        return (batch, channels, length) if self.layout == "BCL" else (batch, length, channels)
+
+
 class Operands(NamedTuple):
     """Checked arrays of a convolution, its sizes, and the dtype of the result."""
 
@@ -131,39 +145,26 @@ class Operands(NamedTuple):
 
 
 def operands(
-    x: Any,
-    w: Any,
-    b: Any,
-    before: Any,
-    backend: ModuleType,
-    *,
-    padding: Any,
-    stride: int,
-    dilation: int,
-    layout: str,
-    flip: bool,
-    return_state: bool,
+    x: Any, w: Any, b: Any, before: Any, backend: ModuleType, options: Options, return_state: bool
 ) -> Operands:
-    """Check the shapes of inputs, taps, bias and state; :func:`options` has checked the options."""
-    x = signal("x", x, layout, backend)
-    w = weights(w, x.shape[layout.index("C")], "x", backend)
-    g = geometry(x.shape, w.shape[1], padding, stride, dilation, layout, flip)
+    """Check the shapes of inputs, taps, bias and state."""
+    x = signal("x", x, options.layout, backend)
+    w = weights(w, x.shape[options.layout.index("C")], "x", backend)
+    g = geometry(x.shape, w.shape[1], options)
     if b is not None:
         b = bias(b, g.channels, backend)
     if before is not None:
         before = state(before, g.shape(g.reach), backend)
     if before is not None or return_state:
-        streams(padding, g.length, g.stride, returned=return_state)
+        streams(options.padding, g.length, g.stride, returned=return_state)
     return Operands(x, w, b, before, g, result_dtype(x, w))
 
 
-def geometry(
-    shape: tuple[int, ...], taps: int, padding: Any, stride: int, dilation: int, layout: str, flip: bool
-) -> Geometry:
-    """Return the sizes of a convolution of an input of this shape; :func:`options` has checked the options."""
+def geometry(shape: tuple[int, ...], taps: int, options: Options) -> Geometry:
+    """Return the sizes of a convolution of an input of this shape."""
+    _, stride, dilation, layout, flip = options
     batch, channels, length = shape if layout == "BCL" else (shape[0], shape[2], shape[1])
-    reach = (taps - 1) * dilation
-    before, after = sides(padding, taps, dilation)
+    reach, before, after = sides(taps, options)
     if length + before + after < reach + 1:
         spaced = f" {dilation} apart" if dilation > 1 else ""
         raise ValueError(
@@ -173,65 +174,57 @@ def geometry(
     return Geometry(batch, channels, length, taps, stride, dilation, before, after, layout == "BLC", flip)
 
 
-def sides(padding: Any, taps: int, dilation: int) -> tuple[int, int]:
-    """Return the numbers of zeros before and after the input."""
-    reach = (taps - 1) * dilation
-    if padding == "causal":
-        return reach, 0
-    if padding == "same":
-        return reach // 2, reach - reach // 2
-    return (0, 0) if padding == "valid" else (int(padding), int(padding))
+def sides(taps: int, options: Options) -> tuple[int, int, int]:
+    """Return the distance of the first tap from the last, and the numbers of zeros before and after the input."""
+    padding, reach = options.padding, (taps - 1) * options.dilation
+    named = {"causal": (reach, 0), "same": (reach // 2, reach - reach // 2), "valid": (0, 0)}
+    return reach, *(named[padding] if isinstance(padding, str) else (int(padding), int(padding)))
 
 
-def options(padding: Any, stride: Any, dilation: Any, layout: Any) -> tuple[int, int]:
-    """Check options that do not depend on arrays; return the stride and the dilation."""
+def options(
+    padding: Any = "causal", stride: Any = 1, dilation: Any = 1, layout: Any = "BCL", flip: Any = False
+) -> Options:
+    """Check options that do not depend on arrays."""
     core_check.option("layout", layout, LAYOUTS)
-    steps = _size("stride", stride), _size("dilation", dilation)
+    steps = size("stride", stride), size("dilation", dilation)
     if isinstance(padding, str | bool) or not isinstance(padding, int | np.integer):
         core_check.option("padding", padding, PADDINGS, " or a number of zeros")
     elif padding < 0:
         raise ValueError(f"padding must not be negative; got {padding}")
     elif padding > _LARGEST:
         raise ValueError(f"padding must be at most {_LARGEST}; got {padding}")
-    return steps
+    return Options(padding, *steps, layout, core_check.flag("flip", flip))
 
 
-def kernel_size(count: Any) -> int:
-    """Check a number of taps."""
-    return _size("kernel_size", count)
-
-
-def _size(name: str, value: Any) -> int:
+def size(name: str, value: Any) -> int:
+    """Check a number of taps, positions or steps."""
     out = core_check.count(name, value)
     if out > _LARGEST:
         raise ValueError(f"{name} must be at most {_LARGEST}; got {out}")
     return out
 
 
-def input_length(value: Any, outputs: int, taps: int, padding: Any, stride: int, dilation: int) -> int:
+def input_length(value: Any, outputs: int, taps: int, options: Options) -> int:
     """Return the length of the input of a convolution with so many outputs; ``value`` may be None for stride 1."""
-    reach = (taps - 1) * dilation
-    before, after = sides(padding, taps, dilation)
-    least = max(1, (outputs - 1) * stride + reach + 1 - before - after)
+    (reach, before, after), stride = sides(taps, options), options.stride
+    shortest = (outputs - 1) * stride + reach + 1 - before - after
     if value is None:
         if stride > 1:
             raise ValueError(
                 f"input_length must be given with stride {stride}: inputs of several lengths have {outputs} outputs"
             )
-        if outputs + reach - before - after < 1:
+        if shortest < 1:
             raise ValueError(
-                f"dy must have more than {before + after - reach} positions for padding={padding!r}; got {outputs}"
+                f"dy must have more than {before + after - reach} positions for padding={options.padding!r}; "
+                f"got {outputs}"
             )
-        return outputs + reach - before - after
-    length = _size("input_length", value)
+        return shortest
+    length, least = size("input_length", value), max(1, shortest)
     if length + before + after < reach + 1 or (length + before + after - reach - 1) // stride + 1 != outputs:
         most = outputs * stride + reach - before - after
-        raise ValueError(f"input_length must be {_range(least, most)} for the {outputs} positions of dy; got {length}")
+        lengths = f"{least}" if least >= most else f"from {least} to {most}"
+        raise ValueError(f"input_length must be {lengths} for the {outputs} positions of dy; got {length}")
     return length
-
-
-def _range(least: int, most: int) -> str:
-    return str(least) if least >= most else f"from {least} to {most}"
 
 
 def gradient(dy: Any, g: Geometry) -> None:

@@ -51,11 +51,9 @@ class Sizes:
 
     def geometry(self) -> Geometry:
         """Check the sizes."""
-        stride, dilation = check.options(self.padding, self.stride, self.dilation, self.layout)
-        taps = check.kernel_size(self.taps)
-        length = core_check.count("length", self.length)
-        row = (length, int(self.channels)) if self.layout == "BLC" else (int(self.channels), length)
-        return check.geometry((int(self.batch), *row), taps, self.padding, stride, dilation, self.layout, False)
+        options = check.options(self.padding, self.stride, self.dilation, self.layout)
+        taps, length = check.size("kernel_size", self.taps), core_check.count("length", self.length)
+        return check.geometry(options.shape(int(self.batch), int(self.channels), length), taps, options)
 
 
 @takes(Sizes, f"{_SHARED} activation layout")
@@ -120,8 +118,9 @@ def forward_sizes(x: Any, w: Any, **options: Any) -> dict[str, Any]:
 def input_grad_sizes(dy: Any, w: Any, *, input_length: int | None = None, **options: Any) -> dict[str, Any]:
     """Sizes of a call of ``depthwise_conv1d_input_grad``."""
     sizes = _sizes(dy, w, arguments.shape(w)[-1], options, "padding", "stride", "dilation")
-    steps = (sizes.get("padding", "causal"), sizes.get("stride", 1), sizes.get("dilation", 1))
-    return sizes | {"length": check.input_length(input_length, sizes["length"], sizes["taps"], *steps)}
+    of_length = check.options(**{name: sizes[name] for name in ("padding", "stride", "dilation") if name in sizes})
+    length = check.input_length(input_length, sizes["length"], sizes["taps"], of_length)
+    return sizes | {"length": length}
 
 
 def weight_grad_sizes(x: Any, dy: Any, kernel_size: int, **options: Any) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import NamedTuple
 
 import numpy as np
 
@@ -118,7 +117,8 @@ def _met(g: Geometry) -> float:
 def _channels_last(g: Geometry, bits: int, outputs: int, least: float, work: dict[Unit, float]) -> Part:
     """A window of ``own`` outputs of neighbouring channels slides over x in registers."""
     vectors = g.channels % (128 // bits) == 0
-    own, wide = {16: 4, 32: 8, 64: 4}[bits] if vectors else (4 if bits == 64 else 8), 128 // bits if vectors else 1
+    own = plan.OWN_CHANNELS_LAST[bits] if vectors else 4 if bits == 64 else 8
+    wide = 128 // bits if vectors else 1
     # A tap beside its products: loads of taps and of an input, moves, conversions from float16, comparisons of places.
     beside = {16: 26, 32: 34, 64: 18}[bits] if vectors else 23
     of_thread = 150 + 6 * (own + 4) + 3 * own * wide
@@ -160,39 +160,9 @@ def _activated(part: Part, g: Geometry, activation: str | None) -> Part:
 # ---------------------------------------------------------------------------------------------- tensor cores
 
 
-class _Toeplitz(NamedTuple):
-    """The way kernels on tensor cores divide a row: see ``cukde.conv1d.gpu.toeplitz``."""
-
-    short: bool
-    tap_blocks: int  # of 32 taps, zeros included
-    groups: int  # of 256 outputs, of a warp
-    warps: int  # of a block
-    blocks: int
-    resident: int
-
-
-def toeplitz_cut(g: Geometry, bits: int, capability: tuple[int, int]) -> _Toeplitz:
-    """Divide the rows of an aligned array."""
-    vector = 128 // bits
-    reached = g.outputs if g.outputs % vector == 0 else g.outputs + vector - 1
-    aligned = g.length % vector == g.outputs % vector == 0
-    slip = -g.before % vector if aligned else plan.MOST_SLIP if bits == 16 else vector - 1
-    tap_blocks = (g.taps + 30 + slip) // plan.ROW + 1
-    if plan.toeplitz_kernel(bits, g.taps) == "toeplitz_short":
-        segments = math.ceil(reached / (8 * plan.GROUP))
-        warps = min(4, g.batch * segments)
-        blocks = g.channels * math.ceil(g.batch * segments / warps)
-        return _Toeplitz(True, max(2, tap_blocks), 8, warps, blocks, 5)
-    groups = 2 if bits == 32 and capability < (9, 0) else 4
-    warps = min(4, math.ceil(reached / (groups * plan.GROUP)))
-    segments = math.ceil(reached / (warps * groups * plan.GROUP))
-    # A block takes 44 KiB of shared memory, or 30 in float16, of the 227 KiB of a multiprocessor.
-    return _Toeplitz(False, tap_blocks, groups, warps, g.batch * g.channels * segments, 5 if bits == 32 else 7)
-
-
 def _on_tensor_cores(g: Geometry, bits: int, on: Peaks) -> Part:
     """Products of Toeplitz matrices of the taps and inputs; float32, in two float16 terms, takes three."""
-    cut = toeplitz_cut(g, bits, on.capability)
+    cut = plan.cut_toeplitz(g, bits, on.capability >= (9, 0))
     products = 3 if bits == 32 else 1
     outputs = cut.blocks * cut.warps * cut.groups * plan.GROUP  # including those beyond the ends of rows
     least = _least(g, bits)
@@ -202,7 +172,7 @@ def _on_tensor_cores(g: Geometry, bits: int, on: Peaks) -> Part:
         # Shuffles of inputs that later blocks of taps meet, traces of values that are not finite, and stores of
         # outputs.
         work["instruction"] = outputs * 32 / 256 * (per_group + 8 * (cut.tap_blocks - 1) + 45)
-        return Part("tensor cores, few taps", least, work, blocks=cut.blocks, resident=cut.resident)
+        return Part("tensor cores, few taps", least, work, blocks=cut.blocks, resident=5)
     # Two blocks of taps at a time: 13 loads of 16 bytes a lane for four groups and each term. Sums of float32 are
     # rounded to nearest. float32 also takes scales of numbers and their terms, and tests of every output.
     terms = 2 if bits == 32 else 1
@@ -213,77 +183,16 @@ def _on_tensor_cores(g: Geometry, bits: int, on: Peaks) -> Part:
     work["shared"] = outputs / 256 * 512 * (cut.tap_blocks * loads + 2 * terms)
     # A block waits for x, in float32 for the largest numbers, for its taps, and for its products one by one.
     cycles = MEMORY_LATENCY + (600 if bits == 32 else 0) + CACHE_LATENCY + 33 * per_group / 2 * cut.groups / 2
-    return Part(
-        "tensor cores",
-        least,
-        work,
-        blocks=cut.blocks,
-        resident=cut.resident,
-        cycles=cycles,
-        efficiency=_PRODUCTS,
-    )
+    # A block takes 44 KiB of shared memory, or 30 in float16, of the 227 KiB of a multiprocessor.
+    resident = 5 if bits == 32 else 7
+    return Part("tensor cores", least, work, blocks=cut.blocks, resident=resident, cycles=cycles, efficiency=_PRODUCTS)
 
 
 # ------------------------------------------------------------------------------------- gradient of the weights
 
 
-class _Cut(NamedTuple):
-    """The way blocks share the sums of a weight gradient: see ``cukde.conv1d.gpu.weight_grad``."""
-
-    groups: int  # of taps, each of which reads x and dy
-    block_taps: int
-    splits: int
-    blocks: int
-
-
-def weights_cut(g: Geometry, bits: int, kernel: str) -> _Cut:
-    """The way of a kernel that sums, and the number of parts."""
-    if kernel == "weight_grad_channels_last":
-        common = math.gcd(g.stride, g.dilation)
-        tap_step, output_step = g.stride // common, g.dilation // common
-        of_residue = math.ceil(g.taps / tap_step)
-        block_taps = _block_taps((16,) if bits == 64 else (4, 16, 32), of_residue)
-        groups = min(tap_step, g.taps) * math.ceil(of_residue / block_taps)
-        width = min(32, 1 << (g.channels - 1).bit_length())
-        bands = math.ceil(g.channels / width)
-        chain = math.ceil(g.outputs / output_step)
-        pieces = g.batch * min(output_step, g.outputs) * math.ceil(chain / 128)
-        slots = 256 // width
-        splits = _splits(pieces, bands * groups, slots, slots * (1024 // min(chain, 128)))
-        return _Cut(groups, block_taps, splits, splits * bands * groups)
-    if kernel == "weight_grad_few_taps":
-        splits = _splits(g.batch * math.ceil(g.outputs / 1024), math.ceil(g.channels / 2), 4, 128)
-        return _Cut(1, g.taps, splits, splits * g.channels)
-    if kernel == "weight_grad_short_rows":
-        lanes = math.ceil(g.outputs / 16)
-        block_taps = _block_taps((4, 32), g.taps)
-        groups, rows = math.ceil(g.taps / block_taps), 32 // lanes
-        splits = _splits(g.batch, g.channels * groups, 4 * rows, 4 * rows * 64)
-        return _Cut(groups, block_taps, splits, splits * g.channels * groups)
-    if kernel == "weight_grad":
-        tile = plan.OUTPUTS_OF_TILE[bits]
-        block_taps = _block_taps((16,) if bits == 64 else (4, 16, 32), g.taps)
-        groups = math.ceil(g.taps / block_taps)
-        splits = _splits(g.batch * math.ceil(g.outputs / tile), g.channels * groups, 4, 128 * 1024 // tile)
-        return _Cut(groups, block_taps, splits, splits * g.channels * groups)
-    block_taps = _block_taps((16,) if bits == 64 else (4, 16), g.taps)
-    groups = math.ceil(g.taps / block_taps)
-    splits = _splits(g.batch * g.outputs, g.channels * groups, 128, 128 * 1024)
-    return _Cut(groups, block_taps, splits, splits * g.channels * groups)
-
-
-def _block_taps(offered: tuple[int, ...], taps: int) -> int:
-    return min(offered, key=lambda own: -(-taps // own) * (own + 12))
-
-
-def _splits(units: int, blocks_of_split: int, fewest: int, most: int) -> int:
-    each = -(-units * blocks_of_split // 2048)
-    each = min(max(-(-each // fewest) * fewest, fewest), most)
-    return -(-units // each)
-
-
 def _of_weights(g: Geometry, bits: int, bias: bool, kernel: str) -> tuple[Part, ...]:
-    cut = weights_cut(g, bits, kernel)
+    cut = plan.cut_weights(kernel, g, bits)
     outputs, size, real = g.batch * g.channels * g.outputs, bits // 8, max(bits // 8, 4)
     columns = g.channels * (g.taps + 1)
     vector = 128 // bits
@@ -304,7 +213,8 @@ def _of_weights(g: Geometry, bits: int, bias: bool, kernel: str) -> tuple[Part, 
         beside = 32.0 + 2 if cut.block_taps <= 4 else 47.0 + 9 if cut.block_taps == 32 or bits == 64 else 32.0 + 5
     else:
         beside = 25 + 7.0 * cut.block_taps
-    threads = 256 if kernel == "weight_grad_channels_last" else 128
+    last = kernel == "weight_grad_channels_last"
+    threads = plan.WEIGHT_THREADS_CHANNELS_LAST if last else plan.WEIGHT_THREADS
     # 31 shuffles and additions for 32 sums of a warp, with two selections each; then sums over warps, in float64.
     reduction = cut.blocks * threads * 4.0 * products + columns * cut.splits * 8.0
     read = size * g.batch * g.channels * (g.length + g.outputs)
@@ -330,7 +240,7 @@ def _of_weights(g: Geometry, bits: int, bias: bool, kernel: str) -> tuple[Part, 
         {"weight_grad_channels_last": 2, "weight_grad_few_taps": 6}.get(kernel, 4),
         reduction=reduction,
         footprint=0,
-        efficiency=_WEIGHTS_CHANNELS_LAST if kernel == "weight_grad_channels_last" else 1.0,
+        efficiency=_WEIGHTS_CHANNELS_LAST if last else 1.0,
     )
     added = cut.splits * columns
     finish = Part(

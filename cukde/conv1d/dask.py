@@ -10,32 +10,27 @@ import dask.array as da
 import numpy as np
 
 from cukde.conv1d import check, state as conv1d_state
-from cukde.conv1d.geometry import Geometry, Layout, Padding
+from cukde.conv1d.geometry import Geometry
 from cukde.core import dispatch
 from cukde.core.check import flag
 from cukde.core.cpu import arrays as host
 from cukde.core.dask import check as dask_check
 from cukde.core.dask.arrays import collected, empty_like, stand_in, unknown_rows
 from cukde.core.dask.devices import computing
-from cukde.core.over_dask import is_dask, meta, plain
-from cukde.core.quiet import quiet
+from cukde.core.over_dask import dask_form, is_dask, meta, plain
 from cukde.core.types import Array, ArrayLike
 
 
-@quiet
+@dask_form()
 def depthwise_conv1d(
     x: ArrayLike,
     w: ArrayLike,
     *,
     bias: ArrayLike | None = None,
-    padding: Padding = "causal",
-    stride: int = 1,
-    dilation: int = 1,
     activation: str | Callable[[Any], Any] | None = None,
-    layout: Layout = "BCL",
-    flip: bool = False,
     state: ArrayLike | None = None,
     return_state: bool = False,
+    **options: Any,
 ) -> Array | Any:
     """Compute :func:`cukde.depthwise_conv1d` of Dask arrays, lazily.
 
@@ -55,9 +50,9 @@ def depthwise_conv1d(
     >>> cukde.dask.depthwise_conv1d(x, np.array([[-1.0, 1.0]])).compute()
     array([[[1., 1., 2., 4.]]])
     """
-    stride, dilation = check.options(padding, stride, dilation, layout)
+    checked_options = check.options(**options)
     check.activation(activation)
-    flip, return_state = flag("flip", flip), flag("return_state", return_state)
+    return_state = flag("return_state", return_state)
     arguments = {"x": x, "w": check.per_channel(w), "bias": bias, "state": state}
     arrays = {name: collected(name, a) for name, a in arguments.items() if a is not None or name in ("x", "w")}
     x, w = arrays["x"], arrays["w"]
@@ -66,25 +61,16 @@ def depthwise_conv1d(
     for name, a in arrays.items():
         dask_check.sizes(name, a.shape, first=name in ("x", "state"))
     unknown = unknown_rows(x, arrays.get("state"))
-    options: dict[str, Any] = {
-        "padding": padding,
-        "stride": stride,
-        "dilation": dilation,
-        "layout": layout,
-        "flip": flip,
-    }
-    checked = check.operands(
+    g, dtype = check.operands(
         stand_in(x, unknown),
         stand_in(w),
         stand_in(arrays.get("bias")),
         stand_in(arrays.get("state"), unknown),
         host,
-        return_state=return_state,
-        **options,
-    )
-    g, dtype = checked.geometry, checked.dtype
-    options["activation"] = activation
-
+        checked_options,
+        return_state,
+    )[4:]
+    layout = checked_options.layout
     kinds = {"x": layout.lower(), "w": "ck", "bias": "c", "state": layout.lower().replace("l", "s")}
     signals = _signals(x, layout)
     chunks = dict(zip(kinds["x"], signals.chunks, strict=True))
@@ -93,7 +79,7 @@ def depthwise_conv1d(
         operands += [_aligned(name, a, kinds[name], chunks, unknown), kinds[name]]
     common = {"dtype": dtype, "meta": empty_like(x, 3, dtype), "concatenate": True, "align_arrays": False}
     y = da.blockwise(
-        partial(_convolved, names=tuple(arrays)[2:], options=options),
+        partial(_convolved, names=tuple(arrays)[2:], options=options | {"activation": activation}),
         kinds["x"],
         *operands,
         adjust_chunks={"l": g.outputs},

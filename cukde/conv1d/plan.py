@@ -102,6 +102,10 @@ ROW = 32
 GROUP = 8 * ROW
 MOST_SLIP = 7
 MOST_SHORT_TAPS = 3 * ROW - 1 - 30 - MOST_SLIP
+# Warps of a block at most, and groups of a warp, by bits and whether the device is one since 9.0: with more groups it
+# reads less of shared memory for each product, but for float32 compilers find enough registers there alone.
+TOEPLITZ_WARPS, SHORT_GROUPS = 4, 8
+TOEPLITZ_GROUPS = {(16, False): 4, (16, True): 4, (32, False): 2, (32, True): 4}
 _MOST_BLOCKS = 2**31 - 1  # of a grid
 _MOST_REACHED = 2**30  # places in a row, which these kernels count in int32
 
@@ -119,7 +123,7 @@ _MOST_POSITIONS = 2**29  # of a padded row and of what taps reach, which kernels
 # Of few_taps.cu: slabs and most warps of a block. Of short_rows.cu: threads of a block and its shared memory, and rows
 # of a channel at least, as neighbouring threads have neighbouring rows.
 LANES, SLABS, _MOST_WARPS = 32, 4, 8
-_SHORT_ROWS_THREADS, _SHORT_ROWS_BYTES = 128, 48 * 1024  # which every device has
+SHORT_ROWS_THREADS, _SHORT_ROWS_BYTES = 128, 48 * 1024  # which every device has
 _FEWEST_SHORT_ROWS = 4
 
 # Of the gradient of the weights: outputs of a tile of weight_grad.cu, by bits, and of weight_grad_few_taps.cu; outputs
@@ -129,6 +133,13 @@ OUTPUTS_OF_TILE = {16: 512, 32: 512, 64: 256}
 OUTPUTS_OF_FEW_TAPS = 1024
 OWN_OF_SHORT_ROWS, _SHORT_OUTPUTS = 16, 256
 _LEAST_SHARE_OF_TILE = 0.25
+# Its threads of a block, outputs of a chunk, taps of a block of short rows, and what an output costs beside its
+# multiply-adds, in those. Blocks that a launch is cut into where it is large enough, a few waves of a large device, and
+# the outputs of a thread at most, which bound a chain of sums.
+WEIGHT_THREADS, WEIGHT_THREADS_CHANNELS_LAST, _WEIGHT_CHUNK = 128, 256, 128
+WEIGHT_TAPS_SHORT_ROWS = (4, 32)
+_COST_OF_WEIGHT_OUTPUT = 12
+WEIGHT_BLOCKS, _MOST_WEIGHT_OUTPUTS = 2048, 1024
 
 # On the CPU, for each element and each bit of its length, a transform and its inverse take as long as so many taps of
 # an output. Milliseconds, direct and by FFT, of two virtual cores of a Xeon with AVX-512, (B, C, L) = (4, 32, 16384):
@@ -186,13 +197,12 @@ def on_gpu(direction: Pass, dtype: Any, geometry: Geometry, capability: tuple[in
     return Plan(_subject(direction, dtype, g), tuple(candidates))
 
 
-ENGINES: dict[str, Engine] = {"toeplitz": "toeplitz", "toeplitz_short": "toeplitz", "fft": "fft"}
-"""The modules of kernels that are not direct sums."""
+_ENGINES: dict[str, Engine] = {"toeplitz": "toeplitz", "toeplitz_short": "toeplitz", "fft": "fft"}
 
 
 def engine(direction: Pass, dtype: Any, geometry: Geometry, capability: tuple[int, int]) -> Engine:
     """The module that takes a pass."""
-    return ENGINES.get(on_gpu(direction, dtype, geometry, capability).first(ALIGNED), "direct")
+    return _ENGINES.get(on_gpu(direction, dtype, geometry, capability).first(ALIGNED), "direct")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -228,7 +238,8 @@ def sums(direction: Pass, g: Geometry, bits: int) -> tuple[Candidate, ...]:
         last = general or "layout BCL"
     whole = of_rows or ("" if filled else f"rows of fewer than {TILE[bits] // _SHARE_OF_TILE} outputs")
     whole = whole or ("" if max(g.batch, g.channels) <= MOST_BLOCKS_ASIDE else "more rows than a grid has blocks aside")
-    short = of_rows or ("rows that fill a block" if filled else _why_not_short_rows(g, bits))
+    short = of_rows or ("rows that fill a block" if filled else "float64" if bits == 64 else "")
+    short = short or ("" if cut_short_rows(g, bits) else "too few rows, or too few that fit in a block")
     return (
         Candidate("few_taps", None, ALIGNED, few),
         Candidate("channels_last", refused=last),
@@ -286,13 +297,6 @@ def _why_not_few_taps(g: Geometry, bits: int) -> str:
     if max(aside) > MOST_BLOCKS_ASIDE or g.batch * g.channels > MOST_ROWS:
         return "more rows than a grid has blocks aside"
     return "" if bits == 16 or g.outputs < TILE[bits] else "rows of whole tiles keep up with memory"
-
-
-def _why_not_short_rows(g: Geometry, bits: int) -> str:
-    """Why short_rows.cu does not convolve rows that are shorter than those of rows.cu."""
-    return (
-        "float64" if bits == 64 else "" if cut_short_rows(g, bits) else "too few rows, or too few that fit in a block"
-    )
 
 
 def _sums_of_weights(g: Geometry, bits: int) -> tuple[Candidate, ...]:
@@ -379,7 +383,7 @@ def cut_short_rows(g: Geometry, bits: int) -> CutShortRows | None:
     # Four rows of outputs a thread, those that further taps meet, and as many as a vector has, within which they begin.
     vectors = -(-(4 * threads + tap_rows + rows_of_vector) // rows_of_vector)
     pitch = vectors * rows_of_vector | 1
-    most = min(_SHORT_ROWS_THREADS // threads, (_SHORT_ROWS_BYTES // 16 - tap_rows) // pitch)
+    most = min(SHORT_ROWS_THREADS // threads, (_SHORT_ROWS_BYTES // 16 - tap_rows) // pitch)
     if min(most, g.batch) < _FEWEST_SHORT_ROWS:
         return None
     # A warp of one place of 32 rows, or threads of one place of eight, which meet all banks.
@@ -390,6 +394,83 @@ def cut_short_rows(g: Geometry, bits: int) -> CutShortRows | None:
         return None
     shared_bytes = 16 * (rows * pitch + tap_rows)
     return CutShortRows((blocks,), (rows, threads), first_tap, taps, pitch, vectors, shared_bytes)
+
+
+class CutToeplitz(NamedTuple):
+    """How kernels on tensor cores divide rows."""
+
+    short: bool  # whether it is the kernel for few taps
+    tap_blocks: int  # of 32 taps, zeros included
+    groups: int  # of 256 outputs, of a warp
+    warps: int  # of a block
+    segments: int  # of a row
+    blocks: int
+
+
+def cut_toeplitz(g: Geometry, bits: int, newer: bool, aligned: bool = True) -> CutToeplitz:
+    """Divide rows for toeplitz.cu or toeplitz_short.cu; ``newer``: on a device since 9.0."""
+    vector, short = 128 // bits, toeplitz_kernel(bits, g.taps) == "toeplitz_short"
+    # A row of y that is not aligned is cut where it is: up to a vector before its first number.
+    reached = g.outputs if g.outputs % vector == 0 else g.outputs + vector - 1
+    slip = -g.before % vector if aligned and g.length % vector == g.outputs % vector == 0 else vector - 1
+    tap_blocks = (g.taps + 30 + slip) // ROW + 1
+    if short:
+        segments = -(-reached // (SHORT_GROUPS * GROUP))
+        warps = min(TOEPLITZ_WARPS, g.batch * segments)
+        blocks = g.channels * -(-g.batch * segments // warps)
+        return CutToeplitz(True, max(2, tap_blocks), SHORT_GROUPS, warps, segments, blocks)
+    groups = TOEPLITZ_GROUPS[bits, newer]
+    warps = min(TOEPLITZ_WARPS, -(-reached // (groups * GROUP)))
+    segments = -(-reached // (warps * groups * GROUP))
+    return CutToeplitz(False, tap_blocks, groups, warps, segments, g.batch * g.channels * segments)
+
+
+class CutWeights(NamedTuple):
+    """How the sums of a gradient of the weights are cut over blocks."""
+
+    block_taps: int
+    groups: int  # of taps, each of which reads x and dy
+    units: int  # of work
+    each: int  # units of a block
+    splits: int  # parts that the sums of a channel are in
+    blocks: int
+
+
+def cut_weights(kernel: str, g: Geometry, bits: int) -> CutWeights:
+    """Cut sums over blocks: units of work, in multiples of the fewest that fill a block, into about ``WEIGHT_BLOCKS``.
+
+    In float64 memory binds with sums of sixteen taps, too, and twice as many do not fit in shared memory.
+    """
+    offered: tuple[int, ...] = (16,) if bits == 64 else (4, 16, 32)
+    taps, residues, rows, beside = g.taps, 1, g.channels, g.channels
+    fewest, own, units = WEIGHT_THREADS // 32, OUTPUTS_OF_TILE[bits] // 32, 0  # own: outputs of a thread
+    if kernel == "weight_grad_channels_last":
+        tap_step, output_step, width = steps_of_weights(g)
+        taps, residues, rows = -(-g.taps // tap_step), min(tap_step, g.taps), -(-g.channels // width)
+        chain = -(-g.outputs // output_step)  # outputs that share inputs
+        units = g.batch * min(output_step, g.outputs) * -(-chain // _WEIGHT_CHUNK)
+        beside, fewest, own = rows, WEIGHT_THREADS_CHANNELS_LAST // width, min(chain, _WEIGHT_CHUNK)
+    elif kernel == "weight_grad_few_taps":
+        # Half as many outputs a block as elsewhere: six blocks of a multiprocessor wait for memory at a time.
+        offered, beside, own = (taps,), -(-g.channels // 2), OUTPUTS_OF_FEW_TAPS // 32
+    elif kernel == "weight_grad_short_rows":
+        offered, units, own = WEIGHT_TAPS_SHORT_ROWS, g.batch, OWN_OF_SHORT_ROWS
+        fewest *= 32 // -(-g.outputs // own)
+    elif kernel == "weight_grad_strided":
+        offered, units, fewest, own = offered[:2], g.batch * g.outputs, WEIGHT_THREADS, 1
+    units = units or g.batch * -(-g.outputs // (32 * own))
+    block_taps = min(offered, key=lambda count: -(-taps // count) * (count + _COST_OF_WEIGHT_OUTPUT))
+    groups = residues * -(-taps // block_taps)
+    each = -(-units * beside * groups // WEIGHT_BLOCKS)
+    each = min(max(-(-each // fewest) * fewest, fewest), fewest * (_MOST_WEIGHT_OUTPUTS // own))
+    splits = -(-units // each)
+    return CutWeights(block_taps, groups, units, each, splits, splits * rows * groups)
+
+
+def steps_of_weights(g: Geometry) -> tuple[int, int, int]:
+    """Of weight_grad_channels_last.cu: steps of taps and outputs that share inputs, and neighbouring channels."""
+    common = math.gcd(g.stride, g.dilation)
+    return g.stride // common, g.dilation // common, min(32, 1 << (g.channels - 1).bit_length())
 
 
 # ----------------------------------------------------------------------------------------------------- on the CPU

@@ -19,7 +19,7 @@ from cukde.core.over_dask import over_dask
 from cukde.core.public import public_in
 from cukde.core.types import Array, ArrayLike
 from cukde.kendall import check, cost, samples, statistics
-from cukde.kendall.counts import PairCounts, SignificanceResult, Ties
+from cukde.kendall.counts import PairCounts, SignificanceResult
 from cukde.kendall.cpu import few as few_on_cpu
 
 _passes = partial(dispatch.passes, "cukde.kendall")
@@ -163,7 +163,7 @@ def kendalltau(
                 core_warnings.small_samples(None, None, n, rows.shape, nan_policy)
                 return _result(*few, rows.kept if keepdims else rows.shape)
         passes = _counting(backend, b, n)
-        counts = passes.pairs(rows.x, rows.y) if b else _no_counts((0,), xp)
+        counts = passes.pairs(rows.x, rows.y) if b else PairCounts.none(xp, (0,))
         core_warnings.small_samples(counts.samples, rows.nan, n, rows.shape, nan_policy)
         if nan_policy == "propagate" and rows.nan is not None:
             counts = counts._replace(samples=xp.where(xp.asarray(rows.nan), 0, counts.samples))
@@ -345,14 +345,8 @@ def _counts(a: Any, b: Any | None, backend: ModuleType, nan_policy: str) -> tupl
     shape = (a.shape[1], (a if b is None else b).shape[1])
     passes = _counting(backend, math.prod(shape), len(a))
     if 0 in shape:
-        return passes, _no_counts(shape, backend.xp)
+        return passes, PairCounts.none(backend.xp, shape)
     return passes, passes.matrix(a, b, deletion=nan_policy == "omit")
-
-
-def _no_counts(shape: tuple[int, ...], xp: Any) -> PairCounts:
-    """Return the counts of no pair of variables."""
-    none = xp.zeros(shape, np.int64)
-    return PairCounts(none, none, none, Ties(none, none, none, none), Ties(none, none, none, none))
 
 
 def _result(statistic: Any, pvalue: Any, shape: tuple[int, ...]) -> SignificanceResult:

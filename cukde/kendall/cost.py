@@ -59,7 +59,7 @@ def kendalltau(on: Peaks, *, n: int, batch: int = 1, dtype: Any = "float64", tie
     size = np.dtype(dtype).itemsize
     if on.backend == "cpu":
         consulted(plan.pairs_on_cpu(batch, n))
-        parts = (*_cpu_ranks(2 * batch, n, size), _cpu_trees(batch, n, ties, batch))
+        parts: tuple[Part, ...] = (_cpu_ranks(2 * batch, n, size), _cpu_trees(batch, n, ties, batch))
     elif consulted(plan.pairs_on_gpu(batch, n, wide=size == 8)).first() == "comparisons":
         parts = (_by_comparisons(batch, n, size, 2 * batch),)
     else:
@@ -88,7 +88,7 @@ def _matrix(on: Peaks, n: int, p: int, q: int | None, dtype: Any, ties: bool, co
         chosen = consulted(plan.matrix_on_cpu(p, across, n, symmetric=symmetric)).first()
         statistics = Part("statistics", 24 * p * across, {"scalar": _CPU_STATISTIC * p * across}, blocks=1)
         counts = _cpu_trees(pairs, n, ties, max(1, p)) if chosen == "trees" else _cpu_bits(n, columns, pairs, ties)
-        return _counted((*_cpu_ranks(columns, n, size), counts, statistics), p * across * n * (n - 1) / 2)
+        return _counted((_cpu_ranks(columns, n, size), counts, statistics), p * across * n * (n - 1) / 2)
     of_call = plan.matrix_on_gpu(
         p, across, n, symmetric=symmetric, wide=size == 8, capability=on.capability, counted=counted
     )
@@ -157,22 +157,20 @@ def _by_comparisons(pairs: int, n: int, size: int, columns: int) -> Part:
     return Part("comparisons", bytes=columns * n * size + 16 * pairs, work={"instruction": compared}, launches=1)
 
 
+def _part(name: str, samples: float, instructions: float, bytes_: float, **more: Any) -> Part:
+    """A kernel before or after a sort."""
+    return Part(name, bytes=bytes_, work={"instruction": samples * instructions}, **more)
+
+
 def _ranks(rows: int, n: int, size: int) -> tuple[Part, ...]:
     """Ranks of the samples of rows, and their ties."""
-    samples, order = rows * n, size == 8
-    blocks = rows * -(-n // _PART)
+    samples, order, blocks = rows * n, size == 8, rows * -(-n // _PART)
     read = samples * (8 + 4 * order)
+    written = {"requested": read + _SECTOR * samples, "blocks": blocks, "launches": 3}
     return (
-        Part("keys", bytes=samples * (size + 8), work={"instruction": samples * _KEYS}, blocks=blocks),
+        _part("keys", samples, _KEYS, samples * (size + 8), blocks=blocks),
         *cost_sorting.sort("sort of keys", rows, n, 8, order=order),
-        Part(
-            "ranks",
-            bytes=read + 4 * samples,
-            work={"instruction": samples * _RANKS},
-            requested=read + _SECTOR * samples,
-            blocks=blocks,
-            launches=3,
-        ),
+        _part("ranks", samples, _RANKS, read + 4 * samples, **written),
     )
 
 
@@ -181,26 +179,13 @@ def _pairs_by_sorting(pairs: int, n: int, ranks: float) -> tuple[Part, ...]:
 
     ``ranks`` is the bytes of all ranks: pairs of the same variables find them in the cache, where it holds them.
     """
-    samples = pairs * n
-    blocks = pairs * -(-n // _PART)
+    samples, blocks = pairs * n, pairs * -(-n // _PART)
     return (
-        Part(
-            "pairs of ranks",
-            bytes=ranks + 8 * samples,
-            work={"instruction": samples * _PAIR_KEYS},
-            requested=16 * samples,
-            blocks=blocks,
-        ),
+        _part("pairs of ranks", samples, _PAIR_KEYS, ranks + 8 * samples, requested=16 * samples, blocks=blocks),
         *cost_sorting.sort("sort of pairs", pairs, n, 8),
-        Part("runs of pairs", bytes=12 * samples, work={"instruction": samples * _PAIR_RUNS}, blocks=blocks),
+        _part("runs of pairs", samples, _PAIR_RUNS, 12 * samples, blocks=blocks),
         *cost_sorting.sort("inversions", pairs, n, 4),
-        Part(
-            "runs of values",
-            bytes=4 * samples,
-            work={"instruction": samples * _VALUE_RUNS},
-            blocks=blocks,
-            launches=2,
-        ),
+        _part("runs of values", samples, _VALUE_RUNS, 4 * samples, blocks=blocks, launches=2),
     )
 
 
@@ -261,14 +246,12 @@ def _statistics(entries: int) -> Part:
 # ----------------------------------------------------------------------------------------------------- on a CPU
 
 
-def _cpu_ranks(rows: int, n: int, size: int) -> tuple[Part, ...]:
+def _cpu_ranks(rows: int, n: int, size: int) -> Part:
     """Rank rows by a radix sort, with a pass for each byte of the values; a thread takes a block of rows."""
-    samples = rows * n
-    operations = _CPU_KEY + 8 * _CPU_DIGIT + size * _CPU_PASS + _CPU_NUMBER
-    # A pass moves keys of 8 bytes and positions of 4.
-    moved = samples * (size + 24 * size + 12)
-    return (
-        Part("ranks", bytes=samples * (size + 8), work={"scalar": samples * operations}, requested=moved, blocks=rows),
+    samples, operations = rows * n, _CPU_KEY + 8 * _CPU_DIGIT + size * _CPU_PASS + _CPU_NUMBER
+    moved = samples * (size + 24 * size + 12)  # a pass moves keys of 8 bytes and positions of 4
+    return Part(
+        "ranks", bytes=samples * (size + 8), work={"scalar": samples * operations}, requested=moved, blocks=rows
     )
 
 
@@ -284,8 +267,5 @@ def _cpu_trees(pairs: int, n: int, ties: bool, tasks: int) -> Part:
 def _cpu_bits(n: int, columns: int, pairs: int, ties: bool) -> Part:
     """Multiply the bits of pairs of columns."""
     words = n * n / 128 * (2 if ties else 1)
-    return Part(
-        "bits",
-        bytes=columns * words * 8,
-        work={"scalar": (pairs + _CPU_COLUMN * columns) * words * _CPU_WORD},
-    )
+    operations = (pairs + _CPU_COLUMN * columns) * words * _CPU_WORD
+    return Part("bits", bytes=columns * words * 8, work={"scalar": operations})

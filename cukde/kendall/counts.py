@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cukde.core import reprs
 from cukde.core.public import public_in
 
@@ -20,6 +22,11 @@ class Ties(NamedTuple):
     triples: Any  # sum of t (t - 1) (t - 2), float64: int64 overflows where 2e6 values are equal
     variance: Any  # sum of t (t - 1) (2 t + 5), float64: subtracted from the variance
     classes: Any  # distinct values, int64
+
+    @classmethod
+    def none(cls, xp: Any, shape: tuple[int, ...]) -> Ties:
+        """Sums over no ties, in arrays of their own."""
+        return cls(xp.zeros(shape, np.int64), xp.zeros(shape), xp.zeros(shape), xp.zeros(shape, np.int64))
 
 
 class PairCounts(NamedTuple):
@@ -33,6 +40,13 @@ class PairCounts(NamedTuple):
     discordant: Any  # int64
     x: Ties
     y: Ties
+
+    @classmethod
+    def none(cls, xp: Any, shape: tuple[int, ...], ties: tuple[int, ...] | None = None) -> PairCounts:
+        """Counts of 0 of one shape, with sums over ties of another, in arrays of their own."""
+        ties = shape if ties is None else ties
+        samples, concordant, discordant = (xp.zeros(shape, np.int64) for _ in range(3))
+        return cls(samples, concordant, discordant, Ties.none(xp, ties), Ties.none(xp, ties))
 
     @property
     def pairs(self) -> Any:

@@ -126,19 +126,16 @@ def matrix_on_gpu(
 def few_on_gpu(pairs: int, n: int, *, wide: bool) -> bool:
     """Whether samples are compared with each other, for so many pairs of columns."""
     asked = forced(ON_GPU)
-    return asked == "comparisons" if asked else not _why_not_compared(pairs, n, wide)
+    return asked == "comparisons" if asked else not _comparisons(pairs, n, wide).refused
 
 
 def _comparisons(pairs: int, n: int, wide: bool) -> Candidate:
-    return Candidate("comparisons", refused=_why_not_compared(pairs, n, wide))
-
-
-def _why_not_compared(pairs: int, n: int, wide: bool) -> str:
+    refused = ""
     if n > _MOST_COMPARED:
-        return f"more than {_MOST_COMPARED:,} samples"
-    if pairs * (n * n + _COMPARISONS_OF_BLOCK) << wide > _MOST_COMPARISONS:
-        return "so many comparisons take longer than the launches of other ways"
-    return ""
+        refused = f"more than {_MOST_COMPARED:,} samples"
+    elif pairs * (n * n + _COMPARISONS_OF_BLOCK) << wide > _MOST_COMPARISONS:
+        refused = "so many comparisons take longer than the launches of other ways"
+    return Candidate("comparisons", refused=refused)
 
 
 def _products(p: int, q: int, n: int, symmetric: bool, tied: bool, capability: tuple[int, int]) -> Candidate:

@@ -178,7 +178,7 @@ def domain(value: Any) -> tuple[float, float]:
     try:
         low, high = map(float, value)
     except (TypeError, ValueError):
-        raise ValueError(f"domain must be two finite increasing numbers; got {value!r}") from None
+        low = high = np.nan
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise ValueError(f"domain must be two finite increasing numbers; got {value!r}")
     return low, high

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import dask.array as da
 import numpy as np
@@ -13,8 +13,7 @@ from cukde.core.cpu import arrays as host
 from cukde.core.dask import check as dask_check
 from cukde.core.dask.arrays import collected, empty_like, stand_in
 from cukde.core.dask.devices import computing
-from cukde.core.over_dask import is_dask, meta, plain
-from cukde.core.quiet import quiet
+from cukde.core.over_dask import dask_form, is_dask, meta, plain
 from cukde.core.types import ArrayLike
 from cukde.piecewise import check
 
@@ -22,16 +21,9 @@ if TYPE_CHECKING:
     from cukde.piecewise.evaluator import Extrapolate
 
 
-@quiet
+@dask_form(out=None)
 def pwpa(
-    x: ArrayLike,
-    coefficients: ArrayLike,
-    knots: ArrayLike,
-    *,
-    layout: Literal["aos", "soa"] = "aos",
-    origin: Literal["global", "local"] = "global",
-    extrapolate: bool | Literal["periodic", "clamp", "raise"] = "clamp",
-    out: ArrayLike | None = None,
+    x: ArrayLike, coefficients: ArrayLike, knots: ArrayLike, *, out: ArrayLike | None = None, **options: Any
 ) -> da.Array:
     """Compute :func:`cukde.pwpa` of Dask arrays, lazily.
 
@@ -57,13 +49,11 @@ def pwpa(
     dask_check.no_output(out)
     points = _points(x)
     dispatch.backend(meta(points), "x", coefficients=coefficients, knots=knots)
-    evaluate = partial(
+    evaluate: Any = partial(
         _evaluated,
         coefficients=check.on_host("coefficients", coefficients).copy(),
         knots=check.on_host("knots", knots).copy(),
-        layout=layout,
-        origin=origin,
-        extrapolate=extrapolate,
+        **options,
     )
     like = _empty(points)
     evaluate(np.empty(0, like.dtype))  # raises now for wrong coefficients, knots and options

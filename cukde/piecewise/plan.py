@@ -69,8 +69,8 @@ def on_gpu(
         candidates = Candidate("columns uniform", None, UNIFORM), Candidate("columns tree")
         return Plan(f"{what}, {columns} columns{', periodic' if periodic else ''}", candidates)
     refused = "" if np.dtype(dtype) == np.float16 else "not float16"
-    refused = refused or ("" if n >= FEWEST_LOOKUPS else f"fewer than {FEWEST_LOOKUPS:,} points")
-    refused = refused or ("" if shared_bytes >= TABLE_BYTES else f"a block holds less than {TABLE_BYTES:,} bytes")
+    if not refused and not pays_to_look_up(n, shared_bytes):
+        refused = f"fewer than {FEWEST_LOOKUPS:,} points, or a block holds less than {TABLE_BYTES:,} bytes"
     lookups = Candidate("lookup_f16", None, OTHERS if is_fast("uniform", k, reduction) else "", refused)
     return Plan(what, (lookups, *search(pieces, k, np.dtype(dtype), capability).candidates))
 
@@ -96,13 +96,17 @@ def copies(
     ``height`` is that of the guide or the tree, in rows of 16 bytes.
     """
     most = 99 * 1024 if capability >= (8, 0) else 64 * 1024
-    rows, table = row_bytes(pieces, k, dtype), 16 * height
-    copied, once = (rows + table, 0) if search == "guide" else (rows, table)
     few = search == "guide" and pieces < _PIECES_OF_LONG_SEARCH
     for level in reversed(range(MOST_COPIES.bit_length())):
-        if (copied << level) + once <= most:
+        if table_bytes(search, pieces, k, dtype, height, level) <= most:
             return None if few and 1 << level < _FEWEST_COPIES_OF_GUIDE else level
     return None
+
+
+def table_bytes(search: Search, pieces: int, k: int, dtype: np.dtype, height: int, level: int) -> int:
+    """Bytes of the coefficients' copies, and of as many guides, or of one tree."""
+    rows, table = row_bytes(pieces, k, dtype), 16 * height
+    return (rows + table << level) if search == "guide" else (rows << level) + table
 
 
 def height(search: Search, pieces: int, dtype: np.dtype) -> int:

@@ -100,20 +100,20 @@ def sample(g: Geometry, positions: int, dtype: str) -> tuple[np.ndarray, np.ndar
     return x, w, rng.standard_normal(g.channels).astype("f8" if dtype == "float64" else "f4")
 
 
-def forget(launcher: ModuleType) -> None:
-    """Have a launcher work out anew what it remembers."""
-    for function in vars(launcher).values():
+def forget(*modules: ModuleType) -> None:
+    """Have modules work out anew what they remember."""
+    for function in (value for module in modules for value in vars(module).values()):
         if hasattr(function, "cache_clear"):
             function.cache_clear()
 
 
 @contextlib.contextmanager
-def changed(launcher: ModuleType, **constants: Any) -> Iterator[None]:
-    """Other constants of a launcher."""
-    with mock.patch.multiple(launcher, **constants):
-        forget(launcher)
+def changed(module: ModuleType, *others: ModuleType, **constants: Any) -> Iterator[None]:
+    """Other constants of a module; ``others`` remember what they were."""
+    with mock.patch.multiple(module, **constants):
+        forget(module, *others)
         yield
-    forget(launcher)
+    forget(module, *others)
 
 
 def _options(g: Geometry) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import math
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ import pytest
 import cukde
 from benchmarks.conv1d import study_cost, study_loads
 from cukde import perf
-from cukde.conv1d import cost_gpu, plan as conv1d_plan
+from cukde.conv1d import plan as conv1d_plan
 from cukde.conv1d.geometry import Geometry
 from cukde.core.cost.registry import called
 from cukde.perf._predict import predicted
@@ -67,46 +66,6 @@ def test_kernel_of_direct_sums(bits: int) -> None:
     for g in GRID:
         launch = direct.launch(g, np.dtype(f"f{bits // 8}"), True, None, None)
         assert "conv1d/" + conv1d_plan.sums_kernel("forward", g, bits, True) == launch.kernel.stem, g
-
-
-@pytest.mark.parametrize("bits", [16, 32, 64])
-def test_kernel_of_weight_gradients(bits: int) -> None:
-    """The kernel, its parts and its blocks."""
-    weights = pytest.importorskip("cukde.conv1d.gpu.weight_grad", reason="needs CuPy: install the test extra")
-    for g in GRID:
-        splits, launch, _ = weights._launches(g, np.dtype(f"f{bits // 8}"), True, None)
-        kernel = conv1d_plan.sums_kernel("weight_grad", g, bits, True)
-        cut = cost_gpu.weights_cut(g, bits, kernel)
-        assert ("conv1d/" + kernel, cut.splits, cut.blocks) == (launch.kernel.stem, splits, launch.grid[0]), g
-        taps = dict(launch.kernel[2]).get("TAPS")
-        assert taps is None or cut.block_taps == int(taps), g
-
-
-@pytest.mark.parametrize("capability", [(8, 0), (9, 0)])
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_kernel_on_tensor_cores(dtype: str, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    toeplitz = pytest.importorskip("cukde.conv1d.gpu.toeplitz", reason="needs CuPy: install the test extra")
-    launched: list[Any] = []
-
-    def kernel(stem: str, name: str, defines: Any, shared_bytes: int) -> Any:
-        return lambda grid, block, arguments: launched.append((dict(defines), grid, block))
-
-    monkeypatch.setattr(toeplitz, "cp", SimpleNamespace(empty=np.empty))
-    monkeypatch.setattr("cukde.core.gpu.compile.kernel", kernel)
-    monkeypatch.setattr("cukde.core.gpu.device.current", lambda: -7)
-    monkeypatch.setattr("cukde.core.gpu.launch._loaded", {})
-    device = SimpleNamespace(address=lambda a: 0, capability=lambda: capability)
-    monkeypatch.setattr(toeplitz, "device", device)
-    for g in GRID:
-        if g.stride > 1 or g.dilation > 1 or g.channels_last:
-            continue
-        x = np.empty((g.batch, g.channels, g.length), dtype)
-        toeplitz.forward(x, np.empty((g.channels, g.taps), dtype), None, g, None)
-        defines, grid, block = launched.pop()
-        cut = cost_gpu.toeplitz_cut(g, 8 * x.itemsize, capability)
-        assert cut.short == ("TAP_BLOCKS" in defines), g
-        assert (cut.blocks, 32 * cut.warps, cut.groups) == (grid[0], block[0], int(defines["GROUPS"])), g
-        assert not cut.short or cut.tap_blocks == int(defines["TAP_BLOCKS"]), g
 
 
 # -------------------------------------------------------------------------------------------------- what is counted

@@ -19,7 +19,7 @@ rng = np.random.default_rng(7)
 
 
 def sizes(batch: int, channels: int, length: int, taps: int, dilation: int = 1) -> Geometry:
-    return conv1d_check.geometry((batch, channels, length), taps, "causal", 1, dilation, "BCL", False)
+    return conv1d_check.geometry((batch, channels, length), taps, conv1d_check.Options("causal", 1, dilation, "BCL"))
 
 
 @pytest.mark.parametrize("layout", ["BCL", "BLC"])

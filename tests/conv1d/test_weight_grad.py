@@ -8,7 +8,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from cukde.conv1d import plan as conv1d_plan
 from cukde.conv1d.geometry import Geometry
+from cukde.core.plan import traced
 from tests.conftest import Backend
 from tests.conv1d import cases
 from tests.conv1d.weight_grad_cases import DTYPES, arrays, check, geometry
@@ -52,16 +54,17 @@ def test_of_stride_1(device: Backend, launcher: ModuleType, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("taps", [1, 2, 3, 4])
-def test_few_taps(device: Backend, launcher: ModuleType, monkeypatch: pytest.MonkeyPatch, taps: int) -> None:
+def test_few_taps(device: Backend, launcher: ModuleType, taps: int) -> None:
     """Every place of the taps; half of a tile, and more than one; more outputs than inputs and fewer; parts."""
-    monkeypatch.delitem(launcher._SUMS, "weight_grad")
-    for before, (length, more) in itertools.product(range(taps), ((512, 0), (1032, 0), (2048, 8), (528, -8))):
-        of = geometry(length, taps, before=before, after=max(taps - 1 - before + more, 0), flip=before == 1)
-        if of.outputs % 8 == 0:
-            run(device, launcher, of, "float16")
+    with traced() as ran:
+        for before, (length, more) in itertools.product(range(taps), ((512, 0), (1032, 0), (2048, 8), (528, -8))):
+            of = geometry(length, taps, before=before, after=max(taps - 1 - before + more, 0), flip=before == 1)
+            if of.outputs % 8 == 0:
+                run(device, launcher, of, "float16")
+    assert {one.name for one in ran} <= {"weight_grad_few_taps", "weight_grad_short_rows"}
     of = geometry(1032, taps, batch=9, channels=2)
     for blocks in (1, 10**6):
-        with cases.changed(launcher, _BLOCKS=blocks):
+        with cases.changed(conv1d_plan, launcher, WEIGHT_BLOCKS=blocks):
             run(device, launcher, of, "float16", positive=True)
             x, dy = map(device.asarray, arrays(of, "float16"))
             first, second = (launcher.weight_grad(x, dy, of, True) for _ in range(2))
@@ -70,19 +73,19 @@ def test_few_taps(device: Backend, launcher: ModuleType, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_of_short_rows(device: Backend, launcher: ModuleType, monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+def test_of_short_rows(device: Backend, launcher: ModuleType, dtype: str) -> None:
     """Every number of lanes a row, vectors that fit or do not, a last tile of fewer rows, more taps than inputs."""
-    for one_output_a_lane in ("weight_grad", "weight_grad_strided"):
-        monkeypatch.delitem(launcher._SUMS, one_output_a_lane)
-    for length in (1, 16, 17, 40, 64, 90, 131, 176, 200, 256):
-        lanes = -(-length // 16)
-        batch = 32 // lanes * 5 + 2
-        for taps, before in ((1, 0), (4, 1), (5, 4), (31, 15), (64, 63), (130, 129)):
-            if length in (17, 64) or taps in (4, 31):
-                of = geometry(length, taps, batch=batch, channels=2, before=before, after=taps - 1 - before)
-                run(device, launcher, of._replace(flip=before == 1), dtype)
-    for before, after in ((100, 0), (0, 100), (70, 80), (-5, 20)):
-        run(device, launcher, geometry(64, 9, batch=35, before=before, after=after), dtype)
+    with traced() as ran:
+        for length in (1, 16, 17, 40, 64, 90, 131, 176, 200, 256):
+            lanes = -(-length // 16)
+            batch = 32 // lanes * 5 + 2
+            for taps, before in ((1, 0), (4, 1), (5, 4), (31, 15), (64, 63), (130, 129)):
+                if length in (17, 64) or taps in (4, 31):
+                    of = geometry(length, taps, batch=batch, channels=2, before=before, after=taps - 1 - before)
+                    run(device, launcher, of._replace(flip=before == 1), dtype)
+        for before, after in ((100, 0), (0, 100), (70, 80), (-5, 20)):
+            run(device, launcher, geometry(64, 9, batch=35, before=before, after=after), dtype)
+    assert {one.name for one in ran} == {"weight_grad_short_rows"}
 
 
 # Short sequences too, of which a warp takes several.
@@ -154,7 +157,7 @@ KERNELS = {
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("blocks", [1, 7, 10**6])
 def test_in_any_number_of_parts(device: Backend, launcher: ModuleType, kernel: str, blocks: int) -> None:
-    with cases.changed(launcher, _BLOCKS=blocks):
+    with cases.changed(conv1d_plan, launcher, WEIGHT_BLOCKS=blocks):
         run(device, launcher, KERNELS[kernel], "float32")
 
 
@@ -179,7 +182,7 @@ LONGEST = {
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kernel", LONGEST)
 def test_long_sums_of_positive_terms(device: Backend, launcher: ModuleType, kernel: str, dtype: str) -> None:
-    with cases.changed(launcher, _BLOCKS=1):
+    with cases.changed(conv1d_plan, launcher, WEIGHT_BLOCKS=1):
         run(device, launcher, LONGEST[kernel], dtype, positive=True)
 
 

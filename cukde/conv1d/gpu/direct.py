@@ -15,7 +15,7 @@ import numpy as np
 
 from cukde.conv1d import plan as conv1d_plan
 from cukde.conv1d.geometry import Geometry
-from cukde.conv1d.plan import LANES, OWN_CHANNELS_LAST, TILE
+from cukde.conv1d.plan import LANES, OWN_CHANNELS_LAST, SHORT_ROWS_THREADS, TILE
 from cukde.core import plan as core_plan
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import ACTIVATIONS, BITS, Launch, Specialisation
@@ -24,14 +24,11 @@ from cukde.core.plan import Steering
 # Of rows.cu, by bits: threads of a block, and blocks of a multiprocessor, which leave it the registers that it takes.
 _ROWS = {16: (128, 8), 32: (64, 16), 64: (64, 12)}
 
-# Of short_rows.cu, by bits: blocks of a multiprocessor; and threads of a block at most.
-_SHORT_ROWS, _SHORT_ROWS_THREADS = {16: 7, 32: 7}, 128
+_SHORT_ROWS_BLOCKS = 7  # of short_rows.cu on a multiprocessor
 
 # Of channels_last.cu, by bits and by whether it has vectors: outputs of a thread, blocks of a multiprocessor.
-_CHANNELS_LAST = {
-    **{(bits, True): (own, blocks) for (bits, own), blocks in zip(OWN_CHANNELS_LAST.items(), (4, 4, 5), strict=True)},
-    **{(16, False): (8, 8), (32, False): (8, 8), (64, False): (4, 8)},
-}
+_CHANNELS_LAST = {(bits, True): (own, 5 if bits == 64 else 4) for bits, own in OWN_CHANNELS_LAST.items()}
+_CHANNELS_LAST |= {(16, False): (8, 8), (32, False): (8, 8), (64, False): (4, 8)}
 _CHANNELS_LAST_THREADS = 128
 
 _THREADS = 256  # of the kernels for any stride
@@ -59,15 +56,11 @@ def input_grad(dy: Any, w: Any, geometry: Geometry) -> Any:
 @core_compile.listed
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
-    for dtype in BITS:
-        if dtype != np.float64:
-            yield _few_taps_kernel(dtype)
-            yield _short_rows_kernel(dtype)
-        yield _rows_kernel(dtype)
-        for vectors in (True, False):
-            yield _channels_last_kernel(dtype, vectors)
-        yield _strided_kernel(dtype, "conv1d_strided")
-        yield _strided_kernel(dtype, "conv1d_strided_input_grad")
+    for dtype, bits in BITS.items():
+        yield from (_rows_kernel(dtype), _strided_kernel(dtype), _strided_kernel(dtype, "_input_grad"))
+        yield from (_channels_last_kernel(dtype, vectors) for vectors in (True, False))
+        if bits < 64:
+            yield from (_kernel("few_taps", "4P 10i", dtype), _short_rows_kernel(dtype))
 
 
 def _convolve(x: Any, w: Any, bias: Any | None, y: Any, g: Geometry, activation: str | None) -> None:
@@ -88,19 +81,19 @@ def launch(g: Geometry, dtype: np.dtype, aligned: bool, activation: str | None, 
     chosen = conv1d_plan.sums_kernel("forward", g, bits, aligned)
     last = g.flip, ACTIVATIONS[activation]
     grid: tuple[int, ...]
+    counts: tuple[int, ...] = g.batch, g.channels, g.length, g.outputs, g.before, g.taps
     if chosen == "few_taps":
         cut = conv1d_plan.cut_few_taps(g, bits)
-        counts = g.batch, g.channels, g.length, g.outputs, g.before, g.taps
-        return Launch(_few_taps_kernel(dtype), cut.grid, cut.block, (*counts, cut.along, cut.lane_bits, *last))
+        scalars = *counts, cut.along, cut.lane_bits, *last
+        return Launch(_kernel("few_taps", "4P 10i", dtype), cut.grid, cut.block, scalars)
     if chosen == "rows":
         grid = -(-g.outputs // TILE[bits]), g.channels, g.batch
-        return Launch(_rows_kernel(dtype), grid, (_ROWS[bits][0],), (g.length, g.outputs, g.before, g.taps, *last))
+        return Launch(_rows_kernel(dtype), grid, (_ROWS[bits][0],), (*counts[2:], *last))
     if chosen == "short_rows":
         side = conv1d_plan.cut_short_rows(g, bits)
         assert side is not None
-        counts = g.batch, g.channels, g.length, g.outputs, g.before, g.taps
-        staged = side.first_tap, side.taps, side.pitch, side.vectors
         kernel = _short_rows_kernel(dtype, device.rounded_shared_bytes(side.bytes))
+        staged = side.first_tap, side.taps, side.pitch, side.vectors
         return Launch(kernel, side.grid, side.block, (*counts, *staged, *last))
     if chosen == "channels_last":
         width = 16 // dtype.itemsize
@@ -109,13 +102,12 @@ def launch(g: Geometry, dtype: np.dtype, aligned: bool, activation: str | None, 
         windows = -(-g.outputs // (per_thread * g.dilation)) * g.dilation
         groups = g.channels // width if vectors else g.channels
         grid, block = _cover(groups, g.batch * windows, _CHANNELS_LAST_THREADS)
-        counts = -(-groups // block[0]), g.length, g.outputs, g.before, g.dilation, g.taps
-        scalars = g.batch, g.channels, windows, *counts, *last
+        of_rows = -(-groups // block[0]), g.length, g.outputs, g.before, g.dilation, g.taps
+        scalars = g.batch, g.channels, windows, *of_rows, *last
         return Launch(_channels_last_kernel(dtype, vectors), grid, block, scalars)
     grid, block = _places(g, g.outputs, _OWN)
-    counts = g.batch, g.channels, g.length, g.outputs, g.before, g.stride
-    scalars = *counts, g.dilation, g.taps, g.channels_last, *last
-    return Launch(_strided_kernel(dtype, "conv1d_strided"), grid, block, scalars)
+    scalars = *counts[:-1], g.stride, g.dilation, g.taps, g.channels_last, *last
+    return Launch(_strided_kernel(dtype), grid, block, scalars)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -128,7 +120,7 @@ def _gathering(g: Geometry, dtype: np.dtype) -> Launch:
         *(g.batch, g.channels, g.outputs, g.length, g.before, g.stride, g.dilation, period, back),
         *(pow(back, -1, period), g.taps, g.channels_last, g.flip),
     )
-    return Launch(_strided_kernel(dtype, "conv1d_strided_input_grad"), grid, block, scalars)
+    return Launch(_strided_kernel(dtype, "_input_grad"), grid, block, scalars)
 
 
 def _places(g: Geometry, positions: int, per_thread: int) -> tuple[tuple[int], tuple[int, int]]:
@@ -144,37 +136,28 @@ def _cover(contiguous: int, others: int, threads: int, lanes: int = LANES) -> tu
     return (-(-contiguous // lanes) * -(-others // (threads // lanes)),), (lanes, threads // lanes)
 
 
-def _few_taps_kernel(dtype: np.dtype) -> Specialisation:
-    return Specialisation("conv1d/few_taps", "conv1d_few_taps", core_compile.macros(STORAGE=BITS[dtype]), "4P 10i")
+def _kernel(stem: str, types: str, dtype: np.dtype, shared_bytes: int = 0, **macros: int) -> Specialisation:
+    name = "conv1d" if stem == "rows" else f"conv1d_{stem}"
+    defines = core_compile.macros(STORAGE=BITS[dtype], **macros)
+    return Specialisation(f"conv1d/{stem}", name, defines, types, shared_bytes)
 
 
 def _rows_kernel(dtype: np.dtype) -> Specialisation:
     threads, blocks = _ROWS[BITS[dtype]]
-    defines = core_compile.macros(STORAGE=BITS[dtype], THREADS=threads, BLOCKS=blocks)
-    return Specialisation("conv1d/rows", "conv1d", defines, "4P 6i")
+    return _kernel("rows", "4P 6i", dtype, THREADS=threads, BLOCKS=blocks)
 
 
 def _short_rows_kernel(dtype: np.dtype, shared_bytes: int = 0) -> Specialisation:
-    bits = BITS[dtype]
-    defines = core_compile.macros(STORAGE=bits, THREADS=_SHORT_ROWS_THREADS, BLOCKS=_SHORT_ROWS[bits])
-    return Specialisation("conv1d/short_rows", "conv1d_short_rows", defines, "4P 12i", shared_bytes)
+    macros = {"THREADS": SHORT_ROWS_THREADS, "BLOCKS": _SHORT_ROWS_BLOCKS}
+    return _kernel("short_rows", "4P 12i", dtype, shared_bytes, **macros)
 
 
 def _channels_last_kernel(dtype: np.dtype, vectors: bool) -> Specialisation:
-    per_thread, blocks = _CHANNELS_LAST[BITS[dtype], vectors]
-    defines = core_compile.macros(
-        STORAGE=BITS[dtype],
-        CHANNELS=16 // dtype.itemsize if vectors else 1,
-        OWN=per_thread,
-        THREADS=_CHANNELS_LAST_THREADS,
-        BLOCKS=blocks,
-    )
-    return Specialisation("conv1d/channels_last", "conv1d_channels_last", defines, "4P 3q 8i")
+    own, blocks = _CHANNELS_LAST[BITS[dtype], vectors]
+    channels = 16 // dtype.itemsize if vectors else 1
+    macros = {"CHANNELS": channels, "OWN": own, "THREADS": _CHANNELS_LAST_THREADS, "BLOCKS": blocks}
+    return _kernel("channels_last", "4P 3q 8i", dtype, **macros)
 
 
-def _strided_kernel(dtype: np.dtype, name: str) -> Specialisation:
-    defines = core_compile.macros(STORAGE=BITS[dtype], THREADS=_THREADS)
-    return Specialisation(f"conv1d/{name.removeprefix('conv1d_')}", name, defines, _STRIDED_TYPES[name])
-
-
-_STRIDED_TYPES = {"conv1d_strided": "4P 7q 4i", "conv1d_strided_input_grad": "3P 10q 3i"}
+def _strided_kernel(dtype: np.dtype, of: str = "") -> Specialisation:
+    return _kernel(f"strided{of}", "3P 10q 3i" if of else "4P 7q 4i", dtype, THREADS=_THREADS)

@@ -15,22 +15,7 @@ _BY_W = {"direct": conv1d_weight_grad, "fft": fft}
 
 
 def forward(x: Any, w: Any, bias: Any | None, geometry: Geometry, activation: str | None) -> Any:
-    """Convolve.
-
-    Parameters
-    ----------
-    x : array, shape ``geometry.shape(geometry.length)``
-        C-contiguous, float16, float32 or float64.
-    w : array, shape (channels, taps)
-        C-contiguous, of the dtype of x.
-    bias : array, shape (channels,), optional
-        float64 for float64, else float32.
-    activation : {None, "silu", "gelu"}
-
-    Returns
-    -------
-    array, shape ``geometry.shape(geometry.outputs)``
-        The activation of bias and sum, of the dtype of x.
+    """Convolve, as :func:`cukde.conv1d.cpu.passes.forward` does, of contiguous arrays.
 
     Notes
     -----

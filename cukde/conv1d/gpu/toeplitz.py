@@ -26,121 +26,73 @@ with four groups a warp (36 with two). With few taps memory binds.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import cupy as cp
 
 from cukde.conv1d.geometry import Geometry
-from cukde.conv1d.plan import GROUP, MOST_SLIP, ROW, toeplitz_kernel
+from cukde.conv1d.plan import SHORT_GROUPS, TOEPLITZ_GROUPS, TOEPLITZ_WARPS, adjoint, cut_toeplitz
 from cukde.core import plan as core_plan
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import ACTIVATIONS, BITS, Launch, Specialisation
 
+_THREADS = 32 * TOEPLITZ_WARPS  # of a block at most
+_CHUNK = 17  # blocks of 32 taps whose inputs are in shared memory
 
-class _Shape(NamedTuple):
-    """Of a block of the kernel for any number of taps."""
-
-    warps: int  # at most
-    groups: int  # of a warp
-    chunk: int  # blocks of 32 taps whose inputs are in shared memory
-    blocks: int  # of a multiprocessor: what registers are made to suffice for
-
-
-# By bits, and whether the device is one since 9.0: with more groups a warp reads less of shared memory for each
-# product, but for float32 compilers find enough registers there alone.
-_SHAPES = {
-    (16, False): _Shape(4, 4, 17, 5),
-    (16, True): _Shape(4, 4, 17, 5),
-    (32, False): _Shape(4, 2, 17, 4),
-    (32, True): _Shape(4, 4, 17, 3),
-}
-
-
-class _ShortShape(NamedTuple):
-    """Of a block of the kernel for few taps."""
-
-    warps: int  # at most
-    groups: int  # of a warp
-    blocks: int  # of a multiprocessor
-
-
-_SHORT_SHAPES = {2: _ShortShape(4, 8, 5), 3: _ShortShape(4, 8, 4)}  # by blocks of taps
+# Blocks of a multiprocessor, which registers are made to suffice for: by bits and whether the device is one since 9.0,
+# and of the kernel for few taps by blocks of taps.
+_BLOCKS = {(16, False): 5, (16, True): 5, (32, False): 4, (32, True): 3}
+_BLOCKS_OF_SHORT = {2: 5, 3: 4}
 
 
 def forward(x: Any, w: Any, bias: Any | None, geometry: Geometry, activation: str | None) -> Any:
     """Return y = act(bias + sum), as :func:`cukde.conv1d.gpu.passes.forward`, for sizes that tensor cores serve."""
-    return _convolved(x, w, bias, geometry.outputs, geometry.before, geometry.flip, ACTIVATIONS[activation])
+    y = cp.empty(geometry.shape(geometry.outputs), x.dtype)
+    if y.size:
+        aligned = device.address(x) % 16 == 0
+        convolve = _launch(geometry, BITS[x.dtype], ACTIVATIONS[activation], aligned, _newer())
+        core_plan.note(convolve.kernel.stem.removeprefix("conv1d/"))
+        convolve(x, w, bias, y)
+    return y
 
 
 def input_grad(dy: Any, w: Any, geometry: Geometry) -> Any:
     """Return dx of dy, as :func:`cukde.conv1d.gpu.passes.input_grad`: a convolution with the taps reversed."""
-    before = geometry.reach - geometry.before
-    return _convolved(dy, w, None, geometry.length, before, not geometry.flip, ACTIVATIONS[None])
-
-
-def _convolved(x: Any, w: Any, bias: Any | None, outputs: int, before: int, flip: bool, activation: int) -> Any:
-    """act(bias + sum_k v[k] x[o + k - before]) for 0 <= o < outputs, with v the taps, in the other order with flip."""
-    batch, channels, length = x.shape
-    y = cp.empty((batch, channels, outputs), x.dtype)
-    if y.size == 0:
-        return y
-    bits = BITS[x.dtype]
-    aligned, row = device.address(x) % 16 == 0, (length, outputs, w.shape[1], before, flip, activation)
-    convolve = _launch(batch, channels, row, bits, aligned, _shape(bits))
-    core_plan.note(convolve.kernel.stem.removeprefix("conv1d/"))
-    convolve(x, w, bias, y)
-    return y
+    return forward(dy, w, None, adjoint(geometry), None)
 
 
 @functools.lru_cache(maxsize=1024)  # it takes longer than a small convolution
-def _launch(
-    batch: int, channels: int, row: tuple[int, int, int, int, bool, int], bits: int, aligned: bool, shape: _Shape
-) -> Launch:
-    """What :func:`_convolved` does with rows, whose input begins at a multiple of 16 bytes where it is ``aligned``."""
-    length, outputs, taps, before, _, _ = row
-    # A row of y that is not aligned is cut where it is: up to a vector before its first number.
-    vector = 128 // bits
-    reached = outputs if outputs % vector == 0 else outputs + vector - 1
-    if toeplitz_kernel(bits, taps) == "toeplitz_short":
-        slip = -before % vector if aligned and length % vector == outputs % vector == 0 else MOST_SLIP
-        tap_blocks = max(2, (taps + 30 + slip) // ROW + 1)
-        short = _SHORT_SHAPES[tap_blocks]
-        segments = -(-reached // (short.groups * GROUP))
-        warps = min(short.warps, batch * segments)
-        grid = (channels * -(-batch * segments // warps),)
-        return Launch(_short_kernel(tap_blocks), grid, (32 * warps,), (batch, channels, segments, *row))
-    warps = min(shape.warps, -(-reached // (shape.groups * GROUP)))
-    segments = -(-reached // (warps * shape.groups * GROUP))
-    grid = (batch * channels * segments,)
-    return Launch(_long_kernel(bits, shape), grid, (32 * warps,), (channels, segments, *row))
+def _launch(g: Geometry, bits: int, activation: int, aligned: bool, newer: bool) -> Launch:
+    """The launch for rows whose input begins at a multiple of 16 bytes where it is ``aligned``."""
+    cut = cut_toeplitz(g, bits, newer, aligned)
+    kernel = _short_kernel(cut.tap_blocks) if cut.short else _long_kernel(bits, newer)
+    row = g.length, g.outputs, g.taps, g.before, g.flip, activation
+    scalars = *(g.batch,) * cut.short, g.channels, cut.segments, *row
+    return Launch(kernel, (cut.blocks,), (32 * cut.warps,), scalars)
 
 
 @core_compile.listed
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
-    for tap_blocks in _SHORT_SHAPES:
-        yield _short_kernel(tap_blocks)
-    for bits, shape in dict.fromkeys((bits, shape) for (bits, _), shape in _SHAPES.items()):
-        yield _long_kernel(bits, shape)
+    yield from map(_short_kernel, _BLOCKS_OF_SHORT)
+    yield from dict.fromkeys(itertools.starmap(_long_kernel, _BLOCKS))
 
 
-def _shape(bits: int) -> _Shape:
-    return _SHAPES[bits, device.capability() >= (9, 0)]
+def _newer() -> bool:
+    return device.capability() >= (9, 0)
 
 
 def _short_kernel(tap_blocks: int) -> Specialisation:
-    shape = _SHORT_SHAPES[tap_blocks]
-    threads = 32 * shape.warps
+    blocks = _BLOCKS_OF_SHORT[tap_blocks]
     defines = core_compile.macros(
-        STORAGE=16, THREADS=threads, GROUPS=shape.groups, TAP_BLOCKS=tap_blocks, BLOCKS=shape.blocks
+        STORAGE=16, THREADS=_THREADS, GROUPS=SHORT_GROUPS, TAP_BLOCKS=tap_blocks, BLOCKS=blocks
     )
     return Specialisation("conv1d/toeplitz_short", "conv1d_toeplitz_short", defines, "4P 3I 6i")
 
 
-def _long_kernel(bits: int, shape: _Shape) -> Specialisation:
-    threads = 32 * shape.warps
-    defines = core_compile.macros(
-        STORAGE=bits, THREADS=threads, GROUPS=shape.groups, CHUNK=shape.chunk, BLOCKS=shape.blocks
-    )
+def _long_kernel(bits: int, newer: bool) -> Specialisation:
+    groups, blocks = TOEPLITZ_GROUPS[bits, newer], _BLOCKS[bits, newer]
+    defines = core_compile.macros(STORAGE=bits, THREADS=_THREADS, GROUPS=groups, CHUNK=_CHUNK, BLOCKS=blocks)
     return Specialisation("conv1d/toeplitz", "conv1d_toeplitz", defines, "4P 2I 6i")

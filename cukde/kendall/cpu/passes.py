@@ -34,7 +34,7 @@ def pairs(x: np.ndarray, y: np.ndarray) -> PairCounts:
     b, n = x.shape
     ranked_x, ranked_y = ranks.ranked(x, y)
     core_plan.note("trees")
-    out = _zeros((b,), (b,))
+    out = PairCounts.none(np, (b,))
     rows = np.arange(b)
     threads.run(
         lambda block: _count(ranked_x, ranked_y, rows[block], rows[block], rows[block], out),
@@ -67,7 +67,7 @@ def matrix(A: np.ndarray, B: np.ndarray | None = None, *, deletion: bool) -> Pai
     ties_x, ties_y = Ties(*(t[:, None] for t in x.ties)), Ties(*(t[None, :] for t in y.ties))
     whole = (x.valid == n)[:, None] & (y.valid == n)
     by_pair = deletion and not whole.all()
-    out = _zeros((p, q), (p, q) if by_pair else (0, 0))
+    out = PairCounts.none(np, (p, q), None if by_pair else (0, 0))
     flat = out.map(lambda a: a.reshape(-1))  # the same memory with one index
 
     def count(task: tuple[int, np.ndarray]) -> None:
@@ -103,12 +103,6 @@ def matrix(A: np.ndarray, B: np.ndarray | None = None, *, deletion: bool) -> Pai
     if not whole.all():
         ties_x, ties_y = (Ties(*(np.where(whole, t, t.dtype.type(0)) for t in ties)) for ties in (ties_x, ties_y))
     return out._replace(x=ties_x, y=ties_y)
-
-
-def _zeros(shape: tuple[int, ...], ties: tuple[int, ...]) -> PairCounts:
-    """Return counts of 0 of one shape, with sums over ties of another."""
-    samples, concordant, discordant = (np.zeros(shape, np.int64) for _ in range(3))
-    return PairCounts(samples, concordant, discordant, ranks.no_ties(*ties), ranks.no_ties(*ties))
 
 
 @njit(**_JIT)

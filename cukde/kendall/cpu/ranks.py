@@ -64,14 +64,9 @@ def blocks(count: int, n: int) -> list[slice]:
     return [slice(first, min(first + step, count)) for first in range(0, count, step)]
 
 
-def no_ties(*shape: int) -> Ties:
-    """Return sums over no ties."""
-    return Ties(np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int64))
-
-
 def _empty(p: int, n: int) -> Columns:
     index = np.int32 if n < 2**31 else np.int64
-    return Columns(np.empty((p, n), index), np.empty((p, n), index), np.empty(p, np.int64), no_ties(p))
+    return Columns(np.empty((p, n), index), np.empty((p, n), index), np.empty(p, np.int64), Ties.none(np, (p,)))
 
 
 def _bits(A: np.ndarray) -> tuple[np.ndarray, int, int]:

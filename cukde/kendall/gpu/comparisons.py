@@ -6,15 +6,14 @@ import functools
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
-import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device as core_device
 from cukde.core.gpu.launch import Launch, Specialisation
 from cukde.core.gpu.scratch import Layout
 from cukde.kendall.gpu.ranks import KINDS
-from cukde.kendall.gpu.statistics import MACROS, table
-from cukde.kendall.statistics import ALTERNATIVES, VARIANTS, Null
+from cukde.kendall.gpu.statistics import MACROS, of_null, results
+from cukde.kendall.statistics import Null
 
 Pairing = Literal["all", "upper", "alike"]
 """Each variable of x with each of y, the pairs of one matrix once, or variables of x and y in turn."""
@@ -68,10 +67,8 @@ def statistics(
     shape: tuple[int, ...] = (x.values.shape[1 - x.axis],)
     if pairing != "alike":
         shape += (y.values.shape[1 - y.axis],)
-    tau = cp.empty(shape)
-    p_value = None if null is None else cp.empty(shape)
-    exact = None if null is None else table(core_device.current())
-    launch, scratch = _launch(x.layout, y.layout, pairing, variant, null, complete, 0 if exact is None else exact.size)
+    tau, p_value, exact = results(shape, null)
+    launch, scratch = _launch(x.layout, y.layout, pairing, variant, null, complete)
     sums = None if scratch is None else scratch.allocate()[-1][0]
     launch(x.values, y.values, exact, sums, tau, p_value)
     return tau, p_value
@@ -79,13 +76,7 @@ def statistics(
 
 @functools.lru_cache(maxsize=1024)
 def _launch(
-    of_x: _Layout,
-    of_y: _Layout,
-    pairing: Pairing,
-    variant: str,
-    null: Null | None,
-    complete: int,
-    table_size: int,
+    of_x: _Layout, of_y: _Layout, pairing: Pairing, variant: str, null: Null | None, complete: int
 ) -> tuple[Launch, Layout | None]:
     """The launch, and the sums of pairs that several blocks share."""
     (size_x, kind_x, n, p, *steps_x), (size_y, kind_y, _, q, *steps_y) = of_x, of_y
@@ -95,11 +86,8 @@ def _launch(
     parts = 1
     if n > _SAMPLES_OF_BLOCK:
         parts = min(groups, -(-_BLOCKS_OF_MULTIPROCESSOR * core_device.multiprocessors() // pairs))
-    scalars = (
-        *(*steps_x, *steps_y, size_x, kind_x, size_y, kind_y, n, p, q, _PAIRINGS.index(pairing), parts, complete),
-        *(table_size, VARIANTS.index(variant), null is not None and null.distribution == "auto"),
-        ALTERNATIVES.index(null.alternative) if null else 0,
-    )
+    sizes = size_x, kind_x, size_y, kind_y, n, p, q, _PAIRINGS.index(pairing), parts
+    scalars = *steps_x, *steps_y, *sizes, *of_null(complete, variant, null)
     launch = Launch(_kernel(max(size_x, size_y) == 8), (pairs * parts,), (_THREADS,), scalars)
     return launch, None if parts == 1 else Layout([], [((pairs, _WORDS), np.dtype(np.uint64))])
 

@@ -13,7 +13,7 @@ from cukde.core import merge_tiles
 from cukde.core.gpu import compile as core_compile, merge_sort
 from cukde.core.gpu.launch import Launch, Specialisation
 from cukde.kendall.counts import PairCounts, Ties
-from cukde.kendall.gpu.ranks import PART, THREADS, blocks
+from cukde.kendall.gpu.ranks import PART, THREADS
 
 # Of a pair of variables, see inversions.cu.
 _FIGURES, _INTEGERS, _REALS = 10, 7, 4
@@ -49,13 +49,9 @@ def counts(x: Any, y: Any, rows_x: Any | None = None, rows_y: Any | None = None)
         _adding(b)(figures, inversions, integers, reals)
     samples, concordant, discordant, tied_x, classes_x, tied_y, classes_y = integers
     triples_x, variance_x, triples_y, variance_y = reals
-    return PairCounts(
-        samples,
-        concordant,
-        discordant,
-        Ties(tied_x, triples_x, variance_x, classes_x),
-        Ties(tied_y, triples_y, variance_y, classes_y),
-    )
+    ties_x = Ties(tied_x, triples_x, variance_x, classes_x)
+    ties_y = Ties(tied_y, triples_y, variance_y, classes_y)
+    return PairCounts(samples, concordant, discordant, ties_x, ties_y)
 
 
 def _of(pairs: slice, ranks: Any, rows: Any | None) -> tuple[Any, Any | None]:
@@ -89,7 +85,7 @@ def _launches(b: int, n: int) -> tuple[Launch, Launch, Launch]:
 @functools.lru_cache(maxsize=1024)
 def _adding(b: int) -> Launch:
     """The launch that computes the results from the figures."""
-    return Launch(_kernel("pair_counts"), blocks(b, THREADS), (THREADS,), (b,))
+    return Launch(_kernel("pair_counts"), (-(-b // THREADS),), (THREADS,), (b,))
 
 
 @core_compile.listed

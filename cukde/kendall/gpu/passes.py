@@ -22,18 +22,7 @@ __all__ = ["matrix", "pairs", "statistics", "statistics_of_few"]
 
 
 def pairs(x: Any, y: Any) -> PairCounts:
-    """Count the pairs of samples of each row of ``x`` with that row of ``y``; nothing waits for the result.
-
-    Parameters
-    ----------
-    x, y : array, shape (b, n)
-        Samples of variables, a row each, of any real dtype of up to 8 bytes. Those with NaN in either are left out.
-
-    Returns
-    -------
-    PairCounts
-        Every field of shape (b,).
-    """
+    """Count pairs of rows, as :func:`cukde.kendall.cpu.passes.pairs` does; nothing waits for the result."""
     core_plan.note("sorting")
     if x.dtype == y.dtype:  # fewer launches
         both = values_of(x, y)
@@ -42,23 +31,8 @@ def pairs(x: Any, y: Any) -> PairCounts:
 
 
 def matrix(A: Any, B: Any = None, *, deletion: bool) -> PairCounts:
-    """Count the pairs of samples of all pairs of columns of A, or of A with B.
+    """Count pairs of columns, as :func:`cukde.kendall.cpu.passes.matrix` does; fields broadcast to (p, q).
 
-    Parameters
-    ----------
-    A, B : array, shape (n, p) and (n, q)
-        Samples in rows, of any real dtype of up to 8 bytes. Without B it is A.
-    deletion : bool
-        Leave out, of each pair of columns, the samples with NaN in either. Otherwise columns that hold NaN are in no
-        pair: their counts are 0.
-
-    Returns
-    -------
-    PairCounts
-        Fields that broadcast to (p, q).
-
-    Notes
-    -----
     Waits for the device once, to learn which columns hold NaN and which have ties.
     """
     symmetric = B is None
@@ -75,7 +49,7 @@ def matrix(A: Any, B: Any = None, *, deletion: bool) -> PairCounts:
     if all(bool(side.whole.all()) for side in sides):
         return _whole(x, y, symmetric, count)
 
-    counts = _no_counts(p, q)
+    counts = PairCounts.none(cp, (p, q))
     if x.whole.any() and y.whole.any():
         rows, columns = np.flatnonzero(x.whole), np.flatnonzero(y.whole)
         of_x = x.of(rows)
@@ -168,16 +142,6 @@ def _sorted(x: _Side, y: _Side, symmetric: bool) -> tuple[Any, Any]:
         positions[j, i] = positions[i, j]
     on_device = cp.asarray(positions)
     return counts.concordant[on_device], counts.discordant[on_device]
-
-
-def _no_counts(p: int, q: int) -> PairCounts:
-    def ties() -> Ties:
-        return Ties(integers(), cp.zeros((p, q)), cp.zeros((p, q)), integers())
-
-    def integers() -> Any:
-        return cp.zeros((p, q), np.int64)
-
-    return PairCounts(integers(), integers(), integers(), ties(), ties())
 
 
 def _put(counts: PairCounts, where: Any, pair_counts: PairCounts) -> None:

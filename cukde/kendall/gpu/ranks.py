@@ -57,9 +57,7 @@ def ranks(columns: Any, integers: Any | None = None) -> Ranks:
     """
     values, figures = _ranked(columns)
     p = len(values)
-    reals = cp.empty((2, p))
-    if integers is None:
-        integers = cp.empty((3, p), np.int64)
+    reals, integers = cp.empty((2, p)), cp.empty((3, p), np.int64) if integers is None else integers
     if p > 0:
         _adding(p)(figures, integers, reals)
     return Ranks(values, integers, reals)
@@ -125,12 +123,7 @@ def _ranking(p: int, n: int, dtype: np.dtype) -> Launch:
 @functools.lru_cache(maxsize=1024)
 def _adding(p: int) -> Launch:
     """The launch that computes the results from the figures."""
-    return Launch(_COLUMN_TIES, blocks(p, THREADS), (THREADS,), (p,))
-
-
-def blocks(count: int, each: int) -> tuple[int]:
-    """A grid of blocks that take ``each`` of ``count``."""
-    return (-(-count // each),)
+    return Launch(_COLUMN_TIES, (-(-p // THREADS),), (THREADS,), (p,))
 
 
 @core_compile.listed

@@ -138,8 +138,8 @@ def products(x: Any, y: Any | None, n: int, tied_x: Any, tied_y: Any) -> tuple[A
         _signing(slabs, planes, rows, n, first, bits)(codes, signs, ascents)
         for tied, tiles, on_device in ((False, once, tiles_once), (True, twice, tiles_twice)):
             if len(tiles):
-                cut = _Cut(slabs, planes, rows, first_column, width, bits, tied, edge)
-                launch = _multiplying(len(tiles), cut, device.multiprocessors())
+                sizes = len(tiles), rows, slabs, planes, first_column, width
+                launch = _multiplying(sizes, bits, tied, edge, device.multiprocessors())
                 launch(signs, on_device, difference, magnitudes if tied else None)
     concordant, discordant = cp.empty((2, p, q), np.int64)
     untied = of_x.untied, of_y.untied
@@ -188,27 +188,12 @@ def _signing(slabs: int, planes: int, rows: int, n: int, first: int, bits: bool)
     return Launch(_sign_kernel(bits, planes), grid, (_THREADS,), (rows, n, first, slabs))
 
 
-class _Cut(NamedTuple):
-    """Of a launch of products."""
-
-    slabs: int
-    planes: int
-    rows: int
-    first_column: int
-    width: int
-    bits: bool
-    tied: bool
-    edge: int
-
-
 @functools.lru_cache(maxsize=1024)
-def _multiplying(tiles: int, cut: _Cut, multiprocessors: int) -> Launch:
+def _multiplying(sizes: tuple[int, ...], bits: bool, tied: bool, edge: int, multiprocessors: int) -> Launch:
     """The launch that adds products of signs to the results."""
-    specialised = cut.bits, cut.tied, cut.edge
-    of_block = shape(*specialised)
-    blocks = min(of_block.blocks * multiprocessors, -(-tiles * cut.slabs // _FEWEST_SLABS_OF_BLOCK))
-    scalars = tiles, cut.rows, cut.slabs, cut.planes, cut.first_column, cut.width
-    return Launch(_product_kernel(*specialised), (blocks,), (of_block.threads,), scalars)
+    of_block, (tiles, _, slabs, *_) = shape(bits, tied, edge), sizes
+    blocks = min(of_block.blocks * multiprocessors, -(-tiles * slabs // _FEWEST_SLABS_OF_BLOCK))
+    return Launch(_product_kernel(bits, tied, edge), (blocks,), (of_block.threads,), sizes)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -25,14 +25,12 @@ def statistics(counts: PairCounts, variant: str, null: Null | None, complete: in
     The fields of ``counts`` that are of pairs are C-contiguous; all ties of a variable have the same strides.
     """
     shape = counts.concordant.shape
-    tau = cp.empty(shape)
-    p_value = None if null is None else cp.empty(shape)
+    tau, p_value, exact = results(shape, null)
     if tau.size == 0:
         return tau, p_value
-    exact = None if null is None else table(core_device.current())
     fields = counts.samples, counts.x.pairs, counts.y.pairs
     layouts = tuple([(field.shape, field.strides) for field in fields])
-    _launch(shape, layouts, complete, 0 if exact is None else exact.size, variant, null)(
+    _launch(shape, layouts, complete, variant, null)(
         *(counts.samples, counts.concordant, counts.discordant, *counts.x, *counts.y), exact, tau, p_value
     )
     return tau, p_value
@@ -46,7 +44,6 @@ def _launch(
     shape: tuple[int, ...],
     layouts: tuple[_Layout, ...],
     complete: int,
-    table_size: int,
     variant: str,
     null: Null | None,
 ) -> Launch:
@@ -55,9 +52,7 @@ def _launch(
     scalars = (
         *(entries, shape[-1] if len(shape) == 2 else 1),
         *(step for layout in layouts for step in _steps(*layout, len(shape))),
-        *(complete, table_size, VARIANTS.index(variant)),
-        null is not None and null.distribution == "auto",
-        ALTERNATIVES.index(null.alternative) if null else 0,
+        *of_null(complete, variant, null),
     )
     return Launch(_KERNEL, (-(-entries // _THREADS),), (_THREADS,), scalars)
 
@@ -68,9 +63,21 @@ def _steps(shape: tuple[int, ...], strides: tuple[int, ...], dimensions: int) ->
     return (of_axes[0], of_axes[1]) if dimensions == 2 else (of_axes[0], 0)
 
 
+def results(shape: tuple[int, ...], null: Null | None) -> tuple[Any, Any | None, Any | None]:
+    """Arrays for tau and, with ``null``, p-values, and the exact distribution of the null hypothesis."""
+    return cp.empty(shape), *((None, None) if null is None else (cp.empty(shape), _table(core_device.current())))
+
+
+def of_null(complete: int, variant: str, null: Null | None) -> tuple[Any, ...]:
+    """What a statistic depends on, for a kernel."""
+    if null is None:
+        return complete, 0, VARIANTS.index(variant), False, 0
+    auto, alternative = null.distribution == "auto", ALTERNATIVES.index(null.alternative)
+    return complete, kendall_null.table().size, VARIANTS.index(variant), auto, alternative
+
+
 @functools.cache
-def table(device: int) -> Any:
-    """The exact distribution of the null hypothesis, on a device, the current one."""
+def _table(device: int) -> Any:
     return cp.asarray(kendall_null.table())
 
 

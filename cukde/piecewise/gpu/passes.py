@@ -19,9 +19,8 @@ from cukde.core.dtypes import arithmetic
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import BITS, Launch, Specialisation
 from cukde.piecewise import plan as piecewise_plan
-from cukde.piecewise.gpu import lookup_f16
 from cukde.piecewise.pieces import Pieces, Reduction
-from cukde.piecewise.plan import COEFFICIENTS, Search, own_kernel
+from cukde.piecewise.plan import COEFFICIENTS, TABLE_BYTES, Search, own_kernel
 
 # Of the kernel: threads of a block, vectors in flight a thread, blocks of a multiprocessor.
 _THREADS, _IN_FLIGHT, _BLOCKS = 512, 2, 2
@@ -30,6 +29,9 @@ _THREADS, _IN_FLIGHT, _BLOCKS = 512, 2, 2
 _FEWEST_TILES = {16: 8, 32: 4, 64: 4}
 _TABLES_OF_TILE = {16: 2**9, 32: 2**13, 64: 2**13}
 _LARGE_TABLES = 2**15  # bytes beyond which a block fills them once
+# Of the kernel that looks float16 numbers up in a table of all of them, too.
+_LOOKUP_THREADS, _LOOKUP_IN_FLIGHT = 1024, 2
+_LOOKUP_TILE = _LOOKUP_THREADS * _LOOKUP_IN_FLIGHT * 8
 _SEARCH: tuple[Search, ...] = ("uniform", "guide", "tree")
 _CONDITIONS = {"uniform": piecewise_plan.UNIFORM, "guide": piecewise_plan.GUIDED}
 _BEYOND = {True: 0, False: 1, "clamp": 2, "periodic": 3}
@@ -126,12 +128,16 @@ def evaluate(prepared: Prepared, x: Any, extrapolate: bool | str, out: Any | Non
         return out
     if prepared.lookups is None or not _looked_up(n):
         core_plan.note(prepared.plan.table.search)
-        return _computed(prepared, prepared.plan, x, beyond, out)
+        _launch(prepared, prepared.plan, n, beyond)(x, prepared.rows, prepared.plan.table.rows, out)
+        return out
     core_plan.note("lookup_f16")
     if beyond not in prepared.lookups:
-        numbers = lookup_f16.numbers()
-        prepared.lookups[beyond] = _computed(prepared, prepared.plan, numbers, beyond, cp.empty_like(numbers))
-    lookup_f16.evaluate(prepared.lookups[beyond], x, out)
+        numbers = cp.arange(2**16, dtype=np.uint16).view(np.float16)
+        prepared.lookups[beyond] = cp.empty_like(numbers)
+        compute = _launch(prepared, prepared.plan, numbers.size, beyond)
+        compute(numbers, prepared.rows, prepared.plan.table.rows, prepared.lookups[beyond])
+    blocks = min(-(-n // _LOOKUP_TILE), device.multiprocessors())
+    _LOOKUP.launch((blocks,), (_LOOKUP_THREADS,), x, prepared.lookups[beyond], out, n)
     return out
 
 
@@ -146,12 +152,6 @@ def launch(prepared: Prepared, n: int, extrapolate: bool | str) -> Launch | None
 def _looked_up(n: int) -> bool:
     pays = piecewise_plan.pays_to_look_up(n, device.shared_bytes_of_block())
     return pays and core_plan.wanted("lookup_f16") is not False
-
-
-def _computed(prepared: Prepared, plan: Plan, x: Any, beyond: int, out: Any) -> Any:
-    """Write one value a point."""
-    _launch(prepared, plan, x.size, beyond)(x, prepared.rows, plan.table.rows, out)
-    return out
 
 
 def _launch(prepared: Prepared, plan: Plan, n: int, beyond: int) -> Launch:
@@ -182,8 +182,8 @@ def specialisations() -> Iterator[Specialisation]:
             yield _kernel(dtype, "uniform", COEFFICIENTS[-1], True, reduction, 0)
         for search in ("uniform", "tree"):
             yield _columns_kernel(dtype, search)
-    for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
-        yield _knots_kernel(dtype)
+    yield from (_knots_kernel(dtype) for dtype, bits in BITS.items() if bits > 16)
+    yield _LOOKUP
 
 
 def _in_rows(coefficients: np.ndarray) -> np.ndarray:
@@ -278,16 +278,11 @@ def _plan(tables: list[Table], dtype: np.dtype, k: int, m: int, reduction: Reduc
     """Choose among the tables by how many copies of them shared memory holds."""
     capability = device.capability()
     by_search: dict[str, Table] = {table.search: table for table in tables}
-    conditions = [_CONDITIONS[name] for name in by_search if name in _CONDITIONS]
     cells = by_search["guide"].height if "guide" in by_search else None
-    chosen = piecewise_plan.search(m, k, dtype, capability, cells).first(*conditions)
-    table = by_search[chosen]
+    conditions = [_CONDITIONS[name] for name in by_search if name in _CONDITIONS]
+    table = by_search[piecewise_plan.search(m, k, dtype, capability, cells).first(*conditions)]
     copies = piecewise_plan.copies(table.search, m, k, dtype, table.height, capability)
-    shared = 0
-    if copies is not None:
-        row_bytes, table_bytes = piecewise_plan.row_bytes(m, k, dtype), 16 * table.height
-        once = 0 if table.search == "guide" else table_bytes
-        shared = (row_bytes + table_bytes - once << copies) + once
+    shared = 0 if copies is None else piecewise_plan.table_bytes(table.search, m, k, dtype, table.height, copies)
     kernel = _kernel(dtype, table.search, k, copies is not None, reduction, shared)
     in_flight = _in_flight(dtype, piecewise_plan.own_kernel(dtype, k, copies is not None))
     return Plan(kernel, table, copies or 0, 16 // dtype.itemsize * _THREADS * in_flight)
@@ -302,30 +297,33 @@ def _kernel(
     dtype: np.dtype, search: Search, k: int, shared: bool, reduction: Reduction | None, shared_bytes: int
 ) -> Specialisation:
     coefficients = own_kernel(dtype, k, shared)
-    defines = core_compile.macros(
-        STORAGE=BITS[dtype],
-        SEARCH=_SEARCH.index(search),
-        REDUCTION=_REDUCTION[reduction],
-        COEFFICIENTS=coefficients,
-        SHARED=shared,
-        THREADS=_THREADS,
-        IN_FLIGHT=_in_flight(dtype, coefficients),
-        BLOCKS=_BLOCKS,
-    )
-    return Specialisation("piecewise/piecewise", "piecewise", defines, f"4P q 7i 6{_letter(dtype)}", shared_bytes)
+    macros = {"REDUCTION": _REDUCTION[reduction], "COEFFICIENTS": coefficients, "SHARED": shared}
+    macros |= {"IN_FLIGHT": _in_flight(dtype, coefficients), "BLOCKS": _BLOCKS}
+    return _compiled("piecewise", dtype, search, "4P q 7i 6", shared_bytes, **macros)
 
 
 @functools.cache
 def _columns_kernel(dtype: np.dtype, search: Search) -> Specialisation:
-    defines = core_compile.macros(STORAGE=BITS[dtype], SEARCH=_SEARCH.index(search), THREADS=_THREADS)
-    return Specialisation("piecewise/columns", "piecewise_columns", defines, f"4P 2q 5i 6{_letter(dtype)}")
+    return _compiled("columns", dtype, search, "4P 2q 5i 6")
 
 
 def _knots_kernel(dtype: np.dtype) -> Specialisation:
-    defines = core_compile.macros(STORAGE=BITS[dtype], SEARCH=_SEARCH.index("uniform"), THREADS=_THREADS)
-    return Specialisation("piecewise/knots", "piecewise_knots", defines, f"3P i 5{_letter(dtype)}")
+    return _compiled("knots", dtype, "uniform", "3P i 5")
 
 
-def _letter(dtype: np.dtype) -> str:
-    """Type of the arithmetic's scalars among parameters."""
-    return str(arithmetic(dtype).char)
+def _compiled(
+    stem: str, dtype: np.dtype, search: Search, types: str, shared_bytes: int = 0, **macros: int
+) -> Specialisation:
+    """A kernel whose last parameters are of the type of the arithmetic."""
+    name = stem if stem == "piecewise" else f"piecewise_{stem}"
+    defines = core_compile.macros(STORAGE=BITS[dtype], SEARCH=_SEARCH.index(search), THREADS=_THREADS, **macros)
+    return Specialisation(f"piecewise/{stem}", name, defines, types + arithmetic(dtype).char, shared_bytes)
+
+
+_LOOKUP = Specialisation(
+    "piecewise/lookup_f16",
+    "lookup_f16",
+    core_compile.macros(THREADS=_LOOKUP_THREADS, IN_FLIGHT=_LOOKUP_IN_FLIGHT),
+    "3P q",
+    TABLE_BYTES,
+)
