@@ -676,17 +676,17 @@ def toys(monkeypatch):
     monkeypatch.setattr(workloads, "WORKLOADS", works)
 
 
-def test_roofline_shows_a_table_a_picture_and_a_record(capsys, tmp_path, toys):
+def test_roofline_shows_a_table_a_picture_and_numbers(capsys, tmp_path, toys):
     code, out, _ = run(capsys, "roofline", "--out", tmp_path / "new", "--json", tmp_path / "run.json")
     assert code == 0
-    head, _, first, second, picture, record = out.splitlines()
+    head, _, first, second, picture, numbers = out.splitlines()
     assert "Toy CPU" in head
     assert first.split()[:4] == ["1", "half", "n=1,000", "4.00"]
     assert second.split()[:4] == ["2", "whole", "f64", "n=1,000"]
     assert picture == f"Picture: {tmp_path / 'new' / 'cukde-roofline.png'}"
     assert (tmp_path / "new" / "cukde-roofline.png").read_bytes().startswith(b"\x89PNG")
-    assert record == f"Record: {tmp_path / 'run.json'}"
-    rows = json.loads((tmp_path / "run.json").read_text())["rows"]
+    assert numbers == f"Numbers: {tmp_path / 'run.json'}"
+    rows = json.loads((tmp_path / "run.json").read_text())
     assert [(row["op"], row["median_ms"], row["roofline"]["binds"]) for row in rows] == [
         ("half", 4.0, "exponential"),
         ("whole", 4.0, "memory"),
