@@ -487,7 +487,7 @@ def test_output_column_that_exists(capsys, tmp_path):
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("nothing",), ("density",), ("density", "x.csv", "--method", "best"), ("demo", "--seed", "-1")],
+    [(), ("nothing",), ("density",), ("density", "x.csv", "--method", "best"), ("demo", "--seed", "1")],
 )
 def test_wrong_arguments(capsys, arguments):
     refusal(capsys, *arguments)
