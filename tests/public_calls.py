@@ -443,18 +443,6 @@ def _predict(a: Draw) -> Call:
     return Call(perf.predict, ("kde", a.one("H100", H200)), options | _sizes(a))
 
 
-def _scaling(a: Draw) -> Call:
-    options = {
-        "workers": a.one(1, 3),
-        "blocks": a.one(None, 4),
-        "query_blocks": 2,
-        "bandwidth": a.one(1e9, float("inf")),
-        "latency": 1e-3,
-        "overhead": 0.0,
-    }
-    return Call(perf.scaling, (a.one("kde", "sd_kde"), a.one("H100", H200)), options | _sizes(a))
-
-
 def _nothing(*args: Any, **kwargs: Any) -> None:
     """Take anything."""
 
@@ -728,7 +716,6 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     ),
     "perf.predict": _predict,
     "perf.roofline": _roofline,
-    "perf.scaling": _scaling,
     "perf.sensitivity": lambda a: Call(perf.sensitivity, ("kde", "A100"), {"cold": True} | _sizes(a)),
 }
 """By the name of the function, below ``cukde``."""

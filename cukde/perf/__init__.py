@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from cukde.perf._predict import Prediction, cost, predict
     from cukde.perf._roofline import Roofline, roofline
     from cukde.perf._roofline_points import RooflinePoint
-    from cukde.perf._scaling import Scaling, scaling
     from cukde.perf._sensitivity import Sensitivity, sensitivity
 
 __all__ = [
@@ -34,7 +33,6 @@ __all__ = [
     "Prediction",
     "Roofline",
     "RooflinePoint",
-    "Scaling",
     "Sensitivity",
     "Times",
     "Unit",
@@ -53,7 +51,6 @@ __all__ = [
     "plan",
     "predict",
     "roofline",
-    "scaling",
     "sensitivity",
 ]
 
@@ -68,7 +65,6 @@ _MODULES = {
     "cukde.perf._predict": "PartTime Prediction cost",
     "cukde.perf._roofline": "Roofline",
     "cukde.perf._roofline_points": "RooflinePoint",
-    "cukde.perf._scaling": "Scaling",
     "cukde.perf._sensitivity": "Perturbed Sensitivity",
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -48,7 +48,6 @@ MADE: dict[str, Callable[[], Any]] = {
     "UnitRate": lambda: _explained().rates[0],
     "Roofline": lambda: perf.roofline([_explained()]),
     "RooflinePoint": lambda: perf.roofline([_explained()]).points[0],
-    "Scaling": lambda: perf.scaling("kde", "H200", workers=2, **SIZES),
     "Sensitivity": lambda: perf.sensitivity("kde", "H200", **SIZES),
     "Perturbed": lambda: perf.sensitivity("kde", "H200", **SIZES).rows[0],
     "Times": lambda: perf.Times.of([1.0, 2.0, 3.0]),

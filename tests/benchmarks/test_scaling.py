@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import cukde
+from benchmarks.tools import dask_stages, scaling as tools_scaling
+from benchmarks.tools.dask_stages import Blocks, Pass, Stage
 from cukde import perf
-from cukde.perf import _dask_stages, _scaling
-from cukde.perf._dask_stages import Blocks, Pass, Stage
 from tests.perf import toys
 from tests.perf.processors import H200
 
@@ -21,8 +21,8 @@ FREE: dict[str, Any] = {"bandwidth": math.inf, "latency": 0, "overhead": 0}
 LARGE: dict[str, Any] = {"n": 2**22, "m": 2**20, "d": 16}
 
 
-def scaling(op: str, workers: int = 1, on: perf.Peaks = H200, **options: Any) -> perf.Scaling:
-    return perf.scaling(op, on, workers=workers, **options)
+def scaling(op: str, workers: int = 1, on: perf.Peaks = H200, **options: Any) -> tools_scaling.Scaling:
+    return tools_scaling.scaling(op, on, workers=workers, **options)
 
 
 def sizes_of(op: str) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def sizes_of(op: str) -> dict[str, Any]:
 # --- limits ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("op", _dask_stages.OPERATIONS)
+@pytest.mark.parametrize("op", dask_stages.OPERATIONS)
 def test_one_worker_with_one_block_takes_as_long_as_plain_arrays(op: str) -> None:
     queries = {} if op == "debias" else {"query_blocks": 1}
     found = scaling(op, blocks=1, **queries, **FREE, **sizes_of(op))
@@ -108,7 +108,7 @@ def by_hand(op: str, sizes: dict[str, Any]) -> float:
 
 
 def stages(op: str, of: Blocks, workers: int, **sizes: Any) -> list[Stage]:
-    return _dask_stages.stages(op, sizes, of, workers, by_hand)
+    return dask_stages.stages(op, sizes, of, workers, by_hand)
 
 
 def test_a_pass_over_all_pairs() -> None:
@@ -158,7 +158,7 @@ def test_debiased_data_are_in_double_precision_and_no_queries() -> None:
 
 @pytest.mark.parametrize(("width", "tasks", "taken"), [(1, 0, 0), (2, 1, 2), (8, 1, 8), (9, 3, 11), (64, 9, 72)])
 def test_trees(width: int, tasks: int, taken: int) -> None:
-    assert _dask_stages._tree(width) == (tasks, taken)
+    assert dask_stages._tree(width) == (tasks, taken)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5, 8, 100])
@@ -167,26 +167,26 @@ def test_the_worker_with_most_to_do(workers: int) -> None:
     loads = [0.0] * workers
     for seconds in sorted((one.seconds for one in passes for _ in range(one.pairs)), reverse=True):
         heapq.heapreplace(loads, loads[0] + seconds)
-    assert _scaling.longest(passes, workers) == pytest.approx(max(loads))
+    assert tools_scaling.longest(passes, workers) == pytest.approx(max(loads))
 
 
 def test_parts_by_hand() -> None:
     stage = Stage("toy", (Pass(4, 1.0),), 10, 3, 300.0, 8, 800.0, 1e3, 50.0)
     # Two workers: half of what each takes lies elsewhere, 150 of blocks and 200 of sums, in 1.5 + 2 pieces.
-    assert _scaling._late(stage, 2.0, 2, 100.0, 0.1) == pytest.approx((3.5 + 0.35 - 2) + (0.5 + 0.1))
-    assert _scaling._late(stage, 9.0, 2, 100.0, 0.1) == pytest.approx(0.6)
-    assert _scaling._late(stage, 0.0, 1, 100.0, 0.1) == 0
+    assert tools_scaling._late(stage, 2.0, 2, 100.0, 0.1) == pytest.approx((3.5 + 0.35 - 2) + (0.5 + 0.1))
+    assert tools_scaling._late(stage, 9.0, 2, 100.0, 0.1) == pytest.approx(0.6)
+    assert tools_scaling._late(stage, 0.0, 1, 100.0, 0.1) == 0
 
 
 def test_a_report_adds_up() -> None:
     found = scaling("sd_kde", 4, blocks=8, query_blocks=8, bandwidth=1e8, **LARGE)
-    assert found.seconds == pytest.approx(sum(getattr(found, part) for part in _scaling.PARTS))
+    assert found.seconds == pytest.approx(sum(getattr(found, part) for part in tools_scaling.PARTS))
     assert found.speedup == pytest.approx(found.single / found.seconds)
     assert found.efficiency == pytest.approx(found.speedup / 4)
     lines = repr(found).splitlines()
     assert lines[0] == "sd_kde n=4,194,304 m=1,048,576 d=16 on 4 x an H200"
     assert "8 blocks of data, 8 of queries" in lines[1]
-    assert [line.split()[0] for line in lines[2:]] == [*_scaling.PARTS, "together"]
+    assert [line.split()[0] for line in lines[2:]] == [*tools_scaling.PARTS, "together"]
     assert sum(float(found) for found in re.findall(r"([\d.]+)%$", "\n".join(lines[2:-1]), re.M)) == pytest.approx(
         100, abs=0.3
     )
@@ -232,7 +232,7 @@ def test_blocks_are_those_of_plain_arrays() -> None:
 )
 def test_what_makes_no_sense_is_refused(options: dict[str, Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
-        perf.scaling(**({"op": "kde", "gpu": H200, "workers": 2, "n": 100, "m": 10, "d": 3} | options))
+        tools_scaling.scaling(**({"op": "kde", "gpu": H200, "workers": 2, "n": 100, "m": 10, "d": 3} | options))
 
 
 # --- beside the graph that runs --------------------------------------------------------------------------
@@ -256,4 +256,4 @@ def test_bytes_of_sums(dtype: str, columns: int) -> None:
     sums = problem.sums("moments" if columns else "sum")
     held = sum(a.nbytes for a in sums if a is not None)
     op = "score" if columns else "kde"
-    assert 7 * _dask_stages._bytes_of_sums(op, {"d": 3, "dtype": dtype}) == held
+    assert 7 * dask_stages._bytes_of_sums(op, {"d": 3, "dtype": dtype}) == held

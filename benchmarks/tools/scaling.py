@@ -8,14 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.tools import dask_stages
+from benchmarks.tools.dask_stages import Pass, Stage
 from cukde.core import check as core_check
 from cukde.core.cost.peaks import Peaks
 from cukde.core.cost.registry import told
-from cukde.core.public import public_in
-from cukde.perf import _dask_stages, _text
-from cukde.perf._dask_stages import Pass, Stage
-from cukde.perf._lookup import peaks
-from cukde.perf._predict import predict
+from cukde.perf import _text, peaks, predict
 
 # Passes of a merge in cukde/density/sums.py: stacked sums are read and written; weighted, read and written again; and
 # added up.
@@ -29,37 +27,14 @@ MOST_WORKERS = 2**16
 PARTS = ("compute", "imbalance", "transfer", "merge", "scheduling")
 
 
-@public_in("cukde.perf")
 @dataclass(frozen=True, repr=False)
 class Scaling:
     """Predicted time of a call on Dask arrays: see :func:`scaling`. Its string is a report.
 
-    Attributes
-    ----------
-    op : str
-    shapes : dict
-    on : Peaks
-        Of the processor of one worker.
-    workers, blocks, query_blocks, tasks : int
-        ``tasks`` counts all tasks of the scheduler.
-    moved : float
-        Bytes that travel between workers, all together.
-    compute, imbalance, transfer, merge, scheduling : float
-        Seconds, whose sum is the time: passes over pairs of blocks, shared evenly; the extra work of the last worker;
-        transfers that passes do not hide; merges; handling of tasks.
-    single : float
-        Seconds of the same call on plain arrays on one processor, by :func:`predict`.
-
-    Examples
-    --------
-    >>> from cukde import perf
-    >>> scaled = perf.scaling("kde", "H200", workers=2, n=2**20, m=2**18, d=16)
-    >>> scaled.workers, 1 < scaled.speedup <= 2
-    (2, True)
-
-    Notes
-    -----
-    :func:`scaling` states the error of the time; ``speedup`` has the errors of two times.
+    The processor is that of one worker, and tasks are all of the scheduler. ``moved`` counts bytes between workers, all
+    together. Seconds, whose sum is the time: passes over pairs of blocks, shared evenly; the extra work of the last
+    worker; transfers that passes do not hide; merges; handling of tasks. ``single`` is the time of the same call on
+    plain arrays on one processor.
     """
 
     op: str
@@ -111,52 +86,14 @@ def scaling(
 ) -> Scaling:
     r"""Predict how long several workers take for a call on Dask arrays, and which part takes how long.
 
-    Parameters
-    ----------
-    op : str
-        One of kde, score, density_and_score, debias, sd_kde, laplace_kde and kernel_sum.
-    gpu : str or Peaks, optional
-        Processor of each worker, as for :func:`cukde.perf.peaks`.
-    workers : int
-        Number of GPUs, or of processes of a cluster, each with a processor of its own.
-    blocks, query_blocks : int, optional
-        Blocks of data and of queries; default: those of plain arrays (docs/dask.md).
-    bandwidth : float
-        Bytes a second that a worker receives from others; infinite if workers share memory.
-    latency : float
-        Seconds until a message's first byte.
-    overhead : float
-        Seconds that Dask keeps a worker for each of its tasks.
-    **shapes
-        As for :func:`cukde.perf.cost`: ``n``, ``m``, ``d``, ``dtype`` and so on of the whole arrays.
+    Each worker, a GPU or a process of a cluster, has a processor of its own. It receives ``bandwidth`` bytes a second
+    from others (infinite if they share memory), waits ``latency`` seconds for a message's first byte, and is kept
+    ``overhead`` seconds by Dask for each of its tasks. Numbers of blocks are by default those of plain arrays
+    (``docs/dask.md``).
 
-    Returns
-    -------
-    Scaling
-        Its string is a report. With measured constants the error was 3 to 8% for SD-KDE of 4,194,304 rows on one and on
-        two H200s (``docs/performance.md``).
+    With measured constants the error was 3 to 8% for SD-KDE of 4,194,304 rows on one and on two H200s
+    (``scaling_h200.json``).
 
-    Raises
-    ------
-    ValueError
-        For an operation that is not modelled on Dask arrays; for counts below 1, more than 2^16 workers or blocks, more
-        blocks than rows, and invalid rates and times; and as :func:`predict` does.
-    TypeError
-        For counts, rates and times that are no numbers.
-
-    Examples
-    --------
-    >>> from cukde import perf
-    >>> four = perf.scaling("sd_kde", "H200", workers=4, blocks=8, query_blocks=8, n=2**22, m=2**20, d=16)
-    >>> four.speedup > 3, four.tasks
-    (True, 204)
-
-    See Also
-    --------
-    predict : The time of calls on plain arrays, from which this is made.
-
-    Notes
-    -----
     The time of a stage (sd_kde has two) is a sum of five times:
 
     - its passes, :math:`T_p`: the time of the worker with most to do, where the longest passes go first;
@@ -183,8 +120,8 @@ def scaling(
     The three constants are for processes on one machine (``Client`` with TCP). ``benchmarks/perf/bench_scaling.py``
     measures them for the cluster at hand, and compares the model with times.
     """
-    if not isinstance(op, str) or op not in _dask_stages.OPERATIONS:
-        raise ValueError(f"op must be one of {', '.join(_dask_stages.OPERATIONS)}, which take Dask arrays; got {op!r}")
+    if not isinstance(op, str) or op not in dask_stages.OPERATIONS:
+        raise ValueError(f"op must be one of {', '.join(dask_stages.OPERATIONS)}, which take Dask arrays; got {op!r}")
     workers = core_check.count("workers", workers)
     if workers > MOST_WORKERS:
         raise ValueError(f"workers must be at most {MOST_WORKERS:,}; got {workers}")
@@ -192,8 +129,8 @@ def scaling(
     on = peaks(gpu)
     whole = predict(op, on, **shapes)
     sizes = whole.cost.shapes
-    divided = _dask_stages.blocks(op, sizes, blocks, query_blocks, gpu=on.backend == "gpu")
-    made = _dask_stages.stages(op, sizes, divided, workers, lambda op, sizes: predict(op, on, **sizes).seconds)
+    divided = dask_stages.blocks(op, sizes, blocks, query_blocks, gpu=on.backend == "gpu")
+    made = dask_stages.stages(op, sizes, divided, workers, lambda op, sizes: predict(op, on, **sizes).seconds)
     compute = math.fsum(one.pairs * one.seconds for stage in made for one in stage.passes) / workers
     busy = [longest(stage.passes, workers) for stage in made]
     elsewhere = (workers - 1) / workers
