@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -670,7 +669,7 @@ def toys(monkeypatch):
     monkeypatch.setattr(perf, "peaks", {"cpu": perf_toys.CPU, None: perf_toys.GPU}.__getitem__)
     monkeypatch.setattr(info, "gpu", lambda: (False, "no GPU today"))
     works = {
-        function.__name__: workloads.Workload(lambda xp, rng, n, f=function: partial(f, xp.zeros(n)), {"n": 1000}, {})
+        function.__name__: workloads.Workload(function, lambda a, s: (np.zeros(s.n),), {"n": 1000}, {})
         for function in (perf_toys.half, perf_toys.whole)
     }
     monkeypatch.setattr(workloads, "WORKLOADS", works)
