@@ -41,7 +41,7 @@ _OPERATIONS_F64 = 10
 # its knot, and looked at for NaN; for a guide, with one more comparison; for a coefficient; for conversions of float16;
 # and for an elementary function of NumPy, by the bytes of a number.
 _CPU_POINT, _CPU_GUIDE, _CPU_COEFFICIENT, _CPU_CONVERSION = 11, 6, 1, 8
-_CPU_OF_NUMPY = {2: 2, 4: 4, 8: 10}
+_CPU_OF_NUMPY = {2: 1.5, 4: 1.8, 8: 11}
 
 
 @dataclass(frozen=True)
