@@ -167,7 +167,6 @@ CPU = (
         "{n:,} numbers, {pieces} pieces of degree {degree}",
     ),
     Chosen("`functions.gelu`", "functions_cpu", "gelu", {}, "float64", "{n:,} numbers"),
-    Chosen("`functions.exp`", "functions_cpu", "exp", {}, "float64", "{n:,} numbers", in_readme=True),
     Chosen(
         "`depthwise_conv1d`",
         "conv1d_cpu",
@@ -175,5 +174,14 @@ CPU = (
         {"length": 2048, "taps": 31, "layout": "BCL", "activation": "none"},
         "float32",
         "{batch} x {channels} rows of {length:,}, {taps} taps",
+    ),
+    Chosen(
+        "`depthwise_conv1d`",
+        "conv1d_cpu",
+        "forward",
+        {"length": 16384, "taps": 4096},
+        "float32",
+        "{batch} x {channels} rows of {length:,}, {taps:,} taps",
+        in_readme=True,
     ),
 )

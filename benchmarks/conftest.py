@@ -37,9 +37,9 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_benchmark_update_machine_info(machine_info: dict[str, Any]) -> None:
     """Saved runs name the GPU, as records do."""
-    from cukde.perf import _record
+    from benchmarks.tools import records
 
-    machine_info |= {name: value for name, value in _record.machine().items() if name in ("gpu", "driver")}
+    machine_info |= {name: value for name, value in records.machine().items() if name in ("gpu", "driver")}
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.chosen import CPU, GPU, Chosen
 from benchmarks.record import ON_CPU
-from cukde import perf
+from benchmarks.tools import records
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -52,7 +52,7 @@ class Row(NamedTuple):
 def row(chosen: Chosen, results: Path = RESULTS) -> Row:
     """Read a row from its record."""
     file = results / f"{chosen.file}.json"
-    run = perf.read_record(file)
+    run = records.read(file)
     found = [r for r in run["rows"] if _is(r, chosen)]
     if not found:
         wanted = f"{chosen.op} {chosen.precision} {chosen.shape}"

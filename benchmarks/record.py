@@ -27,7 +27,7 @@ class Case(NamedTuple):
 
 def target(path: str) -> Path:
     """The file of an option ``--record``, before anything is measured: an error for a checkout with changes."""
-    from cukde.perf._source import begin
+    from benchmarks.tools.checkout import begin
 
     try:
         begin()
@@ -43,22 +43,22 @@ class Session:
         """Begin; without a path nothing is measured or written."""
         self._path = path
         if path is not None:
-            from cukde import perf
+            from benchmarks.tools import calibration
 
-            self._before = perf.calibrate()
+            self._before = calibration.calibrate()
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the rows, and say where."""
         if self._path is None:
             return
-        from cukde import perf
+        from benchmarks.tools import calibration, records
 
         try:
-            calibration = perf.calibrate(self._before)
+            measured = calibration.calibrate(self._before)
         except Exception as failed:  # of hours of measurements nothing may be lost
-            calibration = self._before
+            measured = self._before
             print(f"no calibration after the run: {reason(failed)}")
-        perf.write_record(self._path, rows, calibration=calibration)
+        records.write(self._path, rows, calibration=measured)
         print(f"written to {self._path}")
 
 

@@ -7,7 +7,7 @@ Functions compute on the CPU for NumPy arrays and on the GPU for CuPy arrays. Mo
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from cukde import _old_paths, bandwidth, functions, perf
+from cukde import bandwidth, functions, perf
 from cukde._version import __version__
 from cukde.conv1d.activations import activation_grad
 from cukde.conv1d.api import depthwise_conv1d, depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad
@@ -96,8 +96,6 @@ __all__ = [
 ]
 
 _ESTIMATORS = {"KernelDensity": "cukde.estimators", "gaussian_kde": "cukde.estimators.gaussian_kde"}
-
-_old_paths.install()
 
 
 def __getattr__(name: str) -> Any:

@@ -26,8 +26,8 @@ all x. exp(x) is 2^n p(x - n log 2), which overflows to infinity and underflows 
 is minus infinity for 0 and NaN for negative x.
 
 Each function costs one evaluation of a polynomial, which reads and writes memory once; ``exp`` and ``log`` reduce their
-range in the same pass. On a CPU NumPy's ``exp`` and ``log`` are faster, and in float32 its ``tanh``; the other
-functions of NumPy and SciPy are slower.
+range in the same pass. On a CPU ``exp``, ``log`` and ``tanh`` are NumPy's, which are faster and more accurate, and many
+numbers are shared by all threads; the other functions of NumPy and SciPy are slower than these.
 
 Polynomials are fitted at first use, in a few milliseconds; :func:`polynomial` returns them.
 

@@ -288,12 +288,9 @@ DOCUMENTED: Mapping[str, tuple[type[Exception], ...]] = {
     "KernelDensity.sample": (NotImplementedError,),
     "KernelDensity.save": (OSError,),
     "KernelDensity.load": (OSError,),
-    "perf.compare": (OSError,),
     "perf.measure": (RuntimeError,),
     "perf.measure_peaks": (RuntimeError,),
-    "perf.read_record": (OSError,),
     "perf.roofline": (OSError,),
-    "perf.write_record": (OSError,),
     "warmup": (RuntimeError,),
 }
 """Errors that functions say they raise beside TypeError and ValueError: of files, and where no GPU works."""

@@ -434,22 +434,6 @@ def _saved(a: Draw) -> Path:
     return path
 
 
-_ROW = {"op": "sort", "backend": "cpu", "shape": {"n": 10}, "dtype": "float64", "precision": "float64"}
-
-
-def _times() -> perf.Times:
-    return perf.Times(4.0, 3.0, 5.0, 3.5, 4.5, 7)
-
-
-_CALIBRATION = {"cpu": {"copy": _times().row() | {"drift": 1.25}}}
-
-
-def _record(a: Draw) -> Path:
-    path = a.path().with_suffix(".json")
-    perf.write_record(path, [_ROW | _times().row()], calibration=a.one(None, _CALIBRATION))
-    return path
-
-
 def _sizes(a: Draw) -> dict[str, Any]:
     return {"n": 100, "m": 10, "d": a.d}
 
@@ -457,18 +441,6 @@ def _sizes(a: Draw) -> dict[str, Any]:
 def _predict(a: Draw) -> Call:
     options = {"bytes_per_pair": None, "flops_per_pair": 5.0, "launch_seconds": 1e-5, "overlap": 2.0, "cold": True}
     return Call(perf.predict, ("kde", a.one("H100", H200)), options | _sizes(a))
-
-
-def _scaling(a: Draw) -> Call:
-    options = {
-        "workers": a.one(1, 3),
-        "blocks": a.one(None, 4),
-        "query_blocks": 2,
-        "bandwidth": a.one(1e9, float("inf")),
-        "latency": 1e-3,
-        "overhead": 0.0,
-    }
-    return Call(perf.scaling, (a.one("kde", "sd_kde"), a.one("H100", H200)), options | _sizes(a))
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
@@ -727,10 +699,6 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "plot.contours": _picture(plot.contours, _plot_contours),
     "plot.pairs": _picture(plot.pairs, _plot_pairs),
     "plot.anomalies": _picture(plot.anomalies, _plot_anomalies),
-    "perf.calibrate": lambda a: Call(perf.calibrate, (a.one(None, _CALIBRATION),), {"backend": "cpu"}),
-    "perf.compare": lambda a: Call(
-        perf.compare, (_record(a), perf.read_record(_record(a))), {"threshold": a.one(0, 0.1)}
-    ),
     "perf.cost": lambda a: Call(perf.cost, ("kde", "H200"), _sizes(a)),
     "perf.declare": lambda a: Call(perf.declare, (_formula, lambda x: {"n": x.size}, "toy", None)),
     "perf.explain": _explain,
@@ -747,13 +715,8 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
         perf.plan, (partial(cukde.kde, a.points, a.queries, 1.0),), {"gpu": a.one("H200", H200)}
     ),
     "perf.predict": _predict,
-    "perf.read_record": lambda a: Call(perf.read_record, (_record(a),)),
     "perf.roofline": _roofline,
-    "perf.scaling": _scaling,
     "perf.sensitivity": lambda a: Call(perf.sensitivity, ("kde", "A100"), {"cold": True} | _sizes(a)),
-    "perf.write_record": lambda a: Call(
-        perf.write_record, (a.path().with_suffix(".json"), [_ROW]), {"calibration": a.one(None, _CALIBRATION)}
-    ),
 }
 """By the name of the function, below ``cukde``."""
 
@@ -836,19 +799,9 @@ def _loads() -> Iterator[Load]:
         yield Load(unit, 1e9, lambda: None, True)
 
 
-def _calibrations() -> Iterator[tuple[str, Load]]:
-    """Work that tells how fast the processor is, and that nobody does."""
-    yield "copy", Load("memory", 1e9, lambda: None, True)
-
-
 def _second(load: Load) -> tuple[float, float, float]:
     """Quartiles of a time that nobody measured."""
     return 1.0, 1.0, 1.0
-
-
-def _timed(load: Load, seconds: float) -> perf.Times:
-    """Time a load, for all that is asked: nobody measures it."""
-    return _times()
 
 
 @contextlib.contextmanager
@@ -856,12 +809,10 @@ def sandbox() -> Iterator[Path]:
     """Calls write into a folder of their own, and peaks of the processor are made up."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.dict(os.environ, {"CUKDE_PEAKS": f"{folder}/peaks.json", "CUKDE_DIRTY": "1"}))
+        stack.enter_context(mock.patch.dict(os.environ, {"CUKDE_PEAKS": f"{folder}/peaks.json"}))
         # No mock, which would keep what it was called with: arrays of gigabytes, of a GPU.
         stack.enter_context(mock.patch("cukde.perf._measure_peaks._seconds", _second))
         stack.enter_context(mock.patch.object(_loads_cpu, "loads", _loads))
-        stack.enter_context(mock.patch("cukde.perf._calibrate.timed", _timed))
-        stack.enter_context(mock.patch.object(_loads_cpu, "calibrations", _calibrations))
         perf.measure_peaks("cpu")
         stack.callback(os.chdir, before)
         os.chdir(folder)

@@ -31,7 +31,7 @@ import cukde
 from benchmarks.bandwidth.bench_rule_of_thumb import Clock
 from benchmarks.bandwidth.normal_mixtures import Mixture
 from benchmarks.record import target
-from cukde import perf
+from benchmarks.tools import records
 from cukde.core import dispatch
 
 DIMENSIONS = (1, 2, 4)
@@ -249,7 +249,7 @@ def main() -> None:
     far = [row for row in done if row.get("arm") == "infinite sample" and abs(row["slope"] - row["theory"]) > TOLERANCE]
     print(f"{len(far)} slopes are not within {TOLERANCE} of theory")
     if wanted.record:
-        perf.write_record(wanted.record, done)
+        records.write(wanted.record, done)
         print(f"written to {wanted.record}")
 
 

@@ -19,7 +19,7 @@ from scipy.interpolate import CubicSpline
 
 import cukde
 from benchmarks.record import target
-from cukde import perf
+from benchmarks.tools import records
 from cukde.bandwidth import normal_reference
 
 # Samples of each number of rows and dimension: their errors vary the more the fewer dimensions there are.
@@ -205,7 +205,7 @@ def main() -> None:
             flush=True,
         )
     if wanted.record:
-        perf.write_record(wanted.record, done)
+        records.write(wanted.record, done)
         print(f"written to {wanted.record}")
 
 

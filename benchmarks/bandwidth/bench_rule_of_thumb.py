@@ -33,7 +33,7 @@ from benchmarks.bandwidth.normal_mixtures import Mixture
 from benchmarks.bandwidth.rules_tried import rules
 from benchmarks.bandwidth.squared_errors import ByPoints, OnGrid
 from benchmarks.record import target
-from cukde import perf
+from benchmarks.tools import records
 from cukde.core import dispatch
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
@@ -338,7 +338,7 @@ def main() -> None:
             left_out.append(f"{case.name}, d={case.d}, n={case.n}: {found['draws']} of {wanted.draws} draws")
             print(f"no time for {left_out[-1]}", flush=True)
         if wanted.record:  # after each case: a run that is stopped leaves what it had
-            perf.write_record(wanted.record, [*done, *({"op": "left_out", "what": each} for each in left_out)])
+            records.write(wanted.record, [*done, *({"op": "left_out", "what": each} for each in left_out)])
     if wanted.record:
         print(f"written to {wanted.record}")
 

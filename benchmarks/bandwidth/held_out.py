@@ -17,7 +17,7 @@ import numpy as np
 
 import cukde
 from benchmarks.record import target
-from cukde import perf
+from benchmarks.tools import records
 
 SPLITS = 10
 HELD_OUT = 0.2  # of the rows
@@ -172,7 +172,7 @@ def main() -> None:
     always, never = (sum(row["won"] == all_of for row in done) for all_of in (wanted.splits, 0))
     print(f"SD-KDE is ahead on {ahead} of {len(done)} sets, on every split of {always} and on none of {never}")
     if wanted.record:
-        perf.write_record(wanted.record, done)
+        records.write(wanted.record, done)
         print(f"written to {wanted.record}")
 
 

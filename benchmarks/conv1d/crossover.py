@@ -14,11 +14,12 @@ from unittest import mock
 import cupy as cp
 import numpy as np
 
+from benchmarks.tools import records
 from cukde.conv1d import plan as conv1d_plan
 from cukde.conv1d.geometry import Geometry
 from cukde.conv1d.gpu import passes as conv1d_passes
 from cukde.core.gpu import device
-from cukde.perf import _record, measure
+from cukde.perf import measure
 
 SIZES = ((512, 256, 64), (64, 256, 2048), (16, 128, 4096), (2, 64, 65536))  # batch, channels, length
 TAPS = (4, 8, 16, 31, 48, 64, 96, 128, 256, 512, 1024, 2048, 4096, 16384, 65536)
@@ -52,7 +53,7 @@ def _cells(of: conv1d_plan.Pass, dtype: str, size: tuple[int, int, int], taps: i
 
 
 def main() -> None:
-    print(_record.machine().get("gpu"))
+    print(records.machine().get("gpu"))
     for of in PASSES:
         for dtype in ("float16", "float32", "float64"):
             for size in SIZES:

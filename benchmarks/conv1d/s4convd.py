@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from benchmarks.conv1d import study_cost, study_loads
 from benchmarks.conv1d.study_cost import PATHS, VARIANTS
 from benchmarks.record import target
+from benchmarks.tools import records
 from cukde import perf
 from cukde.core.cost.cost import Unit
 from cukde.perf._predict import predicted
@@ -85,7 +86,7 @@ ASSUMPTIONS = {
 
 def processors() -> tuple[perf.Peaks, perf.Peaks]:
     """The P100 as published, but the rate of its second cache, which is not; the H200 as measured."""
-    rates = perf.read_record(_RATES_OF_H200)["rows"][0]
+    rates = records.read(_RATES_OF_H200)["rows"][0]
     fields = {name: rates[name] for name in perf.Peaks.__dataclass_fields__}
     measured = perf.Peaks(**fields | {"capability": tuple(rates["capability"])})
     return _with_rate("cache", _CACHE_OF_P100)(perf.peaks(P100)), measured
@@ -170,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = list(modelled())
     print(table(rows))
     if given.record:
-        perf.write_record(given.record, rows)
+        records.write(given.record, rows)
 
 
 if __name__ == "__main__":

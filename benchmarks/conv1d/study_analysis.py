@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.conv1d import bench_conv1d_gpu, study_cost
 from benchmarks.record import target
+from benchmarks.tools import records
 from cukde import perf
 from cukde.perf import _sensitivity
 from cukde.perf._predict import predicted
@@ -209,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--taps", type=int, nargs="+", default=TAPS)
     given = parser.parse_args(arguments)
     if given.times:
-        times, shape = recorded(perf.read_record(given.times)["rows"])
+        times, shape = recorded(records.read(given.times)["rows"])
     elif why_no_gpu() is None:
         shape = (given.batch, given.channels, given.length)
         times = measured(shape, given.taps)
@@ -218,7 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = analysed(times, shape, perf.peaks(given.peaks))
     print(table(rows))
     if given.record:
-        perf.write_record(given.record, rows)
+        records.write(given.record, rows)
 
 
 if __name__ == "__main__":

@@ -42,11 +42,12 @@ import numpy as np
 import cukde
 from benchmarks import memory, peers, record
 from benchmarks.density import map_data, map_reference
+from benchmarks.tools import calibration
+from benchmarks.tools.records import made
 from cukde import perf
 from cukde.core import dispatch, files
 from cukde.core.plan import Ran, traced
 from cukde.perf import _clocks
-from cukde.perf._record import made
 
 DIMENSIONS = (2, 3, 5, 8, 16, 32, 64, 128)
 FACTORS = (0.1, 0.3, 0.6, 1.0, 3.0)
@@ -288,7 +289,7 @@ class Map:
         self._cell_s = self._rivals_s = 0.0  # how long the last took
         self._record: dict[str, Any] = {}
         if path is not None:
-            self._calibration = perf.calibrate()
+            self._calibration = calibration.calibrate()
             self._record = made([], self._calibration)
 
     def fits(self, more_s: float = 0.0) -> bool:
@@ -314,7 +315,7 @@ class Map:
         if self._path is None:
             return
         try:
-            self._record["calibration"] = perf.calibrate(self._calibration)
+            self._record["calibration"] = calibration.calibrate(self._calibration)
         except Exception as failed:  # of the measurements nothing may be lost
             print(f"no calibration after the run: {peers.reason(failed)}")
         self.write()

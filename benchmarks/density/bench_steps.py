@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.record import target
-from cukde import perf
+from benchmarks.tools import records
 
 DRAWS = 10
 N, M = 1000, 500  # rows of a sample, queries
@@ -228,7 +228,7 @@ def main() -> None:
                 text += f"[{row['ratio_least']:.3f}, {row['ratio_most']:.3f}]"
             print(text, flush=True)
     if wanted.record:
-        perf.write_record(wanted.record, done)
+        records.write(wanted.record, done)
         print(f"written to {wanted.record}")
 
 

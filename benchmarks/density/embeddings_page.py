@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.density.bench_embeddings import LOOKED_AT, MODES, NORMAL, NORMAL_ROWS, NUMBERS_OF_AXES
 from benchmarks.density.embedding_detectors import DETECTORS
 from benchmarks.density.embeddings import DIMENSIONS, SETS
-from cukde.perf import read_record
+from benchmarks.tools import records
 
 _ROOT = Path(__file__).parents[2]
 PAGE = _ROOT / "docs" / "embeddings.md"
@@ -196,4 +196,4 @@ def _percents(numbers: list[float]) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page_with(PAGE.read_text(encoding="utf-8"), Numbers(read_record(RECORD))), encoding="utf-8")
+    PAGE.write_text(page_with(PAGE.read_text(encoding="utf-8"), Numbers(records.read(RECORD))), encoding="utf-8")

@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.bandwidth.normal_mixtures import family
 from benchmarks.bandwidth.real_sets import SETS
-from cukde import perf
+from benchmarks.tools.records import read
 from cukde.bandwidth import selection
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -326,7 +326,7 @@ def _save(figure: Any, to: Path) -> None:
 
 
 def records(pattern: str, folder: Path = RESULTS) -> list[dict[str, Any]]:
-    return [perf.read_record(path) for path in sorted(folder.glob(pattern))]
+    return [read(path) for path in sorted(folder.glob(pattern))]
 
 
 def main() -> None:

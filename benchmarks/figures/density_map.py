@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cukde import perf
+from benchmarks.tools import records
 
 Cells = dict[tuple[str, str, int, float], dict[str, Any]]
 
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("runs", type=Path, nargs="+", help="records of bench_map.py")
     parser.add_argument("to", type=Path, help="the figure, SVG or PNG")
     wanted = parser.parse_args(arguments)
-    draw([perf.read_record(run) for run in wanted.runs], wanted.to)
+    draw([records.read(run) for run in wanted.runs], wanted.to)
 
 
 if __name__ == "__main__":

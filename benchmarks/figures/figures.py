@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cukde import perf
+from benchmarks.tools import records
 
 
 def main(draw: Callable[[dict[str, Any], Path], None], name: str, of: str, description: str | None) -> None:
@@ -16,4 +16,4 @@ def main(draw: Callable[[dict[str, Any], Path], None], name: str, of: str, descr
     parser.add_argument("run", type=Path, help=f"a record of {of}.py")
     parser.add_argument("to", type=Path, help="the figure, SVG or PNG")
     wanted = parser.parse_args()
-    draw(perf.read_record(wanted.run), wanted.to)
+    draw(records.read(wanted.run), wanted.to)

@@ -13,9 +13,10 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
+from benchmarks.tools import records
 from cukde.core import plan
 from cukde.kendall.gpu import passes as kendall_passes
-from cukde.perf import _record, measure
+from cukde.perf import measure
 
 COLUMNS = (2, 8, 32, 128, 512)
 SAMPLES = (500, 2000, 8000, 32_000)
@@ -37,7 +38,7 @@ def _cell(p: int, n: int, ties: bool) -> str:
 
 
 def main() -> None:
-    print(_record.machine().get("gpu"))
+    print(records.machine().get("gpu"))
     for ties in (False, True):
         print(f"\n{'with' if ties else 'without'} ties: ms by products / by sorting")
         print("".join(["n \\ p".rjust(8), *(f"{p:>20}" for p in COLUMNS)]))

@@ -19,6 +19,7 @@ import pytest
 
 import cukde
 from benchmarks import record
+from benchmarks.tools.scaling import scaling
 from cukde import perf
 from tests import reference
 from tests.conftest import why_no_gpu
@@ -145,7 +146,7 @@ def _predicted(of: Sizes, count: int = 1, link: perf_workers.Link | None = None)
         return {"no_prediction": record.reason(error)}
     if link is None:
         return {"predicted_ms": 1e3 * perf.predict("sd_kde", on, **shapes).seconds}
-    found = perf.scaling(
+    found = scaling(
         *("sd_kde", on),
         workers=count,
         blocks=of.blocks,

@@ -19,6 +19,7 @@ from benchmarks.conv1d import s4convd
 from benchmarks.conv1d.study_cost import PATHS, VARIANTS
 from benchmarks.perf import ncu
 from benchmarks.record import target
+from benchmarks.tools import records
 from cukde import perf
 from cukde.core.cost.registry import called, counted
 
@@ -190,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             rows.append(row(name, counted_by_ncu(name), on, case.make()))
             print(line(rows[-1]), flush=True)
     if wanted.record:
-        perf.write_record(wanted.record, rows)
+        records.write(wanted.record, rows)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.tools import records
 from cukde import perf
-from cukde.perf import Part, read_record
+from cukde.perf import Part
 
 _ROOT = Path(__file__).parents[2]
 PAGE = _ROOT / "docs" / "kernels.md"
@@ -46,7 +47,7 @@ def _line(cells: list[str] | tuple[str, ...]) -> str:
 
 
 def _measured(op: str, precision: str) -> float:
-    rows = [row for row in read_record(_RECORD)["rows"] if (row["op"], row["precision"]) == (op, precision)]
+    rows = [row for row in records.read(_RECORD)["rows"] if (row["op"], row["precision"]) == (op, precision)]
     medians = {row["median_ms"] for row in rows if row["shape"]["n"] == 2**20 and "median_ms" in row}
     (median,) = medians  # one of each
     return float(median)

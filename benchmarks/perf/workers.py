@@ -24,7 +24,7 @@ _TASKS = 500
 
 
 class Link(NamedTuple):
-    """What :func:`cukde.perf.scaling` asks of the workers, measured."""
+    """What :func:`benchmarks.tools.scaling.scaling` asks of the workers, measured."""
 
     bandwidth: float  # bytes a second, of sums that go from one worker to another
     latency: float  # seconds

@@ -1,1 +1,1 @@
-"""The sources' tables and figures, measured anew on the hardware that is there: ``cukde bench --suite sources``."""
+"""The sources' tables and figures, measured anew on the hardware that is there: ``python -m benchmarks.sources``."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cukde import perf
+from benchmarks.tools import records
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 OURS = "cukde"
@@ -53,7 +53,7 @@ def verdict(text: str, *, if_: bool) -> str:
 @functools.cache
 def record(name: str) -> dict[str, Any]:
     """A record by its name, perhaps in a folder of the results."""
-    return perf.read_record(RESULTS / f"{name}.json")
+    return records.read(RESULTS / f"{name}.json")
 
 
 def rows(name: str, op: str, *, precision: str | None = None, backend: str | None = None, **shape: Any) -> list[Any]:

@@ -22,7 +22,7 @@ import cukde
 from benchmarks.record import target
 from benchmarks.sources import importance
 from benchmarks.sources.oracle_mixture import Mixture
-from cukde import perf
+from benchmarks.tools import records
 
 SIZES = (100, 1_000, 10_000, 100_000)
 SHARES = (0.0, 0.1, 0.3, 1.0)
@@ -107,7 +107,7 @@ def main() -> None:
             print(line(row), flush=True)
             rows.append(row)
     if wanted.record:
-        perf.write_record(wanted.record, rows)
+        records.write(wanted.record, rows)
         print(f"written to {wanted.record}")
 
 

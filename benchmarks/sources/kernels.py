@@ -27,6 +27,7 @@ from benchmarks.peers import reason
 from benchmarks.perf import ncu
 from benchmarks.record import target
 from benchmarks.sources import line, runtime
+from benchmarks.tools import records
 from cukde import perf
 
 N, D = 32_768, 16
@@ -262,7 +263,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(text(row), flush=True)
             rows.append(row)
         if wanted.record:  # after each part: none is lost for another
-            perf.write_record(wanted.record, rows)
+            records.write(wanted.record, rows)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from benchmarks.sources import importance
 from benchmarks.sources.estimates import FUSED, KDE, SD, Estimate, Method, checked, where
 from benchmarks.sources.importance import Draws
 from benchmarks.sources.oracle_mixture import Mixture
-from cukde import perf
+from benchmarks.tools import records
 
 METHODS = (KDE, SD, FUSED)
 SEEDS = 3
@@ -139,7 +139,7 @@ def main() -> None:
             print(line(row), flush=True)
             rows.append(row)
     if wanted.record:
-        perf.write_record(wanted.record, rows)
+        records.write(wanted.record, rows)
         print(f"written to {wanted.record}")
 
 

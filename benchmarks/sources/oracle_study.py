@@ -26,7 +26,7 @@ import numpy as np
 
 import cukde
 from benchmarks.record import target
-from cukde import perf
+from benchmarks.tools import records
 
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 SEEDS = 5
@@ -210,7 +210,7 @@ def main() -> None:
     for row in fitted:
         print(line(row))
     if wanted.record:
-        perf.write_record(wanted.record, rows + fitted)
+        records.write(wanted.record, rows + fitted)
         print(f"written to {wanted.record}")
     if wanted.figure:
         from benchmarks.figures import oracle

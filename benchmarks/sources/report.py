@@ -83,7 +83,7 @@ def _figure(figure: Figure, file: str) -> Drawn:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sources.report", description=__doc__)
-    parser.add_argument("folder", type=Path, help="what `cukde bench --suite sources --out` wrote to")
+    parser.add_argument("folder", type=Path, help="what `python -m benchmarks.sources --out` wrote to")
     wanted = parser.parse_args()
     if not write(wanted.folder):
         parser.error(f"{wanted.folder} must be a folder with files section-N.json; it has none")

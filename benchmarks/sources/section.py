@@ -69,7 +69,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a section found; ``rows`` are those of a record, see :func:`cukde.perf.write_record`."""
+    """What a section found; ``rows`` are those of a record, see :func:`benchmarks.tools.records.write`."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)

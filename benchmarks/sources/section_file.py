@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.sources.section import Outcome, Section, Setting
-from cukde import perf
+from benchmarks.tools import records
+from benchmarks.tools.comparison import PASSING
+from benchmarks.tools.records import made
 from cukde.core import files as core_files
-from cukde.perf._compare import _PASSING
-from cukde.perf._record import made
 
 CHANGED = " with changes"
 """How the commit of a record of changed code ends on a page."""
@@ -19,7 +19,7 @@ CHANGED = " with changes"
 
 @dataclass(frozen=True)
 class Kept:
-    """A section that was run; ``record`` is as :func:`cukde.perf.read_record` has it."""
+    """A section that was run; ``record`` is as :func:`benchmarks.tools.records.read` has it."""
 
     record: dict[str, Any]
     number: int
@@ -65,7 +65,7 @@ def write(folder: Path, number: int, content: str) -> None:
 
 def read(file: Path) -> Kept:
     """Read the file of a section; ValueError for what is none."""
-    record = perf.read_record(file)
+    record = records.read(file)
     try:
         outcome = Outcome.from_json(record)
         return Kept(
@@ -91,7 +91,7 @@ def read_all(folder: Path) -> tuple[list[Kept], list[str]]:
 
 def origin(record: dict[str, Any], quick: bool, no_gpu: str | None) -> dict[str, Any]:
     """What two sections must share to stand in one report without a word: where, of what and how large."""
-    machine = {key: value for key, value in record["machine"].items() if key not in _PASSING}
+    machine = {key: value for key, value in record["machine"].items() if key not in PASSING}
     if no_gpu is not None:  # it may be there, and not work
         machine["gpu"] = None
     return {"commit": commit(record), "sizes": "quick" if quick else "full"} | machine | record["versions"]

@@ -16,9 +16,9 @@ from typing import Any
 from benchmarks import peers
 from benchmarks.sources import formats, report, section_file
 from benchmarks.sources.section import Outcome, Section, Setting
-from cukde import perf
+from benchmarks.tools import calibration
+from benchmarks.tools.records import made
 from cukde.cli import info, progress
-from cukde.perf._record import made
 
 MODULES: dict[int, str] = {
     1: "runtime",
@@ -105,7 +105,7 @@ class _Calibrated:
     def __call__(self) -> dict[str, Any] | None:
         if time.perf_counter() - self._last > _EVERY:
             with contextlib.suppress(Exception):  # no section fails for it: a comparison says where it is missing
-                self._found = perf.calibrate(self._found)
+                self._found = calibration.calibrate(self._found)
             self._last = time.perf_counter()
         return self._found
 

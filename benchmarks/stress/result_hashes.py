@@ -794,8 +794,6 @@ def add_model(calls: Calls) -> None:
         calls.add("perf.cost", op, gpu, **of)
         calls.add("perf.predict", op, gpu, **of)
         calls.add("perf.sensitivity", op, gpu, **of)
-    for op, workers in itertools.product(("kde", "sd_kde"), (1, 4)):
-        calls.add("perf.scaling", op, "H200", workers=workers, **sizes[op])
     for function in ("flash_bytes", "flash_flops", "flash_intensity"):
         calls.add(f"perf.{function}", 4096.0, 512.0, 16)
     calls.add("perf.flash_tile_bytes", 16, 64, 1024, moments=True)

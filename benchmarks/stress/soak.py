@@ -32,7 +32,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.record import target
-from cukde import functions, kendalltau, perf
+from benchmarks.tools import records
+from cukde import functions, kendalltau
 from tests.malformed_calls import DOCUMENTED, malformed
 from tests.public_calls import CALLS, ON_DEVICE, Call, Draw, only_documented_warnings, sandbox
 
@@ -378,7 +379,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{soak.device_growth_mb:.3f} MB of the device more in use"
     )
     if options.record:
-        perf.write_record(options.record, [soak.row()])
+        records.write(options.record, [soak.row()])
     found = soak.verdicts()
     print("\n".join(found) or "nothing failed")
     return int(bool(found))

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import cukde
-from cukde.cli import bench, completion, demo, density, info, kendall, roofline
+from cukde.cli import completion, demo, density, info, kendall, roofline
 from cukde.cli.errors import CommandError
 
 _DESCRIPTION = """\
 Estimate densities and rank correlations of files, and show how fast this machine computes them.
 
-exit codes: 0 done, 1 an unexpected failure, a benchmark that failed or a regression, 2 wrong arguments or data,
-130 interrupted, 141 the reader of the output has ended."""
+exit codes: 0 done, 1 an unexpected failure, 2 wrong arguments or data, 130 interrupted, 141 the reader of the output
+has ended."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -38,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
         help="print a script that completes this command in a shell",
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (demo, density, kendall, info, roofline, bench):
+    for command in (demo, density, kendall, info, roofline):
         command.add_parser(commands)
     return parser
 

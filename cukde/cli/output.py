@@ -42,16 +42,6 @@ def placeable(option: str, path: Path) -> None:
         raise CommandError(f"{option} must be in a folder that you may write to; got {path}")
 
 
-def recordable() -> None:
-    """Refuse to begin a run whose record would be refused: that of a checkout with changes."""
-    from cukde.perf import _source
-
-    try:
-        _source.begin()
-    except RuntimeError as changed:
-        raise CommandError(str(changed)) from None
-
-
 def add_picture_option(parser: Any, name: str) -> None:
     """Add ``--out`` for a picture, by default ``name`` in the working folder."""
     text = f"a folder for {name}, or a .png file; default: the working folder"

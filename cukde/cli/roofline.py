@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -40,7 +41,7 @@ def add_parser(commands: Any) -> None:
     )
     output.add_picture_option(parser, _NAME)
     parser.add_argument("--no-plot", action="store_true", help="draw no picture")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write a record of the run")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the measured and modelled numbers")
     parser.add_argument("--explain", action="store_true", help="print the full explanation of each operation")
     seconds = number("a positive number of seconds", lambda value: value > 0)
     parser.add_argument(
@@ -55,7 +56,6 @@ def run(args: argparse.Namespace) -> None:
     picture = None if args.no_plot else output.picture_path(args.out, _NAME)
     if args.json is not None:
         output.placeable("--json", args.json)
-        output.recordable()
     backend = _backend(args.backend)
     explained = explain_all(names, backend, args.seconds)
 
@@ -75,8 +75,8 @@ def run(args: argparse.Namespace) -> None:
             for explanation, point in zip(explained.values(), roofline.points, strict=True)
         ]
         with output.replacing(args.json) as part:
-            perf.write_record(part, rows)
-        print(f"Record: {args.json}")
+            part.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        print(f"Numbers: {args.json}")
 
 
 def operations(only: list[str] | None) -> list[str]:

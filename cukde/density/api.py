@@ -10,7 +10,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
-from cukde.core.entry import returned, shapes
+from cukde.core.entry import returned
 from cukde.core.entry.given import Given
 from cukde.core.entry.public_call import public_call
 from cukde.core.frames.columns import labels_of
@@ -39,7 +39,7 @@ def _sums_with_names(given: Given, result: Any) -> Any:
 
 
 @declare(cost_formulas.kde, cost_calls.of_queries, observed=cost_calls.taken("sum"))
-@public_call(returned.rows("Y", "density"), shape=shapes.of_queries)
+@public_call(returned.rows("Y", "density"))
 @_over_dask
 def kde(
     X: ArrayLike,
@@ -58,7 +58,6 @@ def kde(
     leave_one_out: bool = False,
     devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: ArrayLike | None = None,
 ) -> Array:
     r"""Gaussian kernel density estimate of data ``X`` at queries ``Y``.
 
@@ -98,8 +97,6 @@ def kde(
         GPUs that share the call. Default: that of ``X``. Not for stacks and Dask arrays.
     nan_policy : {"raise", "omit"}
         "omit" leaves out data with missing values; such queries give NaN.
-    out : array, shape (m,), optional
-        Where to write the result, which is computed first. It is returned.
 
     Returns
     -------
@@ -138,7 +135,7 @@ def kde(
 
 
 @declare(cost_formulas.score, cost_calls.of_queries, observed=cost_calls.taken("moments"))
-@public_call(returned.rows("Y", "score"), shape=shapes.of_points)
+@public_call(returned.rows("Y", "score"))
 @_over_dask
 def score(
     X: ArrayLike,
@@ -156,7 +153,6 @@ def score(
     leave_one_out: bool = False,
     devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: ArrayLike | None = None,
 ) -> Array:
     r"""Gradient of the log density: :math:`s(y) = \nabla \log \hat p(y)`.
 
@@ -166,7 +162,7 @@ def score(
     ----------
     X, Y, h, weights, local_factors, rtol, precision, deterministic, check_finite, bounds, periods
         As in :func:`kde`.
-    leave_one_out, devices, nan_policy, out
+    leave_one_out, devices, nan_policy
         As in :func:`kde`; ``out`` has the shape of ``Y``.
 
     Returns
@@ -267,7 +263,7 @@ def density_and_score(
 
 
 @declare(cost_formulas.debias, cost_calls.of_debias, observed=cost_calls.taken("moments"))
-@public_call(returned.rows("X", "debiased"), shape=shapes.of_data)
+@public_call(returned.rows("X", "debiased"))
 @_over_dask
 def debias(
     X: ArrayLike,
@@ -286,7 +282,6 @@ def debias(
     periods: Domain | None = None,
     devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: ArrayLike | None = None,
 ) -> Array:
     r"""Debias the data by their score: move each point by half a squared bandwidth along the score.
 
@@ -312,8 +307,6 @@ def debias(
         rows would, and points without neighbours stay.
     weights, local_factors, rtol, precision, deterministic, check_finite, bounds, periods, devices, nan_policy
         As in :func:`kde`. Rows that are left out are NaN in the result.
-    out : array, shape of ``X``, optional
-        As in :func:`kde`.
 
     Returns
     -------
@@ -437,7 +430,7 @@ def _stages_of_sd_kde(
     stages=_stages_of_sd_kde,
     observed=cost_calls.taken("moments", "sum"),
 )
-@public_call(returned.rows("Y", "density"), shape=shapes.of_queries)
+@public_call(returned.rows("Y", "density"))
 @_over_dask
 def sd_kde(
     X: ArrayLike,
@@ -459,7 +452,6 @@ def sd_kde(
     leave_one_out: bool = False,
     devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: ArrayLike | None = None,
 ) -> Array:
     """Score-debiased density estimate: :func:`kde` of the data moved by :func:`debias`.
 
@@ -475,7 +467,7 @@ def sd_kde(
         Whether a point's own kernel counts in its score, as in :func:`debias`.
     X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods
         As in :func:`kde`.
-    leave_one_out, devices, nan_policy, out
+    leave_one_out, devices, nan_policy
         As in :func:`kde`. :func:`cukde.bandwidth.sd` is the matching reference rule for ``h``.
 
     Returns
@@ -522,7 +514,7 @@ def sd_kde(
 
 
 @declare(cost_formulas.laplace_kde, cost_calls.of_queries, observed=cost_calls.taken("laplace"))
-@public_call(returned.rows("Y", "density"), shape=shapes.of_queries)
+@public_call(returned.rows("Y", "density"))
 @_over_dask
 def laplace_kde(
     X: ArrayLike,
@@ -542,7 +534,6 @@ def laplace_kde(
     leave_one_out: bool = False,
     devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: ArrayLike | None = None,
 ) -> Array:
     r"""Laplace-corrected density estimate: a fourth-order kernel, in one pass and without a score.
 
@@ -559,7 +550,7 @@ def laplace_kde(
         waits for the result; for Dask arrays it comes with each block that is computed.
     X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods
         As in :func:`kde`.
-    leave_one_out, devices, nan_policy, out
+    leave_one_out, devices, nan_policy
         As in :func:`kde`. With ``log`` a negative density gives NaN, and a density of 0 gives -inf.
         :func:`cukde.bandwidth.laplace` is the matching reference rule for ``h``.
 
@@ -615,7 +606,7 @@ def laplace_kde(
 
 
 @declare(cost_formulas.kernel_sum, cost_calls.of_values, observed=cost_calls.taken("values"))
-@public_call(_sums_with_names, shape=shapes.of_values)
+@public_call(_sums_with_names)
 @_over_dask
 def kernel_sum(
     X: ArrayLike,
@@ -629,7 +620,6 @@ def kernel_sum(
     check_finite: bool = True,
     devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: ArrayLike | None = None,
 ) -> Array:
     r"""Gaussian kernel sum of values, not normalised: :math:`\sum_j \exp(-|y_i - x_j|^2 / (2 h^2)) V_j`.
 
@@ -641,8 +631,6 @@ def kernel_sum(
         Values of any sign, a row for each point.
     Y, h, rtol, precision, deterministic, check_finite, devices, nan_policy
         As in :func:`kde`. "omit" also leaves out rows with a missing value in ``V``.
-    out : array, shape (m,) or (m, k), optional
-        As in :func:`kde`.
 
     Returns
     -------

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cukde.core.cost.registry import declare
-from cukde.core.entry import returned, shapes
+from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
 from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
 from cukde.density import results
@@ -17,7 +17,7 @@ from cukde.density.problem import Problem
 
 
 @declare(cost_formulas.cdf, cost_calls.of_queries)
-@public_call(returned.rows("Y", "cdf"), shape=shapes.of_queries)
+@public_call(returned.rows("Y", "cdf"))
 def cdf(
     X: ArrayLike,
     Y: ArrayLike,
@@ -30,7 +30,6 @@ def cdf(
     bounds: Domain | None = None,
     periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: ArrayLike | None = None,
 ) -> Array:
     r"""Distribution function of :func:`kde` in one dimension: the mass of the estimate below each query.
 
@@ -49,7 +48,7 @@ def cdf(
     h : float, array_like or str
         Bandwidth: a positive standard deviation, also of shape (1,), a variance of shape (1, 1), or the name of a rule,
         as in :func:`kde`.
-    weights, check_finite, nan_policy, out
+    weights, check_finite, nan_policy
         As in :func:`kde`.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
         How accurate the sum is; default: as the dtype. All arithmetic is in double precision, and ``"ieee"`` sums every
@@ -112,7 +111,7 @@ def cdf(
 
 
 @declare(cost_formulas.log_cdf, cost_calls.of_queries)
-@public_call(returned.rows("Y", "log_cdf"), shape=shapes.of_queries)
+@public_call(returned.rows("Y", "log_cdf"))
 def log_cdf(
     X: ArrayLike,
     Y: ArrayLike,
@@ -125,7 +124,6 @@ def log_cdf(
     bounds: Domain | None = None,
     periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: ArrayLike | None = None,
 ) -> Array:
     r"""Logarithm of :func:`cdf`, accurate in both tails.
 
@@ -134,7 +132,7 @@ def log_cdf(
 
     Parameters
     ----------
-    X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, nan_policy, out
+    X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, nan_policy
         As in :func:`cdf`.
 
     Returns

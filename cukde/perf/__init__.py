@@ -13,24 +13,18 @@ from cukde.core.cost.registry import declare, operations
 
 if TYPE_CHECKING:
     from cukde.density.cost.flash import flash_bytes, flash_flops, flash_intensity, flash_tile_bytes, flash_utilisation
-    from cukde.perf._calibrate import calibrate
-    from cukde.perf._compare import Change, Comparison, compare
     from cukde.perf._explain import Explanation, explain
     from cukde.perf._lookup import peaks
     from cukde.perf._measure import Times, measure
     from cukde.perf._measure_peaks import measure_peaks
     from cukde.perf._plan import CallPlan, plan
     from cukde.perf._predict import Prediction, cost, predict
-    from cukde.perf._record import read_record, write_record
     from cukde.perf._roofline import Roofline, roofline
     from cukde.perf._roofline_points import RooflinePoint
-    from cukde.perf._scaling import Scaling, scaling
     from cukde.perf._sensitivity import Sensitivity, sensitivity
 
 __all__ = [
     "CallPlan",
-    "Change",
-    "Comparison",
     "Cost",
     "Counted",
     "Explanation",
@@ -39,12 +33,9 @@ __all__ = [
     "Prediction",
     "Roofline",
     "RooflinePoint",
-    "Scaling",
     "Sensitivity",
     "Times",
     "Unit",
-    "calibrate",
-    "compare",
     "cost",
     "declare",
     "explain",
@@ -59,28 +50,21 @@ __all__ = [
     "peaks",
     "plan",
     "predict",
-    "read_record",
     "roofline",
-    "scaling",
     "sensitivity",
-    "write_record",
 ]
 
 # Modules of names that are loaded when they are asked for; others are in the module of their own name.
 _MODULES = {
     "cukde.core.plan": "Candidate Plan",
     "cukde.density.cost.flash": "flash_bytes flash_flops flash_intensity flash_tile_bytes flash_utilisation",
-    "cukde.perf._compare": "Change Comparison",
     "cukde.perf._explain": "Explanation Stage UnitRate",
     "cukde.perf._lookup": "peaks",
     "cukde.perf._measure": "Times",
-    "cukde.perf._pace": "Pace",
     "cukde.perf._plan": "CallPlan",
     "cukde.perf._predict": "PartTime Prediction cost",
-    "cukde.perf._record": "read_record write_record",
     "cukde.perf._roofline": "Roofline",
     "cukde.perf._roofline_points": "RooflinePoint",
-    "cukde.perf._scaling": "Scaling",
     "cukde.perf._sensitivity": "Perturbed Sensitivity",
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}

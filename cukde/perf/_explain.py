@@ -275,7 +275,7 @@ def explain(
     Raises
     ------
     TypeError
-        For a call with Dask collections, which computes nothing: see :func:`scaling`.
+        For a call with Dask collections, which computes nothing.
     ValueError
         For a call whose cost is not known: the message says which are. For a processor that is not known, or is not of
         the kind that holds the arrays. For a time that is not positive.
@@ -388,10 +388,7 @@ def in_memory(held: Iterable[Any], function: str, instead: str) -> None:
             )
 
 
-_WITH_DASK = (
-    "time cukde.perf.measure(lambda: fn(...).compute()), or write cukde.perf.scaling(op, workers=..., n=..., ...) for "
-    "the time by the model"
-)
+_WITH_DASK = "time cukde.perf.measure(lambda: fn(...).compute())"
 
 
 def _stage(name: str, stage: Callable[[], Any], times: Times, whole: Prediction, on: Peaks, cold: bool) -> Stage:

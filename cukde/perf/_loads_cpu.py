@@ -24,14 +24,11 @@ SAME: dict[Unit, Unit] = {"fma": "gemm_f32", "float64": "gemm_f64"}
 _COPIED = 2**26, 2**28  # bytes, least and most: twice the cache if that is between
 _ROWS, _PRODUCTS = 512, 8  # of square matrices, one product after the other
 _NUMBERS, _REPEATS = 4096, 400  # of powers of 2: in the fastest cache
-_SERIES_REPEATS = 4000  # so many that the distribution of work to threads takes no time beside it
 _KEYS, _WALKS = 4096, 400
 _LAUNCHES = 50
 
 # A round of xorshift waits for three shifts and three exclusive ors, one cycle each.
 _ROUNDS, _CYCLES_OF_ROUND, _TRIALS = 10**6, 6, 5
-
-_SERIES = tuple(np.float32((-1.0) ** k / math.factorial(k)) for k in range(8))
 
 
 @njit(fastmath=tiles._FAST, **_JIT)
@@ -40,24 +37,6 @@ def powers_of_minus(x: Any, repeats: Any) -> None:
     for _ in range(repeats):
         for i in range(x.size):
             x[i] = tiles._exp2(-x[i])
-
-
-@njit(fastmath={"contract"}, **_JIT)
-def exponentials_of_minus(x: Any, repeats: Any) -> None:
-    """Replace x from 0 to 1 by e^-x, some times, by the series to x^7: float32, accurate to 3e-5.
-
-    It shares nothing with the library's exponential: a calibration must not change when that does.
-    """
-    for _ in range(repeats):
-        for i in range(x.size):
-            y, e = x[i], _SERIES[7]
-            e = e * y + _SERIES[6]
-            e = e * y + _SERIES[5]
-            e = e * y + _SERIES[4]
-            e = e * y + _SERIES[3]
-            e = e * y + _SERIES[2]
-            e = e * y + _SERIES[1]
-            x[i] = e * y + _SERIES[0]
 
 
 @njit(**_JIT)
@@ -90,46 +69,37 @@ def xorshift(x: Any, rounds: Any) -> Any:
 def loads() -> Iterator[Load]:
     """Loads to time, unit by unit; the memory of each is free before the next."""
     threads = core_threads.count()
-    yield _copy(threads)
+    yield copy(threads)
     units: dict[Unit, type] = {"gemm_f32": np.float32, "gemm_f64": np.float64}
     for unit, real in units.items():
         matrices = list(np.random.default_rng(0).standard_normal((threads, 3, _ROWS, _ROWS)).astype(real))
         # Each thread has its own products, as in the library: threads of one product wait for each other.
-        call = _on_all_threads(_multiply, matrices, blas=True)
+        call = on_all_threads(_multiply, matrices, blas=True)
         yield Load(unit, threads * _PRODUCTS * 2 * _ROWS**3, call, on_host=True)
     units = {"exponential": np.float32, "exponential_f64": np.float64}
     for unit, real in units.items():
         yield _exponentials(unit, real, threads)
     keys = [np.random.default_rng(t).integers(1000, size=_KEYS) for t in range(threads)]
-    call = _on_all_threads(lambda k: walk(k, np.array([300, 400, 600, 700]), _WALKS), keys)
+    call = on_all_threads(lambda k: walk(k, np.array([300, 400, 600, 700]), _WALKS), keys)
     # A step of a walk counts as one comparison and two additions, without the load and the wrapping around.
     yield Load("scalar", threads * _WALKS * _KEYS * 4 * 3, call, on_host=True)
     yield Load("launch", _LAUNCHES, functools.partial(_launch, threads), on_host=True)
 
 
-def calibrations() -> Iterator[tuple[str, Load]]:
-    """Loads that show how fast this machine is now, by name; the memory of each is free before the next."""
-    threads = core_threads.count()
-    yield "copy", _copy(threads)
-    for name, some in (("exponential", threads), ("exponential_1_thread", 1)):
-        numbers: list[np.ndarray] = [np.linspace(0, 1, _NUMBERS, dtype=np.float32) for _ in range(some)]
-        call = _on_all_threads(lambda x: exponentials_of_minus(x, _SERIES_REPEATS), numbers)
-        yield name, Load("exponential", some * _SERIES_REPEATS * _NUMBERS, call, on_host=True)
-
-
 def _exponentials(unit: Unit, real: type, threads: int) -> Load:
     numbers: list[np.ndarray] = [np.linspace(0, 1, _NUMBERS, dtype=real) for _ in range(threads)]
-    call = _on_all_threads(lambda x: powers_of_minus(x, _REPEATS), numbers)
+    call = on_all_threads(lambda x: powers_of_minus(x, _REPEATS), numbers)
     return Load(unit, threads * _REPEATS * _NUMBERS, call, on_host=True)
 
 
-def _copy(threads: int) -> Load:
+def copy(threads: int) -> Load:
+    """Of memory that is in no cache."""
     least, most = _COPIED
     size = min(most, max(least, 2 * processor.cache_bytes()))
     a, b = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
     a[:], b[:] = 1, 1  # memory without a write may not be mapped
     parts = list(zip(np.array_split(b, threads), np.array_split(a, threads), strict=True))
-    return Load("memory", 2 * size, _on_all_threads(lambda part: np.copyto(*part), parts), on_host=True)
+    return Load("memory", 2 * size, on_all_threads(lambda part: np.copyto(*part), parts), on_host=True)
 
 
 def _multiply(matrices: Any) -> None:
@@ -138,7 +108,8 @@ def _multiply(matrices: Any) -> None:
         np.matmul(A, B, out=C)
 
 
-def _on_all_threads(task: Callable[[Any], Any], arguments: list[Any], *, blas: bool = False) -> Callable[[], Any]:
+def on_all_threads(task: Callable[[Any], Any], arguments: list[Any], *, blas: bool = False) -> Callable[[], Any]:
+    """A call that gives each thread a task with one of the arguments."""
     return lambda: core_threads.run(task, arguments, blas=blas)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import math
-from collections.abc import Iterable, Mapping
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,17 @@ from typing import Any
 from cukde.core import extras
 from cukde.core.cost.cost import UNITS, Unit
 from cukde.core.cost.peaks import Peaks
-from cukde.core.cost.registry import by_name, counted
+from cukde.core.cost.registry import by_name, counted, told
 from cukde.core.public import public_in
-from cukde.perf import _roofline_list, _text
+from cukde.perf import _text
 from cukde.perf._explain import Explanation, from_memory
 from cukde.perf._lookup import peaks
 from cukde.perf._predict import Prediction, alone, predicted
 from cukde.perf._roofline_points import RooflinePoint
 
-_LISTED = 35  # characters for the sizes of a row in the table
+_LISTED, _WHOLE = 35, 96  # characters for the sizes of a row in the table, and for those that rows share
+
+_SHORT = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "complex64": "c64"}
 
 
 @public_in("cukde.perf")
@@ -52,29 +55,64 @@ class Roofline:
         _need_matplotlib()
         from cukde.perf import _roofline_figure
 
-        _roofline_figure.save(self.on, self.points, Path(path))
+        numbered = [(number, point) for number, _, point in self._rows() if point is not None]
+        _, *listed = self._lines()
+        _roofline_figure.save(f"Roofline of {self.on.name}", numbered, listed, Path(path))
 
     def __repr__(self) -> str:
         """The table, as it is printed."""
-        head = f"roofline of {self.on.name}: operations a second of the unit that binds, or computes the longest"
-        lines = [
-            *_text.wrapped(head, ""),
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield f"roofline of {self.on.name}: operations a second of the unit that binds, or computes the longest"
+        yield (
             f"{'':>3} {'operation':<{_LISTED + 1}}{'time':>8} {'binds':<15}{'intensity':>9}{'attained':>14}{'roof':>7}"
-            f"{'of it':>6}",
-        ]
-        groups = _roofline_list.groups(self.points)
-        for line in (line for group in groups for line in _roofline_list.lines(group, _LISTED, 96)):
-            point = line.point
+            f"{'of it':>6}"
+        )
+        for number, text, point in self._rows():
             if point is None:
-                lines.append(f"{'':>3} {line.text}")
+                yield f"{'':>3} {text}"
                 continue
             noun = _text.noun(point.unit)
-            lines.append(
-                f"{line.number:>3} {line.text:<{_LISTED + 1}}{_text.si(point.seconds, 's'):>8} "
+            yield (
+                f"{number:>3} {text:<{_LISTED + 1}}{_text.si(point.seconds, 's'):>8} "
                 f"{point.binds:<15}{point.intensity:>9.3g}{_text.si(point.rate, noun + '/s'):>14}"
                 f"{_text.si(point.roof, ''):>7}{point.percent:>5.0f}%"
             )
-        return "\n".join(lines)
+
+    def _rows(self) -> Iterator[tuple[int, str, RooflinePoint | None]]:
+        """Lines by family, then by operation; sizes that an operation's points share stand once, above them."""
+        operations: dict[str, dict[str, list[RooflinePoint]]] = {}
+        for point in self.points:
+            operations.setdefault(point.family, {}).setdefault(point.op, []).append(point)
+        number = 0
+        for op, alike in (item for family in operations.values() for item in family.items()):
+            first = alike[0].shapes
+            names = dict.fromkeys(name for point in alike for name in told(op, point.shapes))
+            shared = [name for name in names if all(point.shapes.get(name) == first.get(name) for point in alike)]
+            title = f"{op} {_words(first, shared)}".rstrip()
+            own = [_words(point.shapes, [name for name in names if name not in shared]) for point in alike]
+            if any(own):
+                yield from ((0, line, None) for line in _wrapped(title, _WHOLE))
+            for point, words in zip(alike, own, strict=True):
+                number += 1
+                line, *rest = _wrapped(words, _LISTED, "  ") if any(own) else _wrapped(title, _LISTED)
+                yield number, line, point
+                yield from ((0, line, None) for line in rest)
+
+
+def _words(shapes: Mapping[str, Any], names: Sequence[str]) -> str:
+    """Sizes in one line, the dtype first and short, without a precision that repeats it."""
+    sizes = {name: shapes.get(name) for name in sorted(names, key=lambda name: name != "dtype")}
+    if sizes.get("precision") == sizes.get("dtype"):
+        sizes.pop("precision", None)
+    return _text.sizes({name: _SHORT.get(str(value), value) for name, value in sizes.items() if value != ""})
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """Lines of a text; those after the first are indented by two more."""
+    after = indent + "  "
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=after, break_on_hyphens=False) or [""]
 
 
 def roofline(

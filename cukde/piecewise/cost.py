@@ -16,7 +16,7 @@ from cukde.core.cost import arguments, elementwise, host
 from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.core.cost.sizes import takes
-from cukde.core.plan import consulted
+from cukde.core.plan import Candidate, Plan, consulted
 from cukde.piecewise import plan
 
 _SOURCE = (
@@ -38,16 +38,18 @@ _FMA_OF_SEARCH = 4  # float32 operations of the search, multiplied and added: th
 _OPERATIONS_F64 = 10
 
 # Comparisons, sums and products on the CPU, without loads: for a point, which is copied or clamped, located, reduced by
-# its knot, and looked at for NaN; for a guide, with one more comparison; for a coefficient; for a reduction; for
-# conversions of float16.
-_CPU_POINT, _CPU_GUIDE, _CPU_COEFFICIENT, _CPU_REDUCTION, _CPU_CONVERSION = 11, 6, 1, 5, 8
+# its knot, and looked at for NaN; for a guide, with one more comparison; for a coefficient; for conversions of float16;
+# and for an elementary function of NumPy, by the bytes of a number.
+_CPU_POINT, _CPU_GUIDE, _CPU_COEFFICIENT, _CPU_CONVERSION = 11, 6, 1, 8
+_CPU_OF_NUMPY = {2: 1.5, 4: 1.8, 8: 11}
 
 
 @dataclass(frozen=True)
 class Sizes:
     """``n`` points and ``pieces`` polynomials of a ``degree``, ``columns`` values a point.
 
-    ``knots`` are "uniform" or "random". ``reduction`` is that of a function that brings all points into its pieces.
+    ``knots`` are "uniform" or "random". ``reduction`` is that of a function that brings all points into its pieces;
+    ``of_numpy`` says that on the CPU NumPy has it.
     """
 
     n: int
@@ -58,6 +60,7 @@ class Sizes:
     extrapolate: Any = True
     columns: int = 1
     reduction: str | None = None
+    of_numpy: bool = False
 
 
 @takes(Sizes, "n pieces degree dtype knots extrapolate columns")
@@ -90,10 +93,20 @@ def turned(on: Peaks, *, pieces: int, degree: int, dtype: Any = "float32") -> Co
     return _counted(Part("copy", bytes=2 * table, work=work, requested=table * (1 + again), blocks=blocks))
 
 
-def function(pieces: int, degree: int, reduction: str | None, extrapolate: Any) -> Callable[..., Counted]:
+def function(
+    pieces: int, degree: int, reduction: str | None, extrapolate: Any, *, of_numpy: bool
+) -> Callable[..., Counted]:
     """Make the formula of a function of :mod:`cukde.functions`, by pieces of equal width."""
 
-    @takes(Sizes, "n dtype", pieces=pieces, degree=degree, reduction=reduction, extrapolate=extrapolate)
+    @takes(
+        Sizes,
+        "n dtype",
+        pieces=pieces,
+        degree=degree,
+        reduction=reduction,
+        extrapolate=extrapolate,
+        of_numpy=of_numpy,
+    )
     def count(on: Peaks, sizes: Sizes) -> Counted:
         return _counted(_evaluation(on, sizes))
 
@@ -177,7 +190,11 @@ def _evaluation(on: Peaks, sizes: Sizes) -> Part:
         raise ValueError(f'knots must be "uniform" or "random"; got {knots!r}')
     k = degree + 1
     if on.backend == "cpu":
-        consulted(plan.on_cpu(n, pieces, k, given, columns=sizes.columns, reduction=reduction))
+        if sizes.of_numpy:
+            consulted(Plan(f"{n:,} points {given.name}", (Candidate("NumPy"),)))
+            work: dict[Unit, float] = {"scalar": n * _CPU_OF_NUMPY[given.itemsize]}
+            return Part("values", bytes=2.0 * n * given.itemsize, work=work, blocks=-(-n // 2**18))
+        consulted(plan.on_cpu(n, pieces, k, given, columns=sizes.columns))
         return _on_cpu(sizes, given)
     if extrapolate == "periodic":
         given = np.dtype(np.float64)
@@ -203,7 +220,7 @@ def _evaluation(on: Peaks, sizes: Sizes) -> Part:
         + _REDUCTION * (reduction is not None)
         + _CLAMP * (extrapolate != True and reduction is None)  # noqa: E712, it may be a string
     )
-    work: dict[Unit, float] = {
+    work = {
         "instruction": n * instructions,
         "shared": n * _shared(pieces, k, wide, search, copies),
     }
@@ -282,7 +299,6 @@ def _on_cpu(sizes: Sizes, dtype: np.dtype) -> Part:
     operations = (
         _CPU_POINT
         + _CPU_GUIDE * (sizes.knots == "random")
-        + _CPU_REDUCTION * (sizes.reduction is not None)
         + _CPU_CONVERSION * (dtype == np.float16)
         + sizes.columns * _CPU_COEFFICIENT * sizes.degree
     )

@@ -158,9 +158,7 @@ def pays_to_look_up(points: int, shared_bytes: int) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def on_cpu(n: int, pieces: int, k: int, dtype: Any, *, columns: int = 1, reduction: Reduction | None = None) -> Plan:
+def on_cpu(n: int, pieces: int, k: int, dtype: Any, *, columns: int = 1) -> Plan:
     """Plan an evaluation in blocks of points."""
     what = f"{n:,} points {np.dtype(dtype).name}, {pieces:,} pieces of {k} coefficients, {columns} columns"
-    if reduction is not None:
-        return Plan(what, (Candidate("reduced"),))
     return Plan(what, (Candidate("uniform", None, UNIFORM), Candidate("guide")))

@@ -9,7 +9,7 @@ import pytest
 
 import cukde
 from benchmarks.density import any_case, bench_any
-from cukde import perf
+from benchmarks.tools import calibration, records
 
 MOST = {"most_pairs": 3e4, "largest": 2000}
 
@@ -77,11 +77,11 @@ def check(of: any_case.Case) -> None:
 def test_rows_and_the_worst(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(perf, "calibrate", lambda before=None: {"cpu": {"copy": {"median_ms": 2.0}}})
+    monkeypatch.setattr(calibration, "calibrate", lambda before=None: {"cpu": {"copy": {"median_ms": 2.0}}})
     path = tmp_path / "any.json"
     given = ["--cases", "3", "--seed", "11", "--backend", "cpu", "--pairs", "3e4", "--largest", "2000"]
     assert bench_any.main([*given, "--record", str(path)]) == 0
-    rows = perf.read_record(path)["rows"]
+    rows = records.read(path)["rows"]
     assert {row["shape"]["seed"] for row in rows} == {11, 12, 13}
     assert all(row["error_over_promise"] <= 1 for row in rows)
     printed = capsys.readouterr().out

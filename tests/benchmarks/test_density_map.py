@@ -12,7 +12,7 @@ import pytest
 import cukde
 from benchmarks.density import bench_map, map_data, map_reference
 from benchmarks.figures import density_map
-from cukde import perf
+from benchmarks.tools import calibration, records
 from tests import reference
 
 TREES = ["scikit-learn, rtol=1e-4", "scikit-learn"]
@@ -21,7 +21,7 @@ SMALL = ["--backend", "cpu", "--n", "300", "--m", "80", "--d", "2", "--factors",
 
 @pytest.fixture
 def uncalibrated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(perf, "calibrate", lambda before=None: {"cpu": {"copy": {"median_ms": 2.0}}})
+    monkeypatch.setattr(calibration, "calibrate", lambda before=None: {"cpu": {"copy": {"median_ms": 2.0}}})
 
 
 class TestData:
@@ -120,7 +120,7 @@ class TestMap:
         pytest.importorskip("sklearn")
         path = tmp_path / "of" / "map.json"
         bench_map.main([*SMALL, "--sd-errors", "--record", str(path)])
-        run = perf.read_record(path)
+        run = records.read(path)
         rows = run["rows"]
         places = [(row["op"], row["shape"]["data"], row["shape"]["factor"]) for row in rows]
         assert places == [
@@ -143,7 +143,7 @@ class TestMap:
         self, tmp_path: Path, uncalibrated: None, capsys: pytest.CaptureFixture[str]
     ) -> None:
         bench_map.main([*SMALL, "--budget-s", "0", "--record", str(tmp_path / "map.json")])
-        rows = perf.read_record(tmp_path / "map.json")["rows"]
+        rows = records.read(tmp_path / "map.json")["rows"]
         assert {row["reason"] for row in rows} == {"not reached within 0 s"}
         assert len(rows) == 8
         assert "8 cells not reached within 0 s" in capsys.readouterr().out
@@ -156,7 +156,7 @@ class TestMap:
 
         monkeypatch.setattr(cukde, "sd_kde", broken)
         bench_map.main([*SMALL, "--rivals", "", "--record", str(tmp_path / "map.json")])
-        rows = perf.read_record(tmp_path / "map.json")["rows"]
+        rows = records.read(tmp_path / "map.json")["rows"]
         assert {row.get("reason") for row in rows if row["op"] == "sd_kde"} == {"MemoryError: too large"}
         assert all("median_ms" in row for row in rows if row["op"] == "kde")
 
@@ -169,7 +169,7 @@ class TestMap:
         monkeypatch.setattr(cukde, "sd_kde", interrupted)
         with pytest.raises(KeyboardInterrupt):
             bench_map.main([*SMALL, "--rivals", "", "--record", str(tmp_path / "map.json")])
-        assert [row["op"] for row in perf.read_record(tmp_path / "map.json")["rows"]] == ["kde"]
+        assert [row["op"] for row in records.read(tmp_path / "map.json")["rows"]] == ["kde"]
 
     @pytest.mark.parametrize(
         ("wrong", "message"), [(["--m", "16"], "more than the 16 far queries"), (["--data", "cubes"], "got cubes")]

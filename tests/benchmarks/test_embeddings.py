@@ -16,7 +16,7 @@ from benchmarks.density.embedding_axes import Axes, how_many, own_share
 from benchmarks.density.embedding_detectors import DETECTORS
 from benchmarks.density.embeddings import Draw, Set
 from benchmarks.figures import embeddings as figure
-from cukde import perf
+from benchmarks.tools import records
 from tests import reference
 
 RNG = np.random.default_rng(0)
@@ -246,7 +246,7 @@ def test_rows_of_a_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestPage:
-    RUN = perf.read_record(embeddings_page.RECORD)
+    RUN = records.read(embeddings_page.RECORD)
 
     def test_parts_lie_between_their_marks(self) -> None:
         text = "".join(f"{part}\n\n<!-- {part}: begin -->old<!-- {part}: end -->\n" for part in embeddings_page.PARTS)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from benchmarks.figures import kernels
-from cukde import perf
+from benchmarks.tools import records
 
 
 @pytest.fixture(scope="module")
 def run() -> dict[str, Any]:
-    return perf.read_record(Path(__file__).parents[2] / "benchmarks" / "results" / "perf_h200.json")
+    return records.read(Path(__file__).parents[2] / "benchmarks" / "results" / "perf_h200.json")
 
 
 def test_what_pairs_cost(run: dict[str, Any]) -> None:

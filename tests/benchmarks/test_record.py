@@ -11,7 +11,7 @@ import pytest
 from benchmarks import record
 from benchmarks.figures import dimensions
 from benchmarks.record import named
-from cukde import perf
+from benchmarks.tools import calibration, records
 from tests.benchmarks import untimed
 
 ROW = {
@@ -89,27 +89,27 @@ class TestSession:
             given.append(before)
             return {"cpu": {"copy": {"median_ms": 2.0 + len(given)}}}
 
-        monkeypatch.setattr(perf, "calibrate", calibrate)
+        monkeypatch.setattr(calibration, "calibrate", calibrate)
         session = record.Session(tmp_path / "run.json")
         assert given == [None]
         session.write([ROW | TIMES])
         assert given == [None, {"cpu": {"copy": {"median_ms": 3.0}}}]
-        run = perf.read_record(tmp_path / "run.json")
+        run = records.read(tmp_path / "run.json")
         assert run["calibration"] == {"cpu": {"copy": {"median_ms": 4.0}}}
         assert run["rows"] == [ROW | TIMES]
 
     def test_rows_are_kept_where_the_second_fails(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        calibration = {"cpu": {"copy": {"median_ms": 2.0}}}
-        monkeypatch.setattr(perf, "calibrate", lambda: calibration)  # takes nothing: the second call fails
+        measured = {"cpu": {"copy": {"median_ms": 2.0}}}
+        monkeypatch.setattr(calibration, "calibrate", lambda: measured)  # takes nothing: the second call fails
         record.Session(tmp_path / "run.json").write([ROW | TIMES])
         assert "no calibration after the run: TypeError" in capsys.readouterr().out
-        run = perf.read_record(tmp_path / "run.json")
-        assert (run["calibration"], run["rows"]) == (calibration, [ROW | TIMES])
+        run = records.read(tmp_path / "run.json")
+        assert (run["calibration"], run["rows"]) == (measured, [ROW | TIMES])
 
     def test_nothing_is_measured_for_no_record(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(perf, "calibrate", lambda before=None: pytest.fail("measured"))
+        monkeypatch.setattr(calibration, "calibrate", lambda before=None: pytest.fail("measured"))
         record.Session(None).write([ROW])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cukde import perf
+from benchmarks.tools import records
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -19,7 +19,7 @@ OTHERS = {
 """Records of other code, each to be measured again: take it out then, and put none in."""
 
 LAST = "2026-11-23"
-"""The records of other code are older: since then :func:`cukde.perf.write_record` refuses changed code."""
+"""The records of other code are older: since then :func:`benchmarks.tools.records.write` refuses changed code."""
 
 
 def why_not(run: dict[str, object], history: list[str]) -> str | None:
@@ -55,7 +55,7 @@ def _git(*command: str) -> str:
 
 
 def test_records_are_of_commits_of_the_history(history: list[str]) -> None:
-    runs = {path.relative_to(RESULTS).as_posix(): perf.read_record(path) for path in RESULTS.rglob("*.json")}
+    runs = {path.relative_to(RESULTS).as_posix(): records.read(path) for path in RESULTS.rglob("*.json")}
     texts = {path.relative_to(RESULTS).as_posix(): path.read_text("utf-8") for path in RESULTS.rglob("*.txt")}
     checked = {name: why_not(run, history) for name, run in runs.items()}
     checked |= {name: why_not_text(text, history) for name, text in texts.items()}

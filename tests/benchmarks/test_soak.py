@@ -16,7 +16,7 @@ import pytest
 import cukde
 from benchmarks.stress import soak
 from benchmarks.stress.soak import Sample, Soak
-from cukde import perf
+from benchmarks.tools import records
 from cukde.core.cost.peaks import Load
 from cukde.perf import _measure_peaks
 from tests.public_calls import CALLS, Call, sandbox
@@ -155,7 +155,7 @@ def test_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     finally:
         gc.unfreeze()
     assert "nothing failed" in capsys.readouterr().out
-    row = perf.read_record(path)["rows"][0]
+    row = records.read(path)["rows"][0]
     assert row["op"] == "soak"
     assert row["calls"] > 0
     assert row["failures"] == {}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.conv1d import s4convd
-from cukde import perf
+from benchmarks.tools import records
 
 RECORD = Path(__file__).parents[2] / "benchmarks" / "results" / "conv_study_p100_model.json"
 ROWS = list(s4convd.modelled())
@@ -63,7 +63,7 @@ def test_factor() -> None:
 
 
 def test_the_record_is_of_this_model() -> None:
-    recorded = perf.read_record(RECORD)["rows"]
+    recorded = records.read(RECORD)["rows"]
     assert len(recorded) == len(ROWS)
     for was, now in zip(recorded[2:], ROWS[2:], strict=True):
         assert was["shape"] == now["shape"]

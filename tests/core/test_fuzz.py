@@ -126,7 +126,7 @@ class TestBrokenPromises:
         def no_file() -> None:
             raise FileNotFoundError
 
-        assert broken_promise("perf.read_record", Call(no_file)) is None
+        assert broken_promise("perf.roofline", Call(no_file)) is None
         assert broken_promise("kde", Call(no_file)) is not None
 
 

@@ -229,7 +229,6 @@ def test_words_are_refused_before_anything_is_compiled(
 # What runs text, or unpickles: each where it is meant to be.
 _RISKY = {
     "pickle": {"cukde/core/cpu/jit.py"},  # the user's own cache of compiled code
-    "subprocess": {"cukde/perf/_record.py", "cukde/perf/_source.py"},  # nvidia-smi and git, for records
     # Addresses of parameters for launches by the driver, and its version.
     "ctypes": {"cukde/core/gpu/numba_cuda.py", "cukde/cli/info.py", "cukde/core/gpu/launch.py"},
 }

@@ -809,7 +809,7 @@ class TestCluster:
 def test_forms_have_the_parameters_of_their_functions(name: str) -> None:
     form, function = (inspect.signature(getattr(of, name)).parameters for of in (cukde.dask, cukde))
     own = {"boxes"} if name in ("kde", "debias", "positive_kde") else set()
-    assert set(form) == set(function) - {"devices", "nan_policy", "out"} | own
+    assert set(form) == set(function) - {"devices", "nan_policy"} | own
     assert all(form[each].default == function[each].default for each in set(form) - own)
 
 

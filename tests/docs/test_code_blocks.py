@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cukde import perf
+from benchmarks.tools import records
 from tests.docs import code_blocks
 from tests.docs.code_blocks import Block
 
@@ -43,7 +43,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "rel_err_max": 0.0,
     }
     for name, ms in {"old.json": 1.0, "new.json": 2.0}.items():
-        perf.write_record(name, [row | times | {"median_ms": ms}])
+        records.write(name, [row | times | {"median_ms": ms}])
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")

@@ -35,7 +35,7 @@ PAGE = SimpleNamespace(file=SimpleNamespace(src_uri="page.md"))
         (":func:`kde`", "cukde.density.api.sd_kde", "[`kde`][cukde.kde]"),
         (":func:`cukde.kde`", "cukde.dask.kde", "[`cukde.kde`][cukde.kde]"),
         (":func:`scott`", "cukde.bandwidth.sd", "[`scott`][cukde.bandwidth.scott]"),
-        (":meth:`Times.row`", "cukde.perf._record.write_record", "[`Times.row`][cukde.perf.Times.row]"),
+        (":meth:`Times.row`", "cukde.perf._measure.measure", "[`Times.row`][cukde.perf.Times.row]"),
         (":data:`~cukde.perf.Unit`", "cukde.core.cost.peaks.Peaks", "[`Unit`][cukde.perf.Unit]"),
         (":func:`functools.partial`", "cukde.perf._measure.measure", "`functools.partial`"),
         (":func:`cukde._private`", "cukde.kde", "`cukde._private`"),

@@ -15,11 +15,11 @@ from benchmarks.density.embedding_axes import Axes
 from benchmarks.density.embedding_detectors import DETECTORS
 from benchmarks.density.embeddings import DIMENSIONS, SETS
 from benchmarks.density.embeddings_page import PAGE, RECORD, Numbers, page_with
-from cukde import perf
+from benchmarks.tools import records
 from tests.docs import code_blocks
 
 TEXT = PAGE.read_text(encoding="utf-8")
-NUMBERS = Numbers(perf.read_record(RECORD))
+NUMBERS = Numbers(records.read(RECORD))
 
 
 def auroc(op: str, of: str, d: int = LOOKED_AT, k: int | None = None) -> float:

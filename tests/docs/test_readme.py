@@ -13,7 +13,7 @@ from benchmarks import readme
 from benchmarks.chosen import CPU, GPU, Chosen
 from benchmarks.figures import readme as figures_readme, sd_kde as figures_sd_kde
 from benchmarks.readme import RESULTS, ROOT
-from cukde import perf
+from benchmarks.tools import records
 from tests.docs import code_blocks, test_docs
 
 README = readme.README.read_text(encoding="utf-8")
@@ -208,7 +208,7 @@ def test_records_that_pages_name_are_there() -> None:
 
 def test_the_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    run = perf.read_record(RESULTS / "over_n_cpu.json")
+    run = records.read(RESULTS / "over_n_cpu.json")
     figures_readme.draw(run, tmp_path / "small.svg", points=5000, cells=60)
     drawn = (tmp_path / "small.svg").read_text(encoding="utf-8")
     largest = max(row["difference_max"] for row in run["rows"])
@@ -232,7 +232,7 @@ def spiral() -> figures_sd_kde.Spiral:
 
 def test_the_picture_of_sd_kde(tmp_path: Path, spiral: figures_sd_kde.Spiral) -> None:
     pytest.importorskip("matplotlib")
-    figures_sd_kde.draw(perf.read_record(RESULTS / "sd_kde_h200.json"), tmp_path / "small.png", spiral)
+    figures_sd_kde.draw(records.read(RESULTS / "sd_kde_h200.json"), tmp_path / "small.png", spiral)
     assert (tmp_path / "small.png").stat().st_size > 10_000
     assert "(sd_kde.png)" in (ROOT / "docs" / "sd_kde.md").read_text(encoding="utf-8")
     assert 10_000 < (ROOT / "docs" / "sd_kde.png").stat().st_size < 300_000

@@ -14,6 +14,7 @@ import pytest
 
 import cukde
 from benchmarks.perf import counters, modelled
+from benchmarks.tools import records
 from cukde import perf
 from cukde.cli.workloads import WORKLOADS
 from cukde.core.cost.registry import by_name, called, counted
@@ -140,7 +141,7 @@ def test_model_holds_on_recorded_times() -> None:
     pytest.importorskip("cupy", reason="the study's launchers need CuPy: install the test extra")
     from benchmarks.perf import modelled_cases  # noqa: F401, declares the study's costs
 
-    record = perf.read_record(RESULTS / "perf_h200.json")
+    record = records.read(RESULTS / "perf_h200.json")
     rates, *rows = record["rows"]
     fields = {name: rates[name] for name in perf.Peaks.__dataclass_fields__}
     on = perf.Peaks(**fields | {"capability": tuple(rates["capability"])})

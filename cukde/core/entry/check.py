@@ -108,23 +108,10 @@ def rows_to_omit(argument: str, shape: tuple[int, ...]) -> None:
         raise ValueError(f'nan_policy must be "raise" for stacks; got "omit" and {argument} of shape {shape}')
 
 
-def eager(policy: str, out: Any) -> None:
+def eager(policy: str) -> None:
     """Raise for what Dask collections do not do."""
     if policy != "raise":
         raise ValueError(f'nan_policy must be "raise" beside Dask collections; got {policy!r}: write X.dropna()')
-    if out is not None:
-        raise TypeError("out must be None beside Dask collections, which are computed later; write dask.array.store")
-
-
-def out(array: Any, kind: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    """Raise for an output array that does not fit the result."""
-    if not isinstance(array, kind):
-        library = "NumPy" if kind is np.ndarray else "CuPy"
-        raise TypeError(f"out must be an array of {library} like X, or None; got {type(array).__name__}")
-    if tuple(array.shape) != shape or array.dtype != dtype:
-        raise ValueError(f"out must have shape {shape} and dtype {dtype}; got {tuple(array.shape)} and {array.dtype}")
-    if isinstance(array, np.ndarray) and not array.flags.writeable:
-        raise ValueError("out must be writeable")
 
 
 def no_gradient(argument: str, tracked: bool) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost import arguments as core_arguments
-from cukde.core.dtypes import of_results
 from cukde.core.entry import check, missing, names, namespaces, outputs, plain
 from cukde.core.frames.columns import is_of_categories, labels_of, taken as taken_frame
 from cukde.core.frames.labelled import labelled
@@ -24,7 +23,6 @@ _LIKE_X = ("Y", "Z", "seeds", "bandwidths")
 _SAMPLES = ("A", "B", "x", "y")  # of Kendall's tau: missing values have their own policy there, and names no order
 _ARRAYS = (*_DATA, *_BESIDE, *_LIKE_X, *_SAMPLES)
 
-Shape = Callable[[Mapping[str, Any]], tuple[tuple[int, ...], list[Any]]]
 Chosen = Callable[[Mapping[str, Any], Sequence[Any], int], Sequence[int]]
 
 
@@ -34,7 +32,6 @@ class Entry(NamedTuple):
     positional: tuple[str, ...]
     needed: frozenset[str]
     own: frozenset[str]  # options that the function does not see
-    shape: Shape | None
     chosen: Chosen | None
     takes_collections: bool  # of Dask; others would compute them as they are, their columns rounded to a common dtype
 
@@ -49,7 +46,6 @@ class Given:
         self.given: dict[str, Any] = {}
         """Arguments by name, as they were given."""
         self._left_out: dict[str, Any] = {}
-        self.out: Any = None
         self.forced = outputs.forced if outputs.asked_for(caller) else None
         self.lazy = False
         plain.see((*args, *kwargs.values()))
@@ -66,13 +62,12 @@ class Given:
         """Bring the arguments to arrays, in one order of columns, without the rows that are left out."""
         a, own = self.arguments, self._entry.own
         policy = check.nan_policy(a.pop("nan_policy", "raise")) if "nan_policy" in own else "raise"
-        self.out = a.pop("out", None) if "out" in own else None
         if not self._entry.takes_collections:
             for name, value in a.items():
                 core_check.no_collection(name, value)
         self.lazy = any(map(is_dask, a.values()))
         if self.lazy:
-            check.eager(policy, self.out)
+            check.eager(policy)
         self._refuses = policy == "raise" and is_true(a.get("check_finite", True))
         self._arrays: dict[int, Any] = {}
         for name in _ARRAYS:
@@ -86,8 +81,6 @@ class Given:
             a["axes"] = [self._array("axes", each) for each in a["axes"]]
         if policy == "omit" and X is not None:
             self._omit()
-        if self.out is not None:
-            self._check_out()
         if self._entry.chosen is not None and self.labels is not None and not is_dask(X):
             a["X"] = labelled(a["X"], self.labels)
 
@@ -207,17 +200,6 @@ class Given:
             self._left_out[name], a[name] = flags, own[~flags]
             beside |= {key: array[~flags] for key, array in arrays.items() if array.shape[:1] == (n,)}
         return beside
-
-    def _check_out(self) -> None:
-        a = self.arguments
-        assert self._entry.shape is not None
-        backend = dispatch.backend(a["X"], Y=a.get("Y"))
-        shape, promoted = self._entry.shape(a)
-        of_rows = self._left_out.get("X" if "Y" not in a else "Y")
-        if of_rows is not None:
-            shape = (len(of_rows), *shape[1:])
-        dtype = of_results(*(core_arguments.dtype(array) for array in promoted if array is not None))
-        check.out(self.out, backend.xp.ndarray, shape, dtype)
 
     def of_all_rows(self, result: Any, argument: str) -> Any:
         """Give a result the rows that were left out of an argument, NaN."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from cukde.core import words
 from cukde.core.entry import outputs, plain, returned as entry_returned
-from cukde.core.entry.given import Chosen, Entry, Given, Shape
+from cukde.core.entry.given import Chosen, Entry, Given
 from cukde.core.entry.returned import Returned
 from cukde.core.over_dask import takes_collections
 
@@ -22,23 +22,19 @@ T = TypeVar("T", bound=Callable[..., Any])
 def public_call(
     returned: Returned | None = None,
     *,
-    shape: Shape | None = None,
     chosen: Chosen | None = None,
 ) -> Callable[[T], T]:
     """Let a public function take frames, and arrays of other libraries.
 
     Calls with plain arrays take less than a microsecond longer. Parameters say by their names what is done: data ``X``;
-    what goes with their rows; points in the same columns; bandwidths and options by column. ``nan_policy`` and ``out``
-    are for this decorator, unless ``nan_policy`` has other values there; the function only names them in its signature.
+    what goes with their rows; points in the same columns; bandwidths and options by column. ``nan_policy`` is for this
+    decorator, unless it has other values there; the function only names it in its signature.
 
     Parameters
     ----------
     returned : callable, optional
         Brings a result to what its user expects, by the functions of :mod:`cukde.core.entry.returned`. Default: to
         arrays of the library of ``X``.
-    shape : callable, optional
-        For a function with ``out``: takes the arguments, and returns the shape of the result, and the arrays whose
-        dtypes are promoted to its own.
     chosen : callable, optional
         For a function whose queries have some of the columns of ``X``: takes the arguments, the names of the columns
         and their number, and returns the positions of those columns. Such a function finds the names at ``X``.
@@ -52,9 +48,9 @@ def public_call(
         required = (name for name, each in parameters.items() if each.default is each.empty and each.kind not in rest)
         needed = frozenset(required)
         policies = getattr(parameters.get("nan_policy"), "default", None)
-        own = frozenset((["nan_policy"] if policies == "raise" else []) + (["out"] if shape else []))
+        own = frozenset(["nan_policy"] if policies == "raise" else [])
         are_plain = plain.PLAIN.issuperset
-        entry = Entry(positional, needed, own, shape, chosen, takes_collections(function))
+        entry = Entry(positional, needed, own, chosen, takes_collections(function))
         to_user = returned or entry_returned.as_arrays
 
         @functools.wraps(function)
@@ -73,9 +69,6 @@ def public_call(
                 except TypeError as error:
                     words.unknown_keyword(error, function.__name__, kwargs, parameters)
                     raise
-                if given.out is not None:
-                    given.out[...] = given.of_all_rows(result, "Y" if "Y" in given.given else "X")
-                    return given.out
                 return result if given.lazy else to_user(given, result)
 
         return call  # type: ignore[return-value]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Literal
 
@@ -34,15 +34,8 @@ _QUERIES = 2**20  # of a pass over all pairs, which bounds memory
 _PLAIN = (1e-100, 1e100)  # deviations whose squares and reciprocals are numbers
 
 
-def _shape(arguments: Mapping[str, Any]) -> tuple[tuple[int, ...], list[Any]]:
-    """Shape of an output array, and the arrays whose dtypes are promoted to its own."""
-    X, _ = density_check.data(arguments["X"], dispatch.backend(arguments["X"]))
-    axes = density_axes.checked(arguments.get("axes"), X.shape[1])
-    return tuple(map(len, axes)), [X, _corners(axes)]
-
-
 @declare(cost.evaluate_grid, cost_calls.of_grid)
-@public_call(shape=_shape)
+@public_call()
 @over_dask("cukde.density.grids.dask")
 def evaluate_grid(
     X: ArrayLike,
@@ -58,7 +51,6 @@ def evaluate_grid(
     bounds: Domain | None = None,
     periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: ArrayLike | None = None,
 ) -> Array:
     r"""Gaussian kernel density estimate of the data ``X`` on a product grid.
 
@@ -93,8 +85,6 @@ def evaluate_grid(
     bounds, periods : sequence of length d or mapping, optional
         As in :func:`kde`: the density is one on that domain, 0 at coordinates outside.
     nan_policy : {"raise", "omit"}
-        As in :func:`kde`.
-    out : array, shape (g_1, ..., g_d), optional
         As in :func:`kde`.
 
     Returns

@@ -10,7 +10,7 @@ import numpy as np
 
 from cukde.core import check as core_check, random_state as core_random_state
 from cukde.core.cost.registry import declare
-from cukde.core.entry import returned, shapes
+from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
 from cukde.core.random_state import DEFAULT, RandomState
@@ -28,7 +28,7 @@ _over_dask = over_dask("cukde.density.dask.positive", before=density_check.no_de
 
 
 @declare(cost_formulas.positive_kde, cost_calls.of_positive, observed=cost_calls.taken("laplace"))
-@public_call(returned.rows("Y", "density"), shape=shapes.of_queries)
+@public_call(returned.rows("Y", "density"))
 @_over_dask
 def positive_kde(
     X: ArrayLike,
@@ -48,7 +48,6 @@ def positive_kde(
     leave_one_out: bool = False,
     devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: ArrayLike | None = None,
 ) -> Array:
     r"""Positive density estimate whose bias is of fourth order, in one pass.
 
@@ -64,7 +63,7 @@ def positive_kde(
     ----------
     X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite
         As in :func:`kde`. :func:`cukde.bandwidth.positive` has the matching reference rule for ``h``.
-    bounds, periods, leave_one_out, devices, nan_policy, out
+    bounds, periods, leave_one_out, devices, nan_policy
         As in :func:`kde`.
     mass : float or Mass, optional
         M, at least 1, as :func:`positive_mass` returns it. Give it in later calls with the same data to save its cost;
@@ -122,7 +121,7 @@ def positive_kde(
 
 
 @declare(cost_formulas.positive_score, cost_calls.of_queries, observed=cost_calls.taken("moments", "laplace"))
-@public_call(returned.rows("Y", "score"), shape=shapes.of_points)
+@public_call(returned.rows("Y", "score"))
 @_over_dask
 def positive_score(
     X: ArrayLike,
@@ -136,7 +135,6 @@ def positive_score(
     check_finite: bool = True,
     devices: Devices | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: ArrayLike | None = None,
 ) -> Array:
     r"""Gradient of the logarithm of :func:`positive_kde`.
 
@@ -144,7 +142,7 @@ def positive_score(
 
     Parameters
     ----------
-    X, Y, h, weights, rtol, precision, deterministic, check_finite, devices, nan_policy, out
+    X, Y, h, weights, rtol, precision, deterministic, check_finite, devices, nan_policy
         As in :func:`positive_kde`; ``out`` has the shape of ``Y``.
 
     Returns

@@ -11,7 +11,7 @@ from cukde.core import dtypes
 from cukde.core.cpu import float16, threads
 from cukde.core.cpu.jit import njit
 from cukde.core.plan import note
-from cukde.piecewise.cpu import locate, reduction as piecewise_reduction
+from cukde.piecewise.cpu import locate
 from cukde.piecewise.pieces import Pieces
 
 __all__ = ["Prepared", "evaluate", "prepare"]
@@ -31,7 +31,6 @@ class Prepared(NamedTuple):
     search: locate.Search
     ends: tuple[Any, Any]
     local: bool
-    reduction: piecewise_reduction.Reduction | None
 
 
 def prepare(pieces: Pieces, dtype: np.dtype) -> Prepared:
@@ -39,9 +38,8 @@ def prepare(pieces: Pieces, dtype: np.dtype) -> Prepared:
     number = dtypes.arithmetic(np.dtype(dtype))
     knots = np.ascontiguousarray(pieces.knots, number)
     coefficients = np.ascontiguousarray(np.asarray(pieces.coefficients, number).transpose(2, 1, 0))
-    reduction = None if pieces.reduction is None else piecewise_reduction.constants(pieces.reduction, number)
     ends = knots[0], knots[-1] if pieces.last is None else number.type(pieces.last)
-    return Prepared(coefficients, locate.search(knots), ends, pieces.local, reduction)
+    return Prepared(coefficients, locate.search(knots), ends, pieces.local)
 
 
 def evaluate(
@@ -59,7 +57,7 @@ def evaluate(
     x : ndarray (N,)
         float16, float32 or float64, contiguous.
     extrapolate : {True, False, "periodic", "clamp"}
-        Values beyond the knots; without effect for a reduction, whose arguments stay within.
+        Values beyond the knots.
     out : ndarray, optional
         Output array, contiguous, which does not overlap x.
 
@@ -68,7 +66,7 @@ def evaluate(
     ndarray (N,) or (N, r)
         Of the dtype of x; (N,) if r is 1.
     """
-    note("reduced" if prepared.reduction is not None else "guide" if prepared.search.guide.size else "uniform")
+    note("guide" if prepared.search.guide.size else "uniform")
     r = len(prepared.coefficients)
     if out is None:
         out = np.empty(x.size if r == 1 else (x.size, r), x.dtype)
@@ -80,10 +78,7 @@ def evaluate(
     def write(points: np.ndarray, into: np.ndarray) -> None:
         # Made here: Numba takes 0.1 s to compile what makes an array.
         piece = np.empty(_BLOCK, np.uint32)
-        if prepared.reduction is None:
-            _evaluate(points, prepared, mode, low, high, piece, np.empty((3, _BLOCK), number), into)
-        else:
-            _evaluate_reduced(points, prepared, piecewise_reduction.workspace(_BLOCK, number), piece, into)
+        _evaluate(points, prepared, mode, low, high, piece, np.empty((3, _BLOCK), number), into)
 
     def values(start: int) -> None:
         points = x[start : start + _TASK]
@@ -127,22 +122,6 @@ def _evaluate(x: Any, prepared: Any, mode: int, low: Any, high: Any, piece: Any,
             if r > 1:
                 for p in range(n):
                     out[(start + p) * r + q] = y[p]
-
-
-@njit(**_JIT)
-def _evaluate_reduced(x: Any, prepared: Any, work: Any, piece: Any, out: Any) -> None:
-    """Write the values at x of a polynomial with a reduced argument."""
-    argument = work.argument
-    for start in range(0, x.size, _BLOCK):
-        stop = min(start + _BLOCK, x.size)
-        n = stop - start
-        points, u, y = x[start:stop], argument[:n], out[start:stop]
-        piecewise_reduction.reduce(points, prepared.reduction, work, u)
-        locate.locate(u, prepared.search, piece[:n])
-        for p in range(n):
-            u[p] = u[p] - prepared.search.knots[piece[p]]
-        _horner(prepared.coefficients[0], piece[:n], u, y)
-        piecewise_reduction.restore(points, prepared.reduction, work, y)
 
 
 @njit(**_JIT)

@@ -1,0 +1,1 @@
+"""What benchmarks share: records of runs, the commit that they are of, calibrations, and comparisons."""

@@ -1,0 +1,214 @@
+"""Calibrations: what is timed, what is kept of two, how they become a ratio of times, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.tools import calibration, pace, records
+from benchmarks.tools.comparison import compare
+from cukde import perf
+from cukde.core.cost.peaks import Load
+
+
+def kernel(median: float, spread: float = 0.0, **others: Any) -> dict[str, Any]:
+    return {"median_ms": median, "low_ms": median - spread, "high_ms": median + spread} | others
+
+
+# --- measured --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measurements of the processor alone, too short to be good."""
+    from cukde.perf import _loads_cpu as _peaks
+
+    monkeypatch.setattr("cukde.core.dispatch.why_no_gpu", lambda: "none is wanted")
+    monkeypatch.setattr(calibration, "_SECONDS", 1e-3)
+    monkeypatch.setattr(_peaks, "_COPIED", (2**20, 2**20))
+
+
+def test_the_cpu_is_calibrated(small: None) -> None:
+    found = calibration.calibrate()
+    assert set(found) == {"cpu"}
+    assert set(found["cpu"]) == {"copy", "exponential", "exponential_1_thread"}
+    for times in found["cpu"].values():
+        assert 0 < times["low_ms"] <= times["median_ms"] <= times["high_ms"]
+        assert times["drift"] == 1
+        # 2^30 bytes or exponentials: nothing makes them in a hundredth of a millisecond or needs ten minutes.
+        assert 0.01 < times["median_ms"] < 600_000
+    after = calibration.calibrate(found)
+    for name, times in after["cpu"].items():
+        assert times["median_ms"] <= found["cpu"][name]["median_ms"]
+        assert times["drift"] >= 1
+
+
+def test_work_is_what_is_counted(small: None) -> None:
+    from cukde.core.cpu import threads
+
+    loads = dict(calibration._loads("cpu"))
+    assert loads["copy"].amount == 2 * 2**20  # read and written
+    assert loads["exponential"].amount == threads.count() * loads["exponential_1_thread"].amount
+    numbers = np.linspace(0, 1, calibration._NUMBERS, dtype=np.float32)
+    assert loads["exponential_1_thread"].amount == calibration._REPEATS * numbers.size
+    wanted = np.exp(-np.exp(-np.exp(-numbers.astype(np.float64))))
+    calibration.exponentials_of_minus(numbers, 3)
+    np.testing.assert_allclose(numbers, wanted, rtol=5e-5)
+
+
+def test_times_are_of_the_same_work_whatever_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def loads(backend: str) -> Iterator[tuple[str, Load]]:
+        yield "copy", Load("memory", 2**29, lambda: None, True)
+        yield "exponential", Load("exponential", 2**31, lambda: None, True)
+
+    monkeypatch.setattr(calibration, "_loads", loads)
+    monkeypatch.setattr(calibration, "timed", lambda load, seconds: perf.Times(4.0, 3.0, 5.0, 3.5, 4.5, 7))
+    found = calibration.calibrate(backend="cpu")["cpu"]
+    assert found["copy"] == {
+        "median_ms": 8.0,
+        "q1_ms": 6.0,
+        "q3_ms": 10.0,
+        "low_ms": 7.0,
+        "high_ms": 9.0,
+        "runs": 7,
+        "drift": 1.0,
+    }
+    assert found["exponential"]["median_ms"] == 2.0
+
+
+def test_of_several_measurements_the_fastest_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    medians = iter((4.0, 5.0, 2.0, 3.0))
+    monkeypatch.setattr(calibration, "_kernels", lambda backend: {"copy": kernel(next(medians), drift=1.0)})
+    found, drifts = None, []
+    for _ in range(4):
+        found = calibration.calibrate(found, backend="cpu")
+        drifts.append((found["cpu"]["copy"]["median_ms"], found["cpu"]["copy"]["drift"]))
+    assert drifts == [(4.0, 1.0), (4.0, 1.25), (2.0, 2.5), (2.0, 2.5)]
+
+
+def test_what_only_one_measurement_has_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "_kernels", lambda backend: {"copy": kernel(4.0, drift=1.0)})
+    found = calibration.calibrate({"gpu": {"copy": kernel(3.0)}, "cpu": {"other": kernel(1.0)}}, backend="cpu")
+    assert {name: set(of) for name, of in found.items()} == {"gpu": {"copy"}, "cpu": {"other", "copy"}}
+    assert found["gpu"]["copy"]["median_ms"] == 3.0
+
+
+def test_what_a_gpu_is_calibrated_by(monkeypatch: pytest.MonkeyPatch, emulated_device: None) -> None:
+    import cukde.core.gpu.arrays
+    from cukde.perf import _loads_gpu as _peaks
+
+    monkeypatch.setattr(_peaks, "_copy", lambda: Load("memory", 2**30, lambda: None))
+    monkeypatch.setattr(_peaks, "_cache", lambda blocks: Load("cache", 2**30, lambda: None))
+    monkeypatch.setattr("cukde.core.dispatch.named", lambda backend: cukde.core.gpu.arrays)
+    loads = dict(calibration._loads("gpu"))
+    assert set(loads) == {"copy", "exponential"}
+    assert loads["exponential"].unit == "exponential"
+    of = _peaks._CHAINS["exponential"]
+    unit, blocks, repeats, factors = loads["exponential"].call.args  # type: ignore[attr-defined]
+    assert (unit, repeats, factors.dtype) == ("exponential", of.repeats, np.float32)
+    assert loads["exponential"].amount == blocks * 256 * of.chains * 16 * repeats
+
+
+@pytest.mark.gpu
+def test_a_gpu_is_calibrated() -> None:
+    import cupy
+
+    pool = cupy.get_default_memory_pool()
+    pool.free_all_blocks()
+    before = pool.total_bytes()
+    found = calibration.calibrate()
+    assert pool.total_bytes() <= before + 2**20
+    assert set(found) == {"cpu", "gpu"}
+    assert set(found["gpu"]) == {"copy", "exponential"}
+    peaks = perf.measure_peaks("gpu")
+    for name, rate in (("copy", peaks.rate("memory")), ("exponential", peaks.rate("exponential"))):
+        assert 0.5 < found["gpu"][name]["median_ms"] / (1e3 * 2**30 / rate) < 2  # the same work, in the same units
+
+
+def test_no_gpu_and_no_backend(small: None) -> None:
+    with pytest.raises(RuntimeError, match="none is wanted"):
+        calibration.calibrate(backend="gpu")
+    with pytest.raises(ValueError, match='backend must be "gpu", "cpu" or None'):
+        calibration.calibrate(backend="tpu")  # type: ignore[arg-type]
+
+
+# --- how they are used ----------------------------------------------------------------------------------
+
+OLD = {"copy": kernel(10.0), "exponential": kernel(20.0), "exponential_1_thread": kernel(40.0)}
+NEW = {"copy": kernel(40.0), "exponential": kernel(20.0), "exponential_1_thread": kernel(80.0)}
+
+
+@pytest.mark.parametrize(
+    ("bound", "wanted"),
+    [
+        ("memory", (4.0, 4.0, 4.0)),
+        ("a copy", (4.0, 4.0, 4.0)),
+        ("exponential", (2**0.5, 1.0, 2.0)),
+        ("tensor_f16", (2**0.5, 1.0, 2.0)),
+        ("", (2.0, 1.0, 4.0)),
+    ],
+)
+def test_a_row_keeps_pace_with_what_binds_it(bound: str, wanted: tuple[float, float, float]) -> None:
+    assert pace.pace(OLD, NEW, bound) == pytest.approx(wanted)
+
+
+def test_the_interval_is_that_of_the_medians() -> None:
+    old, new = {"copy": kernel(10.0, 1.0)}, {"copy": kernel(20.0, 2.0)}
+    assert pace.pace(old, new, "memory") == (2.0, 18 / 11, 22 / 9)
+    assert pace.pace({"copy": {"median_ms": 10.0}}, new, "") == (2.0, 1.8, 2.2)
+
+
+def test_what_two_calibrations_share() -> None:
+    assert pace.pace(OLD, {}, "") is None
+    assert pace.pace({"copy": kernel(1.0)}, {"exponential": kernel(1.0)}, "") is None
+    # Of a row that is bound by exponentials the copy says more than nothing.
+    assert pace.pace({"copy": kernel(1.0)}, NEW, "exponential") == (40.0, 40.0, 40.0)
+
+
+def test_a_machine_that_was_not_quiet() -> None:
+    of = {
+        "cpu": {"copy": kernel(1.0, drift=1.1), "exponential": kernel(1.0, drift=1.125)},
+        "gpu": {"copy": kernel(1.0)},
+    }
+    assert pace.unquiet(of) == ["the exponential kernel of the cpu took 1.12 times as long once"]
+
+
+# --- in records ------------------------------------------------------------------------------------------
+
+
+def test_records_have_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "source", lambda: {"commit": "abc1234"})
+    measured = {"cpu": {"copy": kernel(4.0, drift=1.0)}}
+    records.write(tmp_path / "run.json", [], calibration=measured)
+    run = records.read(tmp_path / "run.json")
+    assert list(run) == ["date", "commit", "machine", "versions", "command", "calibration", "rows"]
+    assert run["calibration"] == measured
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ([], "got a list in its place"),
+        ({"cpu": 3.0}, "got a float in its place"),
+        ({"cpu": {"copy": 3.0}}, "got a float in its place"),
+        ({"cpu": {"copy": {}}}, "median_ms None"),
+        ({"cpu": {"copy": kernel(0.0)}}, "median_ms 0.0"),
+        ({"cpu": {"copy": kernel(float("nan"))}}, "median_ms nan"),
+        ({"cpu": {"copy": kernel(1.0, drift="none")}}, "drift 'none'"),
+        ({"cpu": {"copy": kernel(1.0, 1.0)}}, "low_ms 0.0"),
+    ],
+    ids=str,
+)
+def test_what_is_no_calibration_is_refused(tmp_path: Path, wrong: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"before must be what calibrate returned; .*{message}"):
+        calibration.calibrate(wrong, backend="cpu")
+    with pytest.raises(ValueError, match=message):
+        records.write(tmp_path / "run.json", [], calibration=wrong)
+    assert not list(tmp_path.iterdir())
+    run: dict[str, Any] = {"date": "", "commit": "", "machine": {}, "versions": {}, "command": "", "rows": []}
+    with pytest.raises(ValueError, match=f"the calibration of old .*{message}"):
+        compare(run | {"calibration": wrong}, run)
