@@ -384,7 +384,7 @@ class TestConversions:
     def test_clamped_pieces_that_would_round_away_or_overflow(self, edge: float, sign: int) -> None:
         inside = np.nextafter(edge, 0) if edge == 1 else 0.1 * edge
         knots = sign * np.array([-edge, -inside, inside, edge])
-        p = cukde.PiecewisePolynomial([[1.0, 2.0, 3.0]], knots, extrapolate="clamp")
+        p = cukde.PiecewisePolynomial([[0.0, 0.0, 0.0], [1.0, 2.0, 3.0]], knots, extrapolate="clamp")
         x = sign * np.array([-1.1, -0.05, 0.05, 1.1]) * edge
         np.testing.assert_array_equal(p(x), [1, 2, 2, 3])
         np.testing.assert_array_equal(p.to_scipy()(x), [1, 2, 2, 3])
