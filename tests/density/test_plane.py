@@ -470,6 +470,20 @@ class TestDevice:
         verify(X, X[:50], 3.0, 1e-6, backend=device)
         verify_score(X, X[:50], 3.0, 1e-6, backend=device)
 
+    @COLUMNS
+    @pytest.mark.parametrize("points", [100, 49, 50, 51])
+    def test_a_cell_at_the_edges_of_parts(
+        self, device: Backend, points: int, d: int, expanded: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Beside a cell of 30 points, so that parts do not begin at multiples; no query is left to pairs."""
+        monkeypatch.setattr(importlib.import_module("cukde.density.plane.gpu.expansions"), "_POINTS_OF_PART", 50)
+        X = 0.5 + 0.01 * np.random.default_rng(3).standard_normal((30 + points, d))
+        X[30:] += 6  # another cell
+        verify(X, X[20:40], 1.0, 1e-6, backend=device)
+        verify_score(X, X[20:40], 1.0, 1e-6, backend=device)
+        assert len(expanded) >= 2
+        assert not np.concatenate(expanded).any()
+
     @pytest.mark.parametrize("least", [0, 12**2])
     def test_expansions_that_take_too_much_memory_are_not_made(
         self, device: Backend, least: int, expanded: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
