@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 import cukde
-from cukde.core.plan import only
+from cukde.core.plan import only, traced
 from cukde.density.arguments import prepare
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.cpu import boxes, few, passes
@@ -404,6 +404,26 @@ def test_boxes_are_accepted_where_their_error_is_within_the_tolerance(
     share = np.concatenate(shares)
     for low, high in ((0.1, 1), (1, 10)):
         assert ((share > low) & (share < high)).sum() > 20
+
+
+@pytest.mark.parametrize("output", ["sum", "laplace"])
+def test_what_queries_leave_out_is_within_the_tolerance(output: Output, many_pairs: None) -> None:
+    """A point beside which another one may be left out, or may not, by where the query is; it begins a box."""
+    plan = one_dimension_plan.plan(H, output, 1e-6)
+    x = plan.width * np.array([[0.5], [16.0]])
+    y = np.linspace(-6 * H, 3 * H, 2000)[:, None]
+    with only("line"), traced() as ran:
+        got = passes.partial_sums(x, y, H, output, Options("float32"))
+    assert [step.name for step in ran] == ["line"]
+    squares = ((y - x.T) / H) ** 2
+    phi = np.exp(-0.5 * squares)
+    scale, total = np.exp(got.reference), phi.sum(axis=1)
+    assert (np.abs(scale * got.total - total) <= 1e-6 * total).all()
+    terms = (1.5 - 0.5 * squares) * phi
+    if output == "laplace":
+        error = np.abs(scale * got.moments[:, 0] - terms.sum(axis=1)) / total
+        assert (error <= 1e-6).all()
+        assert error.max() > 5e-7  # it is used up, or the test would be of nothing
 
 
 class TestChoice:
