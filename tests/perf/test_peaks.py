@@ -138,6 +138,13 @@ MEASURED = dataclasses.replace(
 )
 
 
+@pytest.mark.parametrize("number", [0, 0.0, -1.0])
+@pytest.mark.parametrize("name", ["launch", "multiprocessors", "clock", "cache_bytes"])
+def test_entries_of_no_speed_are_left_out(file: Path, name: str, number: float) -> None:
+    _kept.keep(dataclasses.replace(MEASURED, **{name: number}))
+    assert _kept.load() == {}
+
+
 def test_what_is_kept_comes_back(file: Path) -> None:
     assert _kept.load() == {}
     other = dataclasses.replace(MEASURED, name="Other", launch=3e-6)
