@@ -50,6 +50,7 @@ def public_call(
         policies = getattr(parameters.get("nan_policy"), "default", None)
         own = frozenset(["nan_policy"] if policies == "raise" else [])
         are_plain = plain.PLAIN.issuperset
+        rest_too = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
         entry = Entry(positional, needed, own, chosen, takes_collections(function))
         to_user = returned or entry_returned.as_arrays
 
@@ -57,6 +58,8 @@ def public_call(
         def call(*args: Any, **kwargs: Any) -> Any:
             with np.errstate(all="ignore"):  # see :mod:`cukde.core.quiet`
                 try:
+                    if not (rest_too or kwargs.keys() <= parameters.keys()):
+                        raise TypeError("an unexpected keyword argument")
                     if (
                         are_plain(map(type, args))
                         and are_plain(map(type, kwargs.values()))
