@@ -81,12 +81,26 @@ class Weighted(Shared, total=False):
     weights: ArrayLike | None
 
 
-class InDomain(Computed, total=False):
-    """Of densities with weights and ends."""
+class OfRule(TypedDict, total=False):
+    """Of rules for the bandwidth: what they know of a density."""
 
     weights: ArrayLike | None
     bounds: Domain | None
     periods: Domain | None
+    nan_policy: Literal["raise", "omit"]
+
+
+class OfValidation(OfRule, total=False):
+    """Of cross-validation."""
+
+    precision: str | None
+
+
+class InDomain(OfValidation, total=False):
+    """Of densities with weights and ends."""
+
+    deterministic: bool
+    check_finite: bool
 
 
 class LogInDomain(InDomain, total=False):
