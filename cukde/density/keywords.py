@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from cukde.core.entry import keywords
 from cukde.core.entry.keywords import Keyword
 from cukde.core.types import ArrayLike, Devices, Domain
+
+_EACH = {"stacks": "call for each member"}
 
 TABLE = {
     "weights": Keyword(
@@ -17,6 +19,7 @@ TABLE = {
         None,
         "array_like, shape (n,), optional",
         "Factor of ``h`` for each point, 1e-8 to 1e16: see :func:`cukde.bandwidth.abramson`.",
+        _EACH,
     ),
     "rtol": Keyword(
         None,
@@ -35,17 +38,23 @@ TABLE = {
         None,
         "sequence of length d or mapping, optional",
         "For each column (low, high) with None for an open end, or None. The density integrates to 1 there.",
+        _EACH,
     ),
     "periods": Keyword(
         None,
         "sequence of length d or mapping, optional",
         "For each column its period, or None. The density integrates to 1 over a period.",
+        _EACH,
     ),
-    "leave_one_out": Keyword(False, "bool", "Leave out each row's own kernel; ``Y`` must be ``X`` or None."),
+    "leave_one_out": Keyword(False, "bool", "Leave out each row's own kernel; ``Y`` must be ``X`` or None.", _EACH),
     "devices": Keyword(
         None,
         '"all" or sequence of int, optional',
         "GPUs that share the call. Default: that of ``X``. Not for stacks and Dask arrays.",
+        {
+            "stacks": "call for each member, or with a part of the members each",
+            "Dask arrays": "blocks are computed where they are, see cukde.dask.to_gpu",
+        },
     ),
     "nan_policy": Keyword(
         "raise",
@@ -55,8 +64,19 @@ TABLE = {
 }
 """What a call that leaves a keyword out takes, and what the keyword is, in the order of signatures."""
 
+refuse = functools.partial(keywords.refuse, table=TABLE)
+"""Raise for keywords that a form does not take: "stacks" or "Dask arrays"."""
+
 takes = functools.partial(keywords.takes, table=TABLE)
 """Decorator of functions with ``**options``: see :func:`cukde.core.entry.keywords.takes`."""
+
+
+def before_dask(given: dict[str, Any]) -> None:
+    """Raise for keywords that Dask arrays do not take, and take them out of the arguments."""
+    refuse(given, form="Dask arrays")
+    for name, keyword in TABLE.items():
+        if "Dask arrays" in keyword.not_of:
+            given.pop(name, None)
 
 
 class Computed(TypedDict, total=False):

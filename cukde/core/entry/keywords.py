@@ -8,6 +8,8 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from cukde.core import check as core_check
+
 T = TypeVar("T", bound=Callable[..., Any])
 
 _WIDTH, _INDENT = 120, 4
@@ -15,11 +17,25 @@ _REST = inspect.Parameter.VAR_KEYWORD
 
 
 class Keyword(NamedTuple):
-    """A keyword, as a Parameters section has it: ``name : form``, and what it means in a sentence or two."""
+    """A keyword, as a Parameters section has it: ``name : form``, and what it means in a sentence or two.
+
+    Forms of a function that do not take it say what to do instead.
+    """
 
     default: Any
     form: str
     meaning: str
+    not_of: Mapping[str, str] = {}
+
+
+def refuse(options: Mapping[str, Any], table: Mapping[str, Keyword], form: str) -> None:
+    """Raise for a keyword that a form of functions, such as "stacks", does not take, unless it is as if left out."""
+    for name, value in options.items():
+        keyword = table.get(name)
+        if keyword is not None and form in keyword.not_of:
+            given = core_check.flag(name, value) if isinstance(keyword.default, bool) else value
+            if given is not keyword.default:
+                raise ValueError(f"{name} must be {keyword.default} for {form}: {keyword.not_of[form]}")
 
 
 def takes(kind: Any, table: Mapping[str, Keyword], *, described: bool = False) -> Callable[[T], T]:

@@ -15,17 +15,17 @@ from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
 from cukde.core.random_state import DEFAULT, RandomState
 from cukde.core.types import Array, ArrayLike, Bandwidth
-from cukde.density import check as density_check, correction, results
+from cukde.density import correction, results
 from cukde.density.arguments import posed
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
-from cukde.density.keywords import OfDensity, OfMass, Weighted, takes
+from cukde.density.keywords import OfDensity, OfMass, Weighted, before_dask, takes
 from cukde.density.mass_sizes import SAMPLES
 from cukde.density.plan import compositions as plan_compositions
 from cukde.density.positive import check, mass as positive_masses, quadrature
 from cukde.density.positive.mass import Mass
 from cukde.density.problem import Problem
 
-_over_dask = over_dask("cukde.density.dask.positive", before=density_check.no_devices)
+_over_dask = over_dask("cukde.density.dask.positive", before=before_dask)
 
 
 @declare(cost_formulas.positive_kde, cost_calls.of_positive, observed=cost_calls.taken("laplace"))
