@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any, Literal, TypedDict
 
-from cukde.core.entry import keywords
-from cukde.core.entry.keywords import Keyword
+from cukde.core import keywords
+from cukde.core.keywords import Keyword
 from cukde.core.types import ArrayLike, Devices, Domain
 
 _EACH = {"stacks": "call for each member"}
@@ -68,7 +68,7 @@ refuse = functools.partial(keywords.refuse, table=TABLE)
 """Raise for keywords that a form does not take: "stacks" or "Dask arrays"."""
 
 takes = functools.partial(keywords.takes, table=TABLE)
-"""Decorator of functions with ``**options``: see :func:`cukde.core.entry.keywords.takes`."""
+"""Decorator of functions with ``**options``: see :func:`cukde.core.keywords.takes`."""
 
 
 def before_dask(given: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import cukde
 import cukde.dask
-from cukde.core.entry.keywords import Keyword, takes
+from cukde.core.keywords import Keyword, takes
 from cukde.density import keywords
 from cukde.density.keywords import TABLE
 
@@ -230,9 +230,9 @@ def test_a_function_says_what_it_takes() -> None:
     assert "x\n    One.\nsecond : bool\n    Do.\nfirst : int\n    Count.\n\nReturns" in said
 
 
-def test_a_function_without_parameters_in_its_docstring_is_refused() -> None:
+def test_a_function_without_sections_in_its_docstring_is_refused() -> None:
     def without(**options: typing.Unpack[Some]) -> None:
         """No."""
 
-    with pytest.raises(ValueError, match="a docstring needs a Parameters section: No"):
+    with pytest.raises(ValueError, match="a docstring needs sections: No"):
         takes(Some, SENTENCES)(without)

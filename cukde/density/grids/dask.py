@@ -53,11 +53,6 @@ def evaluate_grid(
     The result has one chunk. With "exact" it equals that of plain arrays, to 1e-12 in float64; the error of "fft" is
     relative to the largest density of each block. It costs a call for each block, when it is computed.
 
-    Parameters
-    ----------
-    X, axes, h, weights, log, algorithm, precision, deterministic, check_finite, bounds, periods
-        As in :func:`cukde.evaluate_grid`.
-
     Examples
     --------
     >>> import dask.array as da, numpy as np

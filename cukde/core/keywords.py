@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from cukde.core import check as core_check
+import numpy as np
 
 T = TypeVar("T", bound=Callable[..., Any])
 
 _WIDTH, _INDENT = 120, 4
 _REST = inspect.Parameter.VAR_KEYWORD
+_TITLE = "    Parameters\n    ----------\n"
+_SECTION = re.compile(r"^    \w[\w ]*\n    -{3,}\n", re.MULTILINE)
 
 
 class Keyword(NamedTuple):
@@ -33,7 +36,7 @@ def refuse(options: Mapping[str, Any], table: Mapping[str, Keyword], form: str) 
     for name, value in options.items():
         keyword = table.get(name)
         if keyword is not None and form in keyword.not_of:
-            given = core_check.flag(name, value) if isinstance(keyword.default, bool) else value
+            given = bool(value) if isinstance(value, np.bool_) else value
             if given is not keyword.default:
                 raise ValueError(f"{name} must be {keyword.default} for {form}: {keyword.not_of[form]}")
 
@@ -68,23 +71,35 @@ def takes(kind: Any, table: Mapping[str, Keyword], *, described: bool = False) -
         kept = {name: hint for name, hint in function.__annotations__.items() if name != rest}
         function.__annotations__ = kept | {name: hints[name] for name in names}
         if function.__doc__:  # python -OO takes it away
-            function.__doc__ = _documented(function.__doc__, names, table if described else None)
+            function.__doc__ = documented(function.__doc__, names, table if described else None)
         return function
 
     return decorated
 
 
-def _documented(docstring: str, names: Sequence[str], table: Mapping[str, Keyword] | None) -> str:
-    """Put keywords at the end of the Parameters section, but for those that have an entry of their own there."""
-    before, title, section = docstring.partition("    Parameters\n    ----------\n")
-    entries, blank, after = section.partition("\n\n")  # there are no blank lines between entries
-    if not title:
-        raise ValueError(f"a docstring needs a Parameters section: {docstring.splitlines()[0]}")
+def documented(
+    docstring: str, names: Sequence[str], table: Mapping[str, Keyword] | None = None, *, like: str = "cukde.kde"
+) -> str:
+    """Put keywords at the end of the Parameters section, but for those that have an entry of their own there.
+
+    Their sentences are those of the table; without one they are as in the function ``like``.
+    """
+    if _TITLE not in docstring:
+        first = _SECTION.search(docstring)
+        if first is None:
+            raise ValueError(f"a docstring needs sections: {docstring.splitlines()[0]}")
+        docstring = docstring[: first.start()] + _TITLE + "\n" + docstring[first.start() :]
+    before, _, section = docstring.partition(_TITLE)
+    entries, blank, after = ("\n" + section).partition("\n\n")  # there are no blank lines between entries
     heads = [line.split(" : ")[0] for line in entries.splitlines() if line[: _INDENT + 1].strip()]
     written = {name.strip() for head in heads for name in head.split(",")}
     others = [name for name in names if name not in written]
-    lines = _named(others) if table is None else [line for name in others for line in _described(name, table[name])]
-    return before + title + "\n".join([entries, *(" " * _INDENT + line for line in lines)]) + blank + after
+    if table is None:
+        lines = _named(others, like)
+    else:
+        lines = [line for name in others for line in _described(name, table[name])]
+    said = [*entries.splitlines()[1:], *(" " * _INDENT + line for line in lines)]
+    return before + _TITLE + "\n".join(said) + blank + after
 
 
 def _described(name: str, keyword: Keyword) -> list[str]:
@@ -92,10 +107,10 @@ def _described(name: str, keyword: Keyword) -> list[str]:
     return [f"{name} : {keyword.form}", *_below(textwrap.wrap(keyword.meaning, _WIDTH - 2 * _INDENT))]
 
 
-def _named(names: Sequence[str]) -> list[str]:
+def _named(names: Sequence[str], like: str) -> list[str]:
     """Entries that name keywords, and leave their sentences to another function's docstring."""
     lines = textwrap.wrap(", ".join(names), _WIDTH - _INDENT)
-    return [part for line in lines for part in (line.rstrip(","), *_below(["As in :func:`cukde.kde`."]))]
+    return [part for line in lines for part in (line.rstrip(","), *_below([f"As in :func:`{like}`."]))]
 
 
 def _below(lines: Sequence[str]) -> list[str]:
