@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import textwrap
@@ -14,6 +15,7 @@ import numpy as np
 T = TypeVar("T", bound=Callable[..., Any])
 
 _WIDTH, _INDENT = 120, 4
+_hints = functools.cache(typing.get_type_hints)
 _REST = inspect.Parameter.VAR_KEYWORD
 _TITLE = "    Parameters\n    ----------\n"
 _SECTION = re.compile(r"^    \w[\w ]*\n    -{3,}\n", re.MULTILINE)
@@ -58,7 +60,7 @@ def takes(kind: Any, table: Mapping[str, Keyword], *, described: bool = False) -
     """
 
     def decorated(function: T) -> T:
-        hints = typing.get_type_hints(kind)
+        hints = _hints(kind)
         names = [name for name in table if name in hints]
         own = inspect.signature(function)
         parameters = [each for each in own.parameters.values() if each.kind is not _REST]
