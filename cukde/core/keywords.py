@@ -88,8 +88,8 @@ def documented(
     """
     if _TITLE not in docstring:
         first = _SECTION.search(docstring)
-        if first is None:
-            raise ValueError(f"a docstring needs sections: {docstring.splitlines()[0]}")
+        if first is None:  # of a function that is not public
+            return docstring
         docstring = docstring[: first.start()] + _TITLE + "\n" + docstring[first.start() :]
     before, _, section = docstring.partition(_TITLE)
     entries, blank, after = ("\n" + section).partition("\n\n")  # there are no blank lines between entries

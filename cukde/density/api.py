@@ -291,6 +291,7 @@ def _of_score(problem: Any, h: Any, X: Any, options: Any, *, own_point: bool) ->
 
 
 @public_call(lambda given, stages: stages)
+@takes(OfDensity)
 def _stages_of_sd_kde(
     X: Any,
     Y: Any,

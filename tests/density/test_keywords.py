@@ -230,9 +230,19 @@ def test_a_function_says_what_it_takes() -> None:
     assert "x\n    One.\nsecond : bool\n    Do.\nfirst : int\n    Count.\n\nReturns" in said
 
 
-def test_a_function_without_sections_in_its_docstring_is_refused() -> None:
-    def without(**options: typing.Unpack[Some]) -> None:
+def test_a_docstring_without_sections_stays() -> None:
+    def within(**options: typing.Unpack[Some]) -> None:
         """No."""
 
-    with pytest.raises(ValueError, match="a docstring needs sections: No"):
-        takes(Some, SENTENCES)(without)
+    assert takes(Some, SENTENCES)(within).__doc__ == "No."
+
+
+def test_dask_forms_have_keywords_of_their_own() -> None:
+    da = pytest.importorskip("dask.array")
+    lazy = da.from_array(X, chunks=(15, -1))
+    boxes = cukde.dask.block_boxes(lazy)
+    np.testing.assert_allclose(cukde.kde(lazy, Y, 0.2, boxes=boxes), cukde.kde(X, Y, 0.2), rtol=1e-9)
+    with pytest.raises(TypeError, match=r"kde\(\) got an unexpected keyword argument 'boxes'"):
+        cukde.kde(X, Y, 0.2, boxes=boxes)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'wieghts'"):
+        cukde.kde(lazy, Y, 0.2, wieghts=boxes)
