@@ -98,4 +98,4 @@ def _labels(ax: Any, run: dict[str, Any], rows: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    figures.main(draw, "figures.readme", "bench_over_n", __doc__)
+    figures.main(draw, "figures.readme", "bench_tables", __doc__)

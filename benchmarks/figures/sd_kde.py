@@ -109,4 +109,4 @@ def _curve(points: int) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    figures.main(draw, "figures.sd_kde", "bench_sd_kde", __doc__)
+    figures.main(draw, "figures.sd_kde", "bench_tables", __doc__)
