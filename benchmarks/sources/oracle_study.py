@@ -213,7 +213,7 @@ def main() -> None:
         records.write(wanted.record, rows + fitted)
         print(f"written to {wanted.record}")
     if wanted.figure:
-        from benchmarks.figures import oracle
+        from docs.figures import oracle
 
         oracle.draw(rows, fitted, wanted.figure)
         print(f"drawn in {wanted.figure}")

@@ -1,6 +1,6 @@
 """Figure of a run of bench_piecewise_gpu: the source's variants, ours and a copy, as speedups over the base kernel.
 
-python -m benchmarks.figures.piecewise benchmarks/results/NAME.json FIGURE.png
+python -m docs.figures.piecewise benchmarks/results/NAME.json FIGURE.png
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import figures
+from docs.figures import command
 
 BASE = "base AoS"
 _OURS, _COPY = "cukde", "copy"
@@ -81,4 +81,4 @@ def place(name: str) -> tuple[int, str]:
 
 
 if __name__ == "__main__":
-    figures.main(draw, "figure_piecewise", "bench_piecewise_gpu", __doc__)
+    command.main(draw, "figures.piecewise", "bench_piecewise_gpu", __doc__)

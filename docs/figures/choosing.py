@@ -1,6 +1,6 @@
 """Figures and table of docs/choosing.md, made of the records of bench_rule_of_thumb and bench_bias_order.
 
-python -m benchmarks.figures.choosing
+python -m docs.figures.choosing
 
 takes all benchmarks/results/rule_of_thumb_*.json and bias_order_*.json, draws docs/choosing_sets.svg and
 docs/choosing_densities.svg, and writes what stands between the marks of the page. Of a case that several records have,
@@ -25,7 +25,7 @@ from cukde.bandwidth import selection
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS, DOCS = ROOT / "benchmarks" / "results", ROOT / "docs"
 PAGE = DOCS / "choosing.md"
-BEGIN = "<!-- made of records: begin (python -m benchmarks.figures.choosing) -->"
+BEGIN = "<!-- made of records: begin (python -m docs.figures.choosing) -->"
 END = "<!-- made of records: end -->"
 
 STUDY, ORDERS = "rule_of_thumb_*.json", "bias_order_*.json"
@@ -330,7 +330,7 @@ def records(pattern: str, folder: Path = RESULTS) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.figures.choosing", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m docs.figures.choosing", description=__doc__)
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the records")
     wanted = parser.parse_args()
     of, between = cases(records(STUDY, wanted.results)), made(wanted.results)

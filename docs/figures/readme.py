@@ -1,6 +1,6 @@
 """The README's picture: KernelDensity's time over n beside scikit-learn's, by a record, and a density worth looking at.
 
-python -m benchmarks.figures.readme benchmarks/results/over_n_cpu.json docs/readme.png
+python -m docs.figures.readme benchmarks/results/over_n_cpu.json docs/readme.png
 
 The density is that of a million points of Clifford Pickover's attractor: many starting points are followed for some
 steps of x' = sin(a y) + c cos(a x), y' = sin(b x) + d cos(b y), and the first steps are left out.
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 import cukde
-from benchmarks.figures import figures
 from benchmarks.readme import power
+from docs.figures import command
 
 POINTS, CELLS, BANDWIDTH = 1_000_000, 600, 0.01
 _A, _B, _C, _D = -1.4, 1.6, 1.0, 0.7
@@ -98,4 +98,4 @@ def _labels(ax: Any, run: dict[str, Any], rows: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    figures.main(draw, "figures.readme", "bench_tables", __doc__)
+    command.main(draw, "figures.readme", "bench_tables", __doc__)

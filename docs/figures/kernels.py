@@ -1,6 +1,6 @@
 """Figure of how the density kernels work: what 256 pairs cost a multiprocessor, and what a block keeps where.
 
-python -m benchmarks.figures.kernels benchmarks/results/perf_h200.json docs/kernels.svg
+python -m docs.figures.kernels benchmarks/results/perf_h200.json docs/kernels.svg
 
 The record gives the rates of the GPU and the times of calls; work is counted by ``cukde.perf``, tiles are those of the
 library for that GPU.
@@ -11,10 +11,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.figures import figures
 from cukde import perf
 from cukde.core.cost.cost import Unit
 from cukde.density.pairs.cost import engines
+from docs.figures import command
 
 D = 16
 PAIRS = 256  # of a fragment: 16 rows with 16 columns
@@ -215,4 +215,4 @@ def _draw_tile(axes: Any, of: Block) -> None:
 
 
 if __name__ == "__main__":
-    figures.main(draw, "figure_kernels", "modelled", __doc__)
+    command.main(draw, "figures.kernels", "modelled", __doc__)

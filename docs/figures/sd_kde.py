@@ -1,6 +1,6 @@
 """Picture of docs/sd_kde.md: a density by both estimators, and the time of SD-KDE beside its rivals of a recorded run.
 
-python -m benchmarks.figures.sd_kde benchmarks/results/sd_kde_h200.json docs/sd_kde.png
+python -m docs.figures.sd_kde benchmarks/results/sd_kde_h200.json docs/sd_kde.png
 
 The density is a spiral, blurred. Both estimators have the same points and the same bandwidth: of those that are tried
 the one by which SD-KDE has its least squared error. The picture says by which KDE has its own.
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cukde
-from benchmarks.figures import figures
+from docs.figures import command
 
 POINTS = 30_000
 _BLUR, _REACH = 0.12, 3.5
@@ -109,4 +109,4 @@ def _curve(points: int) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    figures.main(draw, "figures.sd_kde", "bench_tables", __doc__)
+    command.main(draw, "figures.sd_kde", "bench_tables", __doc__)

@@ -11,8 +11,8 @@ from benchmarks.tools import records
 
 
 def main(draw: Callable[[dict[str, Any], Path], None], name: str, of: str, description: str | None) -> None:
-    """Draw a record of the benchmark ``of`` by the arguments of ``python -m benchmarks.name``."""
-    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=description)
+    """Draw a record of the benchmark ``of`` by the arguments of ``python -m docs.name``."""
+    parser = argparse.ArgumentParser(prog=f"python -m docs.{name}", description=description)
     parser.add_argument("run", type=Path, help=f"a record of {of}.py")
     parser.add_argument("to", type=Path, help="the figure, SVG or PNG")
     wanted = parser.parse_args()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.figures import kernels
 from benchmarks.tools import records
+from docs.figures import kernels
 
 
 @pytest.fixture(scope="module")

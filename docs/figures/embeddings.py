@@ -1,6 +1,6 @@
 """Figure of a run of bench_embeddings: the share of the own kernel and AUROC against the number of axes.
 
-python -m benchmarks.figures.embeddings benchmarks/results/NAME.json FIGURE.svg
+python -m docs.figures.embeddings benchmarks/results/NAME.json FIGURE.svg
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.density.bench_embeddings import LOOKED_AT, NORMAL, NUMBERS_OF_AXES
 from benchmarks.density.embeddings import SETS
-from benchmarks.figures import figures
+from docs.figures import command
 
 _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red")
 
@@ -59,4 +59,4 @@ def draw(run: dict[str, Any], to: Path) -> None:
 
 
 if __name__ == "__main__":
-    figures.main(draw, "figures.embeddings", "bench_embeddings", __doc__)
+    command.main(draw, "figures.embeddings", "bench_embeddings", __doc__)

@@ -1,6 +1,6 @@
 """Figure of a run of bench_conv1d_gpu: the source's stages, ours and a copy, over the naive kernel; steps of training.
 
-python -m benchmarks.figures.conv1d benchmarks/results/NAME.json FIGURE.png
+python -m docs.figures.conv1d benchmarks/results/NAME.json FIGURE.png
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import figures
+from docs.figures import command
 
 BASE = "naive"
 _STUDY, _STEP = "study, ", "training step"  # how the names of rows begin
@@ -96,4 +96,4 @@ def _name(axes: Any, bars: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    figures.main(draw, "figure_conv1d", "bench_conv1d_gpu", __doc__)
+    command.main(draw, "figures.conv1d", "bench_conv1d_gpu", __doc__)
