@@ -14,7 +14,6 @@ Rivals of scores and corrected densities are PyTorch (on the CPU NumPy) alone, a
 
 from __future__ import annotations
 
-import argparse
 import functools
 import math
 import time
@@ -316,14 +315,13 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.density.bench_any", description=__doc__)
+    parser = record.arguments("density.bench_any", __doc__)
     parser.add_argument("--cases", type=int, default=100)
     parser.add_argument("--seed", type=int, default=None, help="of the first case")
     parser.add_argument("--backend", choices=("gpu", "cpu"), default=None)
     parser.add_argument("--pairs", type=float, default=None, help="most pairs of a case")
     parser.add_argument("--largest", type=int, default=1_000_000, help="most points of a case")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no case after so many")
-    parser.add_argument("--record", type=record.target, default=None)
     options = parser.parse_args(arguments)
     backend = options.backend or ("gpu" if dispatch.why_no_gpu() is None else "cpu")
     pairs = options.pairs or (4e10 if backend == "gpu" else 2e7)

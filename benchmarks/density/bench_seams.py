@@ -13,7 +13,6 @@ are printed last.
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import time
@@ -165,12 +164,11 @@ def line(row: dict[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.density.bench_seams", description=__doc__)
+    parser = record.arguments("density.bench_seams", __doc__)
     parser.add_argument("--backend", choices=("gpu", "cpu"), default="gpu")
     parser.add_argument("--cases", type=int, default=40, help="seams")
     parser.add_argument("--seed", type=int, default=int(time.time()) % 10**6)
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after so many")
-    parser.add_argument("--record", type=record.target, help="write the rows to this JSON file")
     wanted = parser.parse_args(arguments)
     session, runner, device = record.Session(wanted.record), Runner(wanted.backend), None
     if wanted.backend == "gpu":

@@ -264,12 +264,11 @@ def rows(name: str, n: int, runs: int, backend: str = "cpu") -> list[dict[str, A
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.perf.first_calls", description=__doc__)
+    parser = record.arguments("perf.first_calls", __doc__)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), help="default: all of them")
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES, help="rows; default: all sizes")
     parser.add_argument("--runs", type=int, default=RUNS, help="processes of each kind for each case")
     parser.add_argument("--backend", choices=["cpu", "gpu"], default="cpu")
-    parser.add_argument("--record", type=record.target, help="write the rows to this JSON file")
     parser.add_argument("--child", choices=CASES, help=argparse.SUPPRESS)
     parser.add_argument("--peer", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
