@@ -23,13 +23,12 @@ from typing import Any
 import numpy as np
 
 import cukde
-from benchmarks import peers, record
+from benchmarks import peers, record, rounds
 from benchmarks.density import any_case
 from benchmarks.density.any_case import Case
 from cukde import perf
 from cukde.core import dispatch
 from cukde.core.cost.registry import call_of, counted
-from cukde.core.cpu import meanwhile
 from cukde.perf._explain import from_memory
 from cukde.perf._predict import predicted
 
@@ -168,24 +167,11 @@ class Runner:
 
     def timed(self, call: Callable[[], Any]) -> tuple[float, perf.Times, Any]:
         """Milliseconds of the first call, times of up to five more, and the result."""
-        first, result = self._once(call)
-        taken = [self._once(call)[0]]
+        first, result = rounds.once(call, self.backend)
+        taken = [rounds.once(call, self.backend)[0]]
         while len(taken) < 5 and sum(taken) < 300:
-            taken.append(self._once(call)[0])
+            taken.append(rounds.once(call, self.backend)[0])
         return first, perf.Times.of(taken), result
-
-    def _once(self, call: Callable[[], Any]) -> tuple[float, Any]:
-        while meanwhile.compiles():  # what an earlier call lacked
-            time.sleep(0.01)
-        self._wait()
-        start = time.perf_counter()
-        result = call()
-        self._wait()
-        return 1e3 * (time.perf_counter() - start), result
-
-    def _wait(self) -> None:
-        if self.gpu:
-            self.xp.cuda.get_current_stream().synchronize()
 
     def row(self, of: Case) -> list[dict[str, Any]]:
         """A row for each rival of a case."""

@@ -22,10 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cukde
-from benchmarks import record
+from benchmarks import record, rounds
 from cukde import perf
 from cukde.core import dispatch
-from cukde.core.cpu import meanwhile
 from cukde.core.plan import only
 from cukde.density.plan import cpu as plan_cpu, gpu as plan_gpu
 from cukde.density.plan.shape import Device, Shape
@@ -134,23 +133,10 @@ class Runner:
 
     def _timed(self, call: Callable[[], Any]) -> perf.Times:
         taken: list[float] = []
-        self._once(call)
+        rounds.once(call, self.backend)
         while len(taken) < 5 or (len(taken) < 15 and sum(taken) < 100):
-            taken.append(self._once(call))
+            taken.append(rounds.once(call, self.backend)[0])
         return perf.Times.of(taken)
-
-    def _once(self, call: Callable[[], Any]) -> float:
-        while meanwhile.compiles():
-            time.sleep(0.01)
-        self._wait()
-        start = time.perf_counter()
-        call()
-        self._wait()
-        return 1e3 * (time.perf_counter() - start)
-
-    def _wait(self) -> None:
-        if self.gpu:
-            self.backend.synchronize()
 
 
 def line(row: dict[str, Any]) -> str:
