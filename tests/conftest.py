@@ -60,6 +60,13 @@ class Backend:
         return a if self.xp is np else self.xp.asnumpy(a)
 
 
+def forget(*modules: ModuleType) -> None:
+    """Have modules work out anew what they remember."""
+    for function in (value for module in modules for value in vars(module).values()):
+        if hasattr(function, "cache_clear"):
+            function.cache_clear()
+
+
 BACKENDS = [
     pytest.param("numpy", id="numpy"),
     pytest.param("emulated", id="emulated"),

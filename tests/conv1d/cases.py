@@ -12,6 +12,7 @@ import numpy as np
 
 from cukde.conv1d.geometry import Geometry
 from tests import reference, tolerances
+from tests.conftest import forget
 
 ALLOWED = {"float16": 2.0**-20, "float32": 2.0**-20, "float64": 2.0**-49}  # of the sum of absolute terms
 HALF = 2.0**-11, 2.0**-25  # a rounding to float16: relative, and absolute where the result is denormal
@@ -98,13 +99,6 @@ def sample(g: Geometry, positions: int, dtype: str) -> tuple[np.ndarray, np.ndar
     x = rng.standard_normal(g.shape(positions)).astype(dtype)
     w = rng.standard_normal((g.channels, g.taps)).astype(dtype)
     return x, w, rng.standard_normal(g.channels).astype("f8" if dtype == "float64" else "f4")
-
-
-def forget(*modules: ModuleType) -> None:
-    """Have modules work out anew what they remember."""
-    for function in (value for module in modules for value in vars(module).values()):
-        if hasattr(function, "cache_clear"):
-            function.cache_clear()
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import pytest
 from cukde.conv1d import plan as conv1d_plan
 from cukde.conv1d.geometry import Geometry
 from cukde.core import plan as core_plan
-from tests.conftest import Backend
+from tests.conftest import Backend, forget
 from tests.conv1d.cases import (
     Expected,
     activated,
@@ -19,7 +19,6 @@ from tests.conv1d.cases import (
     check,
     expected,
     expected_grad,
-    forget,
     geometry,
     met,
     rows_of,

@@ -11,7 +11,7 @@ import pytest
 from cukde.conv1d import plan as conv1d_plan
 from cukde.conv1d.geometry import Geometry
 from cukde.core.plan import traced
-from tests.conftest import Backend
+from tests.conftest import Backend, forget
 from tests.conv1d import cases
 from tests.conv1d.weight_grad_cases import DTYPES, arrays, check, geometry
 
@@ -21,7 +21,7 @@ def launcher(device: Backend) -> ModuleType:
     """The launcher, on the device."""
     from cukde.conv1d.gpu import weight_grad
 
-    cases.forget(weight_grad)
+    forget(weight_grad)
     return weight_grad
 
 

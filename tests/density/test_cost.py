@@ -276,6 +276,53 @@ def test_engines_take_the_units_they_are_made_for() -> None:
     assert on_cpu.launches == 0
 
 
+def _bytes(op: str, on: perf.Peaks, **sizes: Any) -> dict[str, float]:
+    return {part.name: part.bytes / 8 for part in perf.cost(op, on, dtype="float64", **sizes).parts}
+
+
+@pytest.mark.parametrize(
+    ("op", "d", "k", "sums", "values"),
+    [
+        ("kde", 16, 0, 2, 0),
+        ("score", 16, 0, 2 + 16, 0),
+        ("laplace_kde", 16, 0, 3, 0),
+        ("kernel_sum", 16, 5, 2 + 5, 5),
+        ("kde", 100, 0, 2, 0),
+        ("score", 100, 0, 2 + 100, 0),
+        ("kernel_sum", 100, 5, 2 + 5, 5),
+    ],
+)
+def test_bytes_of_double_are_those_of_the_arrays(op: str, d: int, k: int, sums: int, values: int) -> None:
+    """Numbers of 8 bytes: points, their operands with a norm of each data row, powers, values and sums of queries."""
+    n, m, rows, queries = 8100, 1000, 8192, 1024
+    sizes = {"n": n, "m": m, "d": d} | ({"k": k} if k else {})
+    points, results = d * (n + m), m * sums
+    on_cpu = _bytes(op, CPU, **sizes)
+    assert on_cpu["pass"] == points + values * n + results
+    on_gpu = _bytes(op, H200, **sizes)
+    if d <= 64:
+        operands = (d + 1) * rows + d * m
+        assert on_gpu["prepare"] == points + operands
+        assert on_gpu["pass"] == operands + values * n + results
+        assert on_gpu["finish"] == 2 * results
+        return
+    depth, powers = 104, rows * queries
+    operands = (depth + 1) * (rows + queries)
+    assert on_gpu["prepare"] == points + operands
+    assert on_gpu["inner products"] == operands + powers
+    assert on_gpu["powers"] == powers * (2 if sums > 2 else 1)  # read, and written where products take them
+    if sums > 2:
+        assert on_gpu["products"] == n * m + 2 * queries * (k or depth)  # added once to what is read and written
+    assert on_gpu["finish"] == m * (2 + 2 * (sums - 2))
+
+
+def test_bytes_of_differences_are_those_of_the_arrays() -> None:
+    n, m = 8100, 1000
+    for dtype, size in (("float32", 4), ("float64", 8)):
+        parts = perf.cost("kde", H200, n=n, m=m, d=16, local=True, dtype=dtype).parts
+        assert [part.bytes for part in parts if part.name == "pass"] == [size * 16 * (n + m) + 8 * 2 * m]
+
+
 def test_factors_of_points_take_all_pairs_by_differences() -> None:
     sizes = {"n": 8192, "m": 1024, "d": 16}
     for d, dtype in itertools.product((1, 16, 100), ("float32", "float64")):

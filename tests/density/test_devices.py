@@ -237,8 +237,11 @@ def test_shares_in_another_order_are_not_added(
     """Devices of two models might round codes of places differently: then queries are dealt out instead."""
     from cukde.density.pairs.gpu import shares
 
-    X = points(8, "float32")[0]
+    X = points(20, "float32")[0]
     want = cukde.debias(X, 0.5)
+    check([(cukde.debias(X, 0.5, devices="all"), want)], "float32")
+    assert len(shared.calls) == DEVICES  # in the same order they are
+    shared.calls.clear()
     posed, once = shares._posed, []
 
     def other(*args: Any, **options: Any) -> Any:

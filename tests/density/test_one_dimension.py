@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import math
 import tracemalloc
 from collections.abc import Iterator
 from fractions import Fraction
@@ -11,12 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import cukde
-from cukde.core.plan import only
+from cukde.core.plan import only, traced
 from cukde.density.arguments import prepare
 from cukde.density.one_dimension import plan as one_dimension_plan
-from cukde.density.one_dimension.cpu import boxes, few
+from cukde.density.one_dimension.cpu import boxes, few, passes
+from cukde.density.options import Options
 from cukde.density.sums import Output, PartialSums
 from tests import reference, tolerances
 from tests.conftest import BACKENDS, Backend
@@ -297,6 +300,16 @@ class TestPlan:
             assert (np.abs(got - want) <= plan.error[o]).all()
             assert (phi >= plan.least[o] * (1 - 1e-12)).all()
 
+    @pytest.mark.parametrize("tolerance", [1e-3, 1e-6, 1e-12])
+    @pytest.mark.parametrize("output", ["sum", "moments", "laplace", "cdf"])
+    def test_the_bound_is_that_of_the_formulas(self, output: Output, tolerance: float) -> None:
+        """No looser, which no accuracy would show, and no tighter."""
+        plan = one_dimension_plan.plan(H, output, tolerance)
+        error, least, beyond = bound(plan, output)
+        np.testing.assert_allclose(plan.error, error, rtol=1e-9)
+        np.testing.assert_allclose(plan.least, least, rtol=1e-9)
+        np.testing.assert_allclose(plan.beyond, beyond, rtol=1e-9)
+
     @pytest.mark.parametrize("h", [1e-280, 3e-7, 0.37, 1.0, 12345.678, 1e280])
     def test_centres_are_exact(self, h: float) -> None:
         plan = one_dimension_plan.plan(h, "sum", 1e-12)
@@ -310,6 +323,107 @@ class TestPlan:
         u = np.linspace(plan.width * plan.reach, 40, 1000)
         for factor in (np.ones_like(u), u, np.abs(1.5 - 0.5 * u * u)):
             assert (factor * np.exp(-0.5 * u * u) <= plan.beyond).all()
+
+
+def bound(plan: one_dimension_plan.Plan, output: Output) -> tuple[np.ndarray, np.ndarray, float]:
+    """Errors, least kernels and what is beyond the window of a unit of mass, by the formulas of the module."""
+    P, rho, width = plan.order, plan.unit / plan.bandwidth, plan.width / plan.bandwidth
+    o = np.arange(-plan.reach, plan.reach + 1)
+
+    def root(n: int) -> float:
+        if output == "cdf":
+            return math.sqrt(math.factorial(n - 1) / (2 * math.pi))
+        return math.sqrt(math.factorial(n)) + (math.sqrt(math.factorial(n + 2)) / 2 if output == "laplace" else 0)
+
+    def remainder(slope: int) -> float:  # with one power of beta less where the slope is taken
+        of_beta = math.factorial(P - slope)
+        both = [rho ** (P - slope + k) * root(P + k) / (of_beta * math.factorial(k)) for k in range(P)]
+        return 1.0865 * (rho**P * root(P + slope) / math.factorial(P) + sum(both))
+
+    T = np.abs(plan.translation)
+    if output == "laplace":
+        of = np.abs(plan.of_total)
+        factors = (np.arange(P) + 1) * (np.arange(P) + 2) / (2 * rho**2)
+        T = of[:, :P] + factors[:, None] * of[:, 2:]
+    sizes = T.sum(axis=(1, 2))
+    if output == "moments":
+        sizes = np.maximum(sizes, (T.sum(axis=2) * np.arange(P)).sum(axis=1) / rho)
+    truncated = max(remainder(slope) for slope in range(1 + (output == "moments")))
+    gap = width * np.maximum(0, np.abs(o) - 1)
+    error = truncated * np.exp(-(gap**2) / 4) + 8 * 2.0**-52 * sizes
+    R = width * plan.reach
+    if output == "cdf":
+        return error, stats.norm.cdf(width * (o - 1)), stats.norm.cdf(-R)
+    return error, np.exp(-((width * (np.abs(o) + 1)) ** 2) / 2), (1.5 + R**2 / 2) * math.exp(-(R**2) / 2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("output", ["sum", "moments", "laplace", "cdf", "values"])
+def test_boxes_are_accepted_where_their_error_is_within_the_tolerance(
+    output: Output, dtype: str, many_pairs: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the masses of all boxes, which are of thirty decades: a bound ten times too loose or too tight is seen."""
+    plan = one_dimension_plan.plan(H, output, one_dimension_plan.TOLERANCE[dtype])
+    error, least, beyond = bound(plan, output)
+    taken: dict[int, bool] = {}
+    translate = passes.expansions.translate
+
+    def noted(selected: Any, targets: Any, *arguments: Any) -> None:
+        translate(selected, targets, *arguments)
+        taken.update(zip(targets[selected].tolist(), arguments[-1][selected].tolist(), strict=True))
+
+    monkeypatch.setattr(passes.expansions, "translate", noted)
+    monkeypatch.setattr(passes, "_PAIR_COST", 1e9)
+    rng = np.random.default_rng(8)
+    shares = []  # of the tolerance that are used up
+    for _ in range(60):
+        box = np.unique(rng.integers(0, plan.reach, 12) + 3 * plan.reach * rng.integers(0, 2, 12))
+        weights = 10.0 ** rng.uniform(-15, 15, len(box))
+        values = rng.standard_normal((len(box), 2)) * 10.0 ** rng.uniform(-3, 3, (len(box), 2))
+        asked = np.arange(box[0] - plan.reach, box[-1] + plan.reach + 1)
+        x, y = (plan.width * (b + rng.uniform(0.1, 0.9, len(b)))[:, None] for b in (box, asked))
+        columns = [weights]
+        if output == "values":
+            columns += [*(np.abs(values.T) * weights)]
+        share = np.zeros(len(asked))
+        for i, target in enumerate(asked):
+            near = np.abs(target - box) <= plan.reach
+            o = target - box[near] + plan.reach
+            for mass in columns:
+                to_left = mass[box < target - plan.reach].sum() if output == "cdf" else 0.0
+                off = (mass[near] * error[o]).sum() + mass[~near].sum() * beyond
+                most = plan.tolerance * ((mass[near] * least[o]).sum() + to_left)
+                share[i] = max(share[i], off / most if near.any() else np.inf)
+        taken.clear()
+        with only("line"):
+            options = Options(dtype, np.log(weights))
+            passes.partial_sums(x, y, H, output, options, values=values if output == "values" else None)
+        clear = np.abs(np.log(share)) > 1e-6
+        np.testing.assert_array_equal([taken[target] for target in asked[clear].tolist()], share[clear] < 1)
+        shares.append(share)
+    share = np.concatenate(shares)
+    for low, high in ((0.1, 1), (1, 10)):
+        assert ((share > low) & (share < high)).sum() > 20
+
+
+@pytest.mark.parametrize("output", ["sum", "laplace"])
+def test_what_queries_leave_out_is_within_the_tolerance(output: Output, many_pairs: None) -> None:
+    """A point beside which another one may be left out, or may not, by where the query is; it begins a box."""
+    plan = one_dimension_plan.plan(H, output, 1e-6)
+    x = plan.width * np.array([[0.5], [16.0]])
+    y = np.linspace(-6 * H, 3 * H, 2000)[:, None]
+    with only("line"), traced() as ran:
+        got = passes.partial_sums(x, y, H, output, Options("float32"))
+    assert [step.name for step in ran] == ["line"]
+    squares = ((y - x.T) / H) ** 2
+    phi = np.exp(-0.5 * squares)
+    scale, total = np.exp(got.reference), phi.sum(axis=1)
+    assert (np.abs(scale * got.total - total) <= 1e-6 * total).all()
+    terms = (1.5 - 0.5 * squares) * phi
+    if output == "laplace":
+        error = np.abs(scale * got.moments[:, 0] - terms.sum(axis=1)) / total
+        assert (error <= 1e-6).all()
+        assert error.max() > 5e-7  # it is used up, or the test would be of nothing
 
 
 class TestChoice:

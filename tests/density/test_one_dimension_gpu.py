@@ -23,7 +23,9 @@ from cukde.core.plan import only
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.plan import TOLERANCE
 from cukde.density.options import Options
+from cukde.density.sums import Output
 from tests import compilation, passes, processes, reference, tolerances
+from tests.density.test_one_dimension import bound
 from tests.tolerances import DENSITY
 
 
@@ -200,6 +202,42 @@ class TestKernels:
                 want = np.append(charge[rows] @ alpha[:, None] ** np.arange(12), np.abs(charge[rows]).sum())
                 got = sum((S[column, piece + rank] for piece in pieces), np.zeros(13))
                 np.testing.assert_allclose(got, want, rtol=1e-13, atol=1e-14)
+
+    @pytest.mark.parametrize("output", ["cdf", "sum"])
+    def test_boxes_are_accepted_where_their_error_is_within_the_tolerance(
+        self, gpu: SimpleNamespace, output: Output
+    ) -> None:
+        """By masses of thirty decades: a bound ten times too loose or too tight is seen."""
+        plan = one_dimension_plan.plan(1.0, output, 1e-6)
+        error, least, beyond = bound(plan, output)
+        order, reach, rng = plan.order, plan.reach, np.random.default_rng(3)
+        table = np.concatenate([error, least, np.zeros((2 * reach + 1) * order**2)])
+        chosen = gpu.numba.Specialisation(gpu.kernels.translate, (order,))
+        used = []
+        for _ in range(4):
+            boxes = np.unique(np.concatenate([rng.integers(0, reach, 8), 3 * reach + rng.integers(0, reach, 8)]))
+            n, mass = len(boxes), 10.0 ** rng.uniform(-15, 15, len(boxes))
+            targets = np.arange(boxes[0] - 2, boxes[-1] + 3)
+            S = np.zeros((1, 1 + n, order + 1))
+            S[0, :n, order] = mass
+            masses = np.concatenate([[0.0], mass.cumsum()]) if output == "cdf" else mass.sum(keepdims=True)
+            B = np.full((1, len(targets), order), 5.0)
+            arguments = S, boxes, np.arange(n + 1), targets, masses, table, B, n, 1000, n, int(boxes[0])
+            scalars = int(targets[0]), reach, plan.tolerance, plan.beyond, True, True, output == "cdf"
+            gpu.numba.launch(chosen, (len(targets), 1), 8, *arguments, *scalars)
+            o = targets[:, None] - boxes + reach
+            near = (o >= 0) & (o <= 2 * reach)
+            o = np.where(near, o, 0)
+            off = (np.where(near, error[o], beyond) * mass).sum(axis=1)
+            to_left = (boxes < targets[:, None] - reach) @ mass if output == "cdf" else 0.0
+            share = off / (plan.tolerance * ((near * least[o]) @ mass + to_left + 1e-300))
+            clear = np.abs(np.log(share)) > 1e-6
+            np.testing.assert_array_equal(np.isnan(B[0, clear]).all(axis=1), share[clear] > 1)
+            assert np.isfinite(B[0, clear & (share < 1)]).all()
+            used.append(share)
+        share = np.concatenate(used)
+        for low, high in ((0.1, 1), (1, 10)):
+            assert ((share > low) & (share < high)).sum() > 5
 
 
 class TestPasses:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import itertools
+import math
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -287,6 +289,29 @@ def test_the_bound_of_a_line_is_no_less_than_its_error(rtol: float, output: Outp
     assert plan.mean.sum() == pytest.approx(np.sqrt(2 * np.pi) / plan.width)  # of data spread evenly
 
 
+@pytest.mark.parametrize("output", plane_plan.SERVED)
+@pytest.mark.parametrize("rtol", [1e-2, 1e-6, plane_plan.LEAST_RTOL])
+def test_the_bound_of_a_line_is_that_of_the_formula(rtol: float, output: Output) -> None:
+    """No looser, which no accuracy would show."""
+    plan = plane_plan.plan(1.0, rtol, output, 2)
+    P, rho = plan.order, plan.width / 2
+    missed = np.zeros(2)  # of values, and of derivatives
+    for i, k in itertools.product(range(P + 24), repeat=2):
+        if max(i, k) >= P:
+            size = (rho / 2) ** (i + k) * math.sqrt(math.factorial(i + k)) / math.factorial(i) / math.factorial(k)
+            size *= (1 if i == 0 else 2) * (1 if k == 0 else 2)
+            missed += size, k * k / rho * size if output == "moments" else 0
+    gap = plan.width * np.maximum(0, np.abs(np.arange(-plan.reach, plan.reach + 1)) - 1)
+    sizes = np.abs(plan.translation).sum(axis=2)
+    rounded = sizes.sum(axis=1)
+    if output == "moments":
+        rounded = np.maximum(rounded, sizes @ np.arange(P) / rho)
+    error = 1.0865 * missed.max() * np.exp(-(gap**2) / 4) + 8 * 2.0**-52 * rounded
+    np.testing.assert_allclose(plan.error, error, rtol=1e-6)
+    R = plan.width * plan.reach
+    np.testing.assert_allclose(plan.beyond, (R if output == "moments" else 1) * math.exp(-(R**2) / 2), rtol=1e-9)
+
+
 @COLUMNS
 @pytest.mark.parametrize("output", plane_plan.SERVED)
 @pytest.mark.parametrize("rtol", [1e-2, 1e-6, plane_plan.LEAST_RTOL])
@@ -305,6 +330,55 @@ def test_the_bound_of_a_cell_is_no_less_than_its_error(rtol: float, output: Outp
             bound = bound * (plan.most[o] + plan.error[o]) + most * plan.error[o]
             most *= plan.most[o]
         assert np.abs(of_line - np.exp(-0.5 * (apart**2).sum(axis=-1))).max() <= bound
+
+
+def shares(X: np.ndarray, w: np.ndarray, Y: np.ndarray, plan: plane_plan.Plan) -> np.ndarray:
+    """How much of the tolerance the bound of each query uses up, by all cells: more than 1 is left to pairs."""
+    o = np.floor(Y / plan.width)[:, None] - np.floor(X / plan.width)
+    near = (np.abs(o) <= plan.reach).all(axis=2)
+    o = np.where(near[..., None], o, 0).astype(int) + plan.reach
+    most, error = plan.most[o], plan.error[o]
+    off = most.prod(axis=2) * np.expm1(np.log1p(error / most).sum(axis=2))
+    bound = (np.where(near, off, plan.beyond) * w).sum(axis=1)
+    mean = (near * w * plan.mean[o].prod(axis=2)).sum(axis=1)
+    total = np.exp(reference.log_kde(X, Y, plan.bandwidth, w) - reference.log_constant(plan.bandwidth, X.shape[1]))
+    with np.errstate(divide="ignore"):
+        used = np.maximum(bound / mean, bound * (1 + plan.rtol) / (total * w.sum())) / plan.rtol
+    return np.where(near.any(axis=1), used, np.inf)
+
+
+def loaded(d: int, n: int, m: int, width: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Points whose weights are of many decades, in cells that hear of each other and others; and queries."""
+    rng = np.random.default_rng(d)
+    side = 4.0 if d == 2 else 2.5
+    X, Y = (width * (rng.uniform(-side, side, (rows, d)) + 40 * rng.integers(0, 2, (rows, 1))) for rows in (n, m))
+    return X, 10.0 ** rng.uniform(-8, 8, n), Y
+
+
+def check_left(X: np.ndarray, w: np.ndarray, plan: plane_plan.Plan, Y: np.ndarray, left: np.ndarray) -> None:
+    """Queries are left to pairs where their bound is beyond the tolerance: a tenth or ten times of it would be seen."""
+    used = shares(X, w, Y, plan)
+    clear = np.abs(np.log(used)) > 1e-4
+    np.testing.assert_array_equal(left[clear], used[clear] > 1)
+    for low, high in ((0.1, 1), (1, 10)):
+        assert ((used > low) & (used < high)).sum() > 5
+
+
+@COLUMNS
+@pytest.mark.parametrize("output", plane_plan.SERVED)
+def test_queries_are_left_where_their_bound_is_beyond_the_tolerance(
+    output: Output, d: int, without_rules: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rtol, h = 1e-6, 0.5
+    plan = plane_plan.plan(h, rtol, output, d)
+    X, w, Y = loaded(d, 80, 600, plan.width)
+    expand, found = plane_passes._expand, []
+    monkeypatch.setattr(plane_passes, "_expand", lambda *args: (expand(*args), found.append((args[2], args[-1]))))
+    function = cukde.kde if output == "sum" else cukde.score
+    with meanwhile.within(meanwhile.WAITING):
+        function(X, Y, h, weights=w, rtol=rtol)
+    ((queries, left),) = found
+    check_left(X, w, plan, queries, left)
 
 
 @COLUMNS
@@ -469,6 +543,33 @@ class TestDevice:
         X = np.random.default_rng(3).standard_normal((700, d))
         verify(X, X[:50], 3.0, 1e-6, backend=device)
         verify_score(X, X[:50], 3.0, 1e-6, backend=device)
+
+    @COLUMNS
+    @pytest.mark.parametrize("points", [100, 49, 50, 51])
+    def test_a_cell_at_the_edges_of_parts(
+        self, device: Backend, points: int, d: int, expanded: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Beside a cell of 30 points, so that parts do not begin at multiples; no query is left to pairs."""
+        monkeypatch.setattr(importlib.import_module("cukde.density.plane.gpu.expansions"), "_POINTS_OF_PART", 50)
+        X = 0.5 + 0.01 * np.random.default_rng(3).standard_normal((30 + points, d))
+        X[30:] += 6  # another cell
+        verify(X, X[20:40], 1.0, 1e-6, backend=device)
+        verify_score(X, X[20:40], 1.0, 1e-6, backend=device)
+        assert len(expanded) >= 2
+        assert not np.concatenate(expanded).any()
+
+    @COLUMNS
+    @pytest.mark.parametrize("output", plane_plan.SERVED)
+    def test_queries_are_left_where_their_bound_is_beyond_the_tolerance(
+        self, device: Backend, output: Output, d: int, expanded: list[np.ndarray]
+    ) -> None:
+        rtol, h = 1e-6, 0.5
+        plan = plane_plan.plan(h, rtol, output, d)
+        X, w, Y = loaded(d, 80, 400, plan.width)
+        function = cukde.kde if output == "sum" else cukde.score
+        function(*map(device.asarray, (X, Y)), h, weights=device.asarray(w), rtol=rtol)
+        (left,) = expanded
+        check_left(X, w, plan, Y, left)
 
     @pytest.mark.parametrize("least", [0, 12**2])
     def test_expansions_that_take_too_much_memory_are_not_made(

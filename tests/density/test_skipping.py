@@ -757,13 +757,13 @@ def dense_and_lone(d: int, tolerance: float, sign: float) -> Case:
     """A block of points that are alone, between two places of many equal points; h = 1.
 
     Across the first axis: 64 equal points, 64 that hardly see each other, 256 equal points. To the point alone in the
-    middle these add ten times the tolerance, though they need no pair with it: their own sums are 64 and more. The
+    middle these add 2.7 times the tolerance, though they need no pair with it: their own sums are 64 and more. The
     first two blocks are one item.
     """
     n = 384
     lattice = sorted(itertools.product(range(4), repeat=min(d - 1, 4)), key=lambda k: np.square(k).sum())
     X = np.zeros((n, d))
-    X[:128, 0] = -radius_of(np.log2(n / tolerance) - 4)
+    X[:128, 0] = -radius_of(np.log2(n / tolerance) - 2)
     X[:64, 0] -= radius_of(31)
     X[64:128, 1:5] = 0.5 + 3.4 * np.array(lattice[:64])
     return Case(sign * X, None, 1.0).of("float32")

@@ -177,6 +177,15 @@ def test_any_sizes(b: int, n: int, m: int, d: int, dtype: str, form: str, weight
     verify(Backend("numpy"), Sample(b, n, m, d, dtype, form, weighted, shared))
 
 
+@pytest.mark.parametrize(
+    ("b", "n", "m", "dtype", "shared"),
+    [(2, 700, 300, "float32", False), (2, 700, 300, "float64", True), (20, 130, 70, "float64", False)],
+)
+def test_more_pairs_than_a_task_of_the_cpu_takes(b: int, n: int, m: int, dtype: str, shared: bool) -> None:
+    """Tasks of some queries of a member, and of some members."""
+    verify(Backend("numpy"), Sample(b, n, m, 3, dtype, weighted=True, shared=shared))
+
+
 @pytest.mark.parametrize("precision", ["float32", "tf32", "ieee", "float64"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_precisions(backend: Backend, dtype: str, precision: str) -> None:

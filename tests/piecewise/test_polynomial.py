@@ -334,10 +334,10 @@ class TestIntegrate:
             np.testing.assert_allclose(p.integrate(a, b), q.integrate(a, b), rtol=1e-11, atol=1e-11)
 
     def test_clamped(self) -> None:
-        p = cukde.PiecewisePolynomial([[1.0, -1.0], [0.0, 1.0]], [0.0, 1.0, 3.0], extrapolate="clamp")
-        assert p.integrate(-5, 0) == 0
+        p = cukde.PiecewisePolynomial([[1.0, -1.0], [2.0, 1.0]], [0.0, 1.0, 3.0], extrapolate="clamp")
+        assert p.integrate(-5, 0) == 10
         assert p.integrate(3, 7) == -4
-        assert p.integrate(7, -5) == -p.integrate(-5, 7) == -(0.5 + 0 - 4)
+        assert p.integrate(7, -5) == -p.integrate(-5, 7) == -(10 + 2.5 + 0 - 4)
         F = p.antiderivative()
         assert F(0.0) == 0
         for a, b in ((-4.0, -1.0), (-2.0, 0.5), (0.25, 2.0), (2.5, 6.0), (-3.0, 9.0)):
@@ -378,6 +378,16 @@ class TestConversions:
         p = cukde.PiecewisePolynomial([[1.0, -3.0], [2.0, 5.0]], [1, 2, 4], extrapolate="clamp")
         x = np.linspace(-3, 9, 200)
         np.testing.assert_allclose(p.to_scipy()(x), p(x), rtol=1e-15)
+
+    @pytest.mark.parametrize("sign", [1, -1])
+    @pytest.mark.parametrize("edge", [1.0, 1.5e308])
+    def test_clamped_pieces_that_would_round_away_or_overflow(self, edge: float, sign: int) -> None:
+        inside = np.nextafter(edge, 0) if edge == 1 else 0.1 * edge
+        knots = sign * np.array([-edge, -inside, inside, edge])
+        p = cukde.PiecewisePolynomial([[0.0, 0.0, 0.0], [1.0, 2.0, 3.0]], knots, extrapolate="clamp")
+        x = sign * np.array([-1.1, -0.05, 0.05, 1.1]) * edge
+        np.testing.assert_array_equal(p(x), [1, 2, 2, 3])
+        np.testing.assert_array_equal(p.to_scipy()(x), [1, 2, 2, 3])
 
     @pytest.mark.parametrize("k", [0, 1, 3, 5])
     def test_splines(self, backend: Backend, k: int) -> None:
