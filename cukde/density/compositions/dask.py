@@ -179,8 +179,7 @@ def hdr_threshold(
     dask_check.plain("mass", is_dask(mass))
     shares = check.mass(dispatch.to_host(mass))
     options["leave_one_out"] = core_check.flag("leave_one_out", leave_one_out)
-    X = rows("X", X)
-    X = X if is_dask(X) else da.from_array(X, chunks=-1)  # or its density would be a plain array
+    X = X if is_dask(X) else da.from_array(rows("X", X), chunks=-1)  # or its density would be a plain array
     density = regions.FUNCTIONS[method](X, X, h, weights=weights, log=log, **options)
     w = None if weights is None else beside("weights", collected("weights", weights), density)
     arrays = [density] if w is None else [density, w]
