@@ -18,7 +18,7 @@ _SESSION = pytest.StashKey[record.Session]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", type=record.target, help="write the measured rows to this JSON file")
-    parser.addoption("--scaling", default="", help="sizes of bench_scaling.py, such as n=100000,m=20000,workers=1+2")
+    parser.addoption("--scaling", default="", help="sizes of bench_scaling.py, such as n=100000,workers=1+2")
 
 
 def pytest_configure(config: pytest.Config) -> None:

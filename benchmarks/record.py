@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,6 +34,37 @@ def target(path: str) -> Path:
     except RuntimeError as changed:
         raise argparse.ArgumentTypeError(str(changed)) from None
     return Path(path)
+
+
+def arguments(name: str, description: str | None) -> argparse.ArgumentParser:
+    """Options of ``python -m benchmarks.NAME``, ``--record`` among them."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m benchmarks.{name}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--record", type=target, help="write the rows to this JSON file")
+    return parser
+
+
+def kept(
+    rows: Iterable[dict[str, Any]],
+    path: Path | None,
+    text: Callable[[dict[str, Any]], str],
+    more: Callable[[list[dict[str, Any]]], Sequence[dict[str, Any]]] = lambda rows: (),
+) -> list[dict[str, Any]]:
+    """Print rows as they come, and ``more`` that are made of them all; write the record, where one is wanted."""
+    found: list[dict[str, Any]] = []
+    for each in (lambda: rows, lambda: more(found)):
+        for row in each():
+            print(text(row), flush=True)
+            found.append(row)
+    if path is not None:
+        from benchmarks.tools import records
+
+        records.write(path, found)
+        print(f"written to {path}")
+    return found
 
 
 class Session:

@@ -1,4 +1,4 @@
-"""Rounds of pytest-benchmark: by its own clock on the CPU, by that of the device on a GPU.
+"""Rounds of pytest-benchmark: by its own clock on the CPU, by that of the device on a GPU; and calls one by one.
 
 Its options ``--benchmark-min-rounds`` and ``--benchmark-max-time`` hold for both.
 """
@@ -6,6 +6,7 @@ Its options ``--benchmark-min-rounds`` and ``--benchmark-max-time`` hold for bot
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -64,3 +65,19 @@ def _on_gpu(benchmark: Any, call: Callable[[], Any], calls: int, fewest: int, se
     # A mark would set the clock before the test knows its backend.
     benchmark._timer = now
     benchmark.pedantic(call, rounds=rounds, warmup_rounds=math.ceil(_WARM_UP * rounds), iterations=calls)
+
+
+def once(call: Callable[[], Any], backend: Any) -> tuple[float, Any]:
+    """Milliseconds of a call from Python, until its device has nothing to do, and its result.
+
+    It begins when all is compiled that an earlier call lacked.
+    """
+    from cukde.core.cpu import meanwhile
+
+    while meanwhile.compiles():
+        time.sleep(0.01)
+    backend.synchronize()
+    start = time.perf_counter()
+    result = call()
+    backend.synchronize()
+    return 1e3 * (time.perf_counter() - start), result

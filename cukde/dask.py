@@ -1,7 +1,7 @@
 """The functions of :mod:`cukde` for Dask arrays; calls with a Dask collection are passed on to them.
 
 They build graphs and compute nothing, except :func:`modes` and :func:`block_boxes`. Options that they do not name are
-those of the functions of :mod:`cukde`, but for ``devices``, ``nan_policy`` and ``out``. ``docs/dask.md`` is the page
+those of the functions of :mod:`cukde`, but for ``devices`` and ``nan_policy``. ``docs/dask.md`` is the page
 for users.
 """
 

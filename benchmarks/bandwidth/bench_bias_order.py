@@ -28,10 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cukde
+from benchmarks import record
 from benchmarks.bandwidth.bench_rule_of_thumb import Clock
 from benchmarks.bandwidth.normal_mixtures import Mixture
-from benchmarks.record import target
-from benchmarks.tools import records
 from cukde.core import dispatch
 
 DIMENSIONS = (1, 2, 4)
@@ -225,6 +224,8 @@ def _random_row(truth: Truth, method: str, draws: int, backend: ModuleType, cloc
 
 def line(row: dict[str, Any]) -> str:
     """A row for people."""
+    if row["op"] == "left_out":
+        return f"no time for {row['what']}"
     text = f"d={row['shape']['d']} {row['density']:<12} {row['method']:<9} {row['arm']:<16} slope {row['slope']:.3f}"
     if row["arm"] == "random samples":
         text += f" [{row['slope_low']:.3f}, {row['slope_high']:.3f}] of an infinite one {row['slope_of_infinite']:.3f}"
@@ -234,23 +235,16 @@ def line(row: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.bandwidth.bench_bias_order", description=__doc__)
+    parser = record.arguments("bandwidth.bench_bias_order", __doc__)
     parser.add_argument("--backend", choices=["cpu", "gpu"], default="cpu")
     parser.add_argument("--draws", type=int, default=10, help="random samples; 0 leaves them out")
     parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which nothing new begins")
     parser.add_argument("--dimensions", type=int, nargs="+", choices=DIMENSIONS, default=DIMENSIONS)
     parser.add_argument("--methods", nargs="+", choices=list(ORDERS), default=list(ORDERS))
-    parser.add_argument("--record", type=target, help="write the rows to this JSON file")
     wanted = parser.parse_args()
-    done = []
-    for row in rows(wanted, dispatch.named(wanted.backend), Clock(wanted.budget)):
-        done.append(row)
-        print(line(row) if row["op"] == "bias_order" else f"no time for {row['what']}", flush=True)
+    done = record.kept(rows(wanted, dispatch.named(wanted.backend), Clock(wanted.budget)), wanted.record, line)
     far = [row for row in done if row.get("arm") == "infinite sample" and abs(row["slope"] - row["theory"]) > TOLERANCE]
     print(f"{len(far)} slopes are not within {TOLERANCE} of theory")
-    if wanted.record:
-        records.write(wanted.record, done)
-        print(f"written to {wanted.record}")
 
 
 if __name__ == "__main__":

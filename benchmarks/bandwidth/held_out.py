@@ -9,15 +9,13 @@ docs/held_out.md.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import cukde
-from benchmarks.record import target
-from benchmarks.tools import records
+from benchmarks import record
 
 SPLITS = 10
 HELD_OUT = 0.2  # of the rows
@@ -159,21 +157,14 @@ def line(row: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.bandwidth.held_out", description=__doc__)
-    parser.add_argument("--record", type=target, help="write the rows to this JSON file")
+    parser = record.arguments("bandwidth.held_out", __doc__)
     parser.add_argument("--splits", type=int, default=SPLITS)
     wanted = parser.parse_args()
-    done = []
     print("| set | rows | KDE | SD-KDE | gain | of sparse | splits won | h of KDE | of SD-KDE |\n" + "|---" * 9 + "|")
-    for row in rows(SETS, wanted.splits):
-        print(line(row), flush=True)
-        done.append(row)
+    done = record.kept(rows(SETS, wanted.splits), wanted.record, line)
     ahead = sum(row["gain"] > 0 for row in done)
     always, never = (sum(row["won"] == all_of for row in done) for all_of in (wanted.splits, 0))
     print(f"SD-KDE is ahead on {ahead} of {len(done)} sets, on every split of {always} and on none of {never}")
-    if wanted.record:
-        records.write(wanted.record, done)
-        print(f"written to {wanted.record}")
 
 
 if __name__ == "__main__":

@@ -9,16 +9,15 @@ they are repeated with one assumption changed at a time.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks import record
 from benchmarks.conv1d import study_cost, study_loads
 from benchmarks.conv1d.study_cost import PATHS, VARIANTS
-from benchmarks.record import target
 from benchmarks.tools import records
 from cukde import perf
 from cukde.core.cost.cost import Unit
@@ -165,9 +164,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description="The study at S4ConvD's sizes, by the model.")
-    parser.add_argument("--record", type=target, help="write the rows to this JSON file")
-    given = parser.parse_args(arguments)
+    given = record.arguments("conv1d.s4convd", __doc__).parse_args(arguments)
     rows = list(modelled())
     print(table(rows))
     if given.record:

@@ -13,13 +13,12 @@ Source: CUDA Kernel Optimization and Counter-Free Performance Analysis for Depth
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks import record
 from benchmarks.conv1d import bench_conv1d_gpu, study_cost
-from benchmarks.record import target
 from benchmarks.tools import records
 from cukde import perf
 from cukde.perf import _sensitivity
@@ -201,8 +200,7 @@ def _moved(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description="The study's analysis without counters.")
-    parser.add_argument("--record", type=target, help="write the rows to this JSON file")
+    parser = record.arguments("conv1d.study_analysis", __doc__)
     parser.add_argument("--times", type=Path, help="take times from this record of bench_conv1d_gpu.py")
     parser.add_argument("--peaks", help="name of the GPU whose peaks the model takes; default: the one at hand")
     for name, size in zip(("batch", "channels", "length"), SHAPE, strict=True):

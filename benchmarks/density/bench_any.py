@@ -14,7 +14,6 @@ Rivals of scores and corrected densities are PyTorch (on the CPU NumPy) alone, a
 
 from __future__ import annotations
 
-import argparse
 import functools
 import math
 import time
@@ -24,13 +23,12 @@ from typing import Any
 import numpy as np
 
 import cukde
-from benchmarks import peers, record
+from benchmarks import peers, record, rounds
 from benchmarks.density import any_case
 from benchmarks.density.any_case import Case
 from cukde import perf
 from cukde.core import dispatch
 from cukde.core.cost.registry import call_of, counted
-from cukde.core.cpu import meanwhile
 from cukde.perf._explain import from_memory
 from cukde.perf._predict import predicted
 
@@ -169,24 +167,11 @@ class Runner:
 
     def timed(self, call: Callable[[], Any]) -> tuple[float, perf.Times, Any]:
         """Milliseconds of the first call, times of up to five more, and the result."""
-        first, result = self._once(call)
-        taken = [self._once(call)[0]]
+        first, result = rounds.once(call, self.backend)
+        taken = [rounds.once(call, self.backend)[0]]
         while len(taken) < 5 and sum(taken) < 300:
-            taken.append(self._once(call)[0])
+            taken.append(rounds.once(call, self.backend)[0])
         return first, perf.Times.of(taken), result
-
-    def _once(self, call: Callable[[], Any]) -> tuple[float, Any]:
-        while meanwhile.compiles():  # what an earlier call lacked
-            time.sleep(0.01)
-        self._wait()
-        start = time.perf_counter()
-        result = call()
-        self._wait()
-        return 1e3 * (time.perf_counter() - start), result
-
-    def _wait(self) -> None:
-        if self.gpu:
-            self.xp.cuda.get_current_stream().synchronize()
 
     def row(self, of: Case) -> list[dict[str, Any]]:
         """A row for each rival of a case."""
@@ -316,14 +301,13 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.density.bench_any", description=__doc__)
+    parser = record.arguments("density.bench_any", __doc__)
     parser.add_argument("--cases", type=int, default=100)
     parser.add_argument("--seed", type=int, default=None, help="of the first case")
     parser.add_argument("--backend", choices=("gpu", "cpu"), default=None)
     parser.add_argument("--pairs", type=float, default=None, help="most pairs of a case")
     parser.add_argument("--largest", type=int, default=1_000_000, help="most points of a case")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no case after so many")
-    parser.add_argument("--record", type=record.target, default=None)
     options = parser.parse_args(arguments)
     backend = options.backend or ("gpu" if dispatch.why_no_gpu() is None else "cpu")
     pairs = options.pairs or (4e10 if backend == "gpu" else 2e7)

@@ -13,7 +13,6 @@ are printed last.
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import time
@@ -23,10 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cukde
-from benchmarks import record
+from benchmarks import record, rounds
 from cukde import perf
 from cukde.core import dispatch
-from cukde.core.cpu import meanwhile
 from cukde.core.plan import only
 from cukde.density.plan import cpu as plan_cpu, gpu as plan_gpu
 from cukde.density.plan.shape import Device, Shape
@@ -135,23 +133,10 @@ class Runner:
 
     def _timed(self, call: Callable[[], Any]) -> perf.Times:
         taken: list[float] = []
-        self._once(call)
+        rounds.once(call, self.backend)
         while len(taken) < 5 or (len(taken) < 15 and sum(taken) < 100):
-            taken.append(self._once(call))
+            taken.append(rounds.once(call, self.backend)[0])
         return perf.Times.of(taken)
-
-    def _once(self, call: Callable[[], Any]) -> float:
-        while meanwhile.compiles():
-            time.sleep(0.01)
-        self._wait()
-        start = time.perf_counter()
-        call()
-        self._wait()
-        return 1e3 * (time.perf_counter() - start)
-
-    def _wait(self) -> None:
-        if self.gpu:
-            self.backend.synchronize()
 
 
 def line(row: dict[str, Any]) -> str:
@@ -165,12 +150,11 @@ def line(row: dict[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.density.bench_seams", description=__doc__)
+    parser = record.arguments("density.bench_seams", __doc__)
     parser.add_argument("--backend", choices=("gpu", "cpu"), default="gpu")
     parser.add_argument("--cases", type=int, default=40, help="seams")
     parser.add_argument("--seed", type=int, default=int(time.time()) % 10**6)
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after so many")
-    parser.add_argument("--record", type=record.target, help="write the rows to this JSON file")
     wanted = parser.parse_args(arguments)
     session, runner, device = record.Session(wanted.record), Runner(wanted.backend), None
     if wanted.backend == "gpu":

@@ -2,8 +2,7 @@
 
 python -m pytest benchmarks/density/bench_small_calls.py --record benchmarks/results/NAME.json
 
-``bench_small_calls_cpu.py`` has the CPU, ``bench_one_dimension.py`` one dimension; Kendall's tau, polynomials and
-convolution have benchmarks of their own name beside their others.
+``bench_small_calls_cpu.py`` has the CPU, ``bench_tables.py`` one dimension and Kendall's tau.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ import functools
 import itertools
 import json
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,9 @@ from unittest import mock
 import numpy as np
 
 import cukde
+from benchmarks import rounds
 from benchmarks.density import any_case
 from cukde.core import dispatch
-from cukde.core.cpu import meanwhile
 from cukde.core.plan import only, traced
 from cukde.density.plan import rates as plan_rates
 
@@ -77,16 +76,7 @@ class Runner:
 
     def seconds(self, call: Callable[[], Any]) -> float:
         """The least time of a call."""
-        taken = []
-        for _ in range(_RUNS + 2):
-            while meanwhile.compiles():
-                time.sleep(0.01)
-            self.backend.synchronize()
-            start = time.perf_counter()
-            call()
-            self.backend.synchronize()
-            taken.append(time.perf_counter() - start)
-        return min(taken[2:])
+        return 1e-3 * min([rounds.once(call, self.backend)[0] for _ in range(_RUNS + 2)][2:])
 
 
 def skipping(runner: Runner) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:

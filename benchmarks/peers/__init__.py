@@ -30,7 +30,6 @@ _RIVALS = {
     "PyKeOps": ("keops", "{}"),
     "PyTorch": ("plain_torch", "{}"),
     "torch.compile": ("plain_torch", "compiled_{}"),
-    "torch.compile, 4,096 rows at a time": ("plain_torch", "chunked_{}"),
     "CuPy": ("plain_cupy", "{}"),
     "CuPy FFT, grid of 2^12": ("binned_fft", "{}"),
     "CuPy FFT, grid of 2^16": ("binned_fft", "fine_{}"),

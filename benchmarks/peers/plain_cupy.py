@@ -53,11 +53,3 @@ def laplace_kde(X: Any, Y: Any, h: float) -> Any:
     for rows, exponents in _exponent_tiles(X, Y, h):
         out[rows] = (cp.exp(exponents) * (exponents + (1 + X.shape[1] / 2))).sum(1)
     return out * _constant(X, h)
-
-
-def laplace_kde_in_two_sweeps(X: Any, Y: Any, h: float) -> Any:
-    """Laplace-corrected density: a sweep over the pairs for the density, and one for their squared distances."""
-    second = cp.empty(len(Y), X.dtype)
-    for rows, exponents in _exponent_tiles(X, Y, h):
-        second[rows] = (cp.exp(exponents) * exponents).sum(1)
-    return (1 + X.shape[1] / 2) * kde(X, Y, h) + second * _constant(X, h)

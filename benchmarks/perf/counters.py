@@ -8,18 +8,16 @@ S4ConvD (``--only study`` for these alone). Needs ``ncu`` and the right to read 
 
 from __future__ import annotations
 
-import argparse
 import functools
 import itertools
 import subprocess
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from benchmarks import record
 from benchmarks.conv1d import s4convd
 from benchmarks.conv1d.study_cost import PATHS, VARIANTS
 from benchmarks.perf import ncu
-from benchmarks.record import target
-from benchmarks.tools import records
 from cukde import perf
 from cukde.core.cost.registry import called, counted
 
@@ -177,21 +175,15 @@ def _output(command: Sequence[str]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.perf.counters", description=__doc__)
-    parser.add_argument("--record", type=target, help="write the rows to this JSON file")
+    parser = record.arguments("perf.counters", __doc__)
     parser.add_argument("--only", default="", help="cases whose names begin so; default: all")
     parser.add_argument("--launch", choices=CASES, help="only make the calls of a case")
     wanted = parser.parse_args(arguments)
     if wanted.launch:
         launch(wanted.launch)
         return
-    rows, on = [], perf.peaks()
-    for name, case in CASES.items():
-        if name.startswith(wanted.only):
-            rows.append(row(name, counted_by_ncu(name), on, case.make()))
-            print(line(rows[-1]), flush=True)
-    if wanted.record:
-        records.write(wanted.record, rows)
+    on, chosen = perf.peaks(), [name for name in CASES if name.startswith(wanted.only)]
+    record.kept((row(name, counted_by_ncu(name), on, CASES[name].make()) for name in chosen), wanted.record, line)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ inverse, over the rows whose time is above 50 us.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import functools
 import math
@@ -110,9 +109,8 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.perf.modelled", description=__doc__)
+    parser = record.arguments("perf.modelled", __doc__)
     parser.add_argument("--backend", choices=("gpu", "cpu"), default="gpu")
-    parser.add_argument("--record", type=record.target, help="write the rows to this JSON file")
     parser.add_argument("--figure", type=Path, help="draw the roofline of all rows")
     parser.add_argument("--only", nargs="*", help="operations")
     wanted = parser.parse_args(arguments)

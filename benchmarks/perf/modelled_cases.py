@@ -81,11 +81,6 @@ def _densities() -> Iterator[Case]:
     for op in ("positive_kde", "positive_score"):
         yield _density(op, 131_072, 16_384, 16, "float32", None)
 
-    def mass() -> Callable[[], Any]:
-        X, _, h = _points(131_072, 16_384, 16, "float32")
-        return functools.partial(cukde.positive_mass, X, h)
-
-    yield Case("positive_mass", mass, 1)  # waits
     for op, d in itertools.product(("kde", "sd_kde"), (2, 32, 64, 128, 768)):
         yield _density(op, 65_536, 8_192, d, "float32", None)
     yield _density("sd_kde", 16_384, 4_096, 128, "float64", None)
@@ -98,36 +93,30 @@ def _densities() -> Iterator[Case]:
     for d in (4, 16):
         yield Case("kde", functools.partial(of_factors, d))
 
-    def of_densities(op: str, d: int) -> Callable[[], Any]:
-        X, Y, h = _points(131_072, 16_384, d, "float32")
-        given: dict[str, Any] = {"check_finite": False}
-        if op == "marginal":
-            return functools.partial(cukde.marginal, X, [*range(d // 2)], Y[:, : d // 2], h, **given)
-        if op == "conditional":
-            return functools.partial(cukde.conditional, X, {c: 0.0 for c in range(d // 2)}, Y[:, d // 2 :], h, **given)
-        if op == "conditional, each":
-            return functools.partial(cukde.conditional, X, {0: Y[:, 0]}, Y[:, 1:], h, **given)
-        if op == "hdr_threshold":
-            return functools.partial(cukde.hdr_threshold, X, h, **given)
-        return functools.partial(cukde.density_ratio, X, X[::2], Y, h, **given)
+    def other(op: str, n: int, d: int, arguments: Callable[[Any, Any, float], tuple[Any, ...]]) -> Callable[[], Any]:
+        function = functools.partial(getattr(cukde, op), *arguments(*_points(n, 16_384, d, "float32")))
+        return function if op in ("modes", "positive_mass") else functools.partial(function, check_finite=False)
 
-    for op in ("marginal", "conditional", "conditional, each", "hdr_threshold", "density_ratio"):
-        yield Case(op.partition(",")[0], functools.partial(of_densities, op, 16))
-
-    def modes() -> Callable[[], Any]:
-        X, _, _ = _points(65_536, 16_384, 4, "float32")
-        X = X + 4 * (cp.arange(len(X)) % 6)[:, None].astype(X.dtype)  # six groups in a row
-        return functools.partial(cukde.modes, X, 0.4)
-
-    yield Case("modes", modes, 1)  # waits
-
-    def on_grid(algorithm: str) -> Callable[[], Any]:
-        X, _, _ = _points(1_048_576, 16_384, 2, "float32")
-        axis = np.linspace(-6, 6, 1024 if algorithm == "fft" else 256, dtype=np.float32)
+    def grid(points: int, algorithm: str) -> Callable[[], Any]:
+        X, axis = _points(1_048_576, 16_384, 2, "float32")[0], np.linspace(-6, 6, points, dtype=np.float32)
         return functools.partial(cukde.evaluate_grid, X, (axis, axis), 0.1, algorithm=algorithm, check_finite=False)
 
-    for algorithm in ("fft", "exact"):
-        yield Case("evaluate_grid", functools.partial(on_grid, algorithm))
+    half = [*range(8)]
+    n = 131_072
+    of: tuple[tuple[str, int, int, Callable[[Any, Any, float], tuple[Any, ...]]], ...] = (
+        ("positive_mass", n, 16, lambda X, Y, h: (X, h)),
+        ("marginal", n, 16, lambda X, Y, h: (X, half, Y[:, :8], h)),
+        ("conditional", n, 16, lambda X, Y, h: (X, dict.fromkeys(half, 0.0), Y[:, 8:], h)),
+        ("conditional", n, 16, lambda X, Y, h: (X, {0: Y[:, 0]}, Y[:, 1:], h)),
+        ("hdr_threshold", n, 16, lambda X, Y, h: (X, h)),
+        ("density_ratio", n, 16, lambda X, Y, h: (X, X[::2], Y, h)),
+        # Six groups in a row.
+        ("modes", 65_536, 4, lambda X, Y, h: (X + 4 * (cp.arange(len(X)) % 6)[:, None].astype(X.dtype), 0.4)),
+    )
+    for op, *sizes in of:
+        yield Case(op, functools.partial(other, op, *sizes), 1 if op in ("modes", "positive_mass") else CALLS)  # waits
+    for points, algorithm in ((1024, "fft"), (256, "exact")):
+        yield Case("evaluate_grid", functools.partial(grid, points, algorithm))
 
     def by_wmma(function: Callable[..., Any], m: int) -> Callable[[], Any]:
         X, Y, h = _points(131_072, m, 16, "float32")
@@ -294,35 +283,20 @@ def _convolutions() -> Iterator[Case]:
 
 
 def _bandwidths() -> Iterator[Case]:
-    def of(name: str) -> Callable[[], Any]:
-        return functools.partial(getattr(cukde.bandwidth, name), _points(4_194_304, 1, 16, "float32")[0])
+    def of(name: str, n: int, d: int, *h: float) -> Callable[[], Any]:
+        return functools.partial(getattr(cukde.bandwidth, name), _points(n, 1, d, "float32")[0], *h)
 
-    for name in ("scott", "silverman", "sd", "laplace", "positive"):
-        yield Case(f"bandwidth.{name}", functools.partial(of, name), 1)
-
-    def isj() -> Callable[[], Any]:
-        return functools.partial(cukde.bandwidth.isj, _points(16_777_216, 1, 1, "float32")[0])
-
-    yield Case("bandwidth.isj", isj, 1)
-
-    def select() -> Callable[[], Any]:
-        return functools.partial(cukde.bandwidth.select, _points(20_000, 1, 4, "float32")[0])
-
-    yield Case("bandwidth.select", select, 1)
-
-    def abramson() -> Callable[[], Any]:
-        X, _, h = _points(65_536, 1, 16, "float32")
-        return functools.partial(cukde.bandwidth.abramson, X, h)
-
-    yield Case("bandwidth.abramson", abramson, 1)
+    rules = [(name, 4_194_304, 16) for name in ("scott", "silverman", "sd", "laplace", "positive")]
+    for name, *sizes in (*rules, ("isj", 16_777_216, 1), ("select", 20_000, 4), ("abramson", 65_536, 16, 0.9)):
+        yield Case(f"bandwidth.{name}", functools.partial(of, name, *sizes), 1)
 
     def cross_validate(method: str, n: int, dtype: str) -> Callable[[], Any]:
-        X = _points(n, 1, 4, dtype)[0]
+        X, _, h = _points(n, 1, 4, dtype)
         objective = "least_squares" if method == "laplace" else "likelihood"
         # All about the best, so that none is at an end, which would be a warning.
-        h = _points(n, 1, 4, dtype)[2] * np.geomspace(0.25, 2, 32)
-        return functools.partial(cukde.bandwidth.cross_validate, X, method, h, objective)
+        return functools.partial(cukde.bandwidth.cross_validate, X, method, h * np.geomspace(0.25, 2, 32), objective)
 
-    for method, n in (("kde", 65_536), ("laplace", 65_536), ("sd", 16_384)):
-        for dtype in ("float32", "float64"):
-            yield Case("bandwidth.cross_validate", functools.partial(cross_validate, method, n, dtype), 1)
+    for (method, n), dtype in itertools.product(
+        (("kde", 65_536), ("laplace", 65_536), ("sd", 16_384)), ("float32", "float64")
+    ):
+        yield Case("bandwidth.cross_validate", functools.partial(cross_validate, method, n, dtype), 1)

@@ -1,1 +1,1 @@
-"""The sources' tables and figures, measured anew on the hardware that is there: ``python -m benchmarks.sources``."""
+"""The sources' tables, measured anew on the hardware that is there: ``python -m benchmarks.sources``."""

@@ -1,32 +1,28 @@
-"""Measure, on this machine, the tables and figures of the papers that this library follows.
+"""Measure, on this machine, the tables of the papers that this library follows.
 
-It writes a report: DIR/report.html, a single file, and DIR/report.md. Each section writes DIR/section-N.json when it is
-done. If the command is run again, it measures only the sections that are missing.
+Each section prints its rows when it is done, and writes DIR/section-N.json. If the command is run again, it measures
+only the sections that are missing. docs/sources.md puts the records beside the papers' claims.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.sources import suite
 from benchmarks.tools import checkout
-from cukde.core import extras
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run sections of the suite and print where the report is; 1 if a section failed, 2 for wrong arguments."""
+    """Run sections of the suite; 1 if a section failed, 2 for wrong arguments."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.sources",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--out", metavar="DIR", type=Path, required=True, help="the folder for the sections and the report"
-    )
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the folder for the sections")
     parser.add_argument(
         "--section",
         metavar="N",
@@ -45,11 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         args.out.mkdir(parents=True, exist_ok=True)
     except (RuntimeError, OSError) as error:
         parser.error(str(error))
-    if importlib.util.find_spec("matplotlib") is None:
-        print(f"note: no figures without Matplotlib: {extras.install('plot')}", file=sys.stderr)
     failed = suite.run(args.out, args.section, quick=args.quick, tracebacks=args.traceback)
-    print(f"Report: {args.out / 'report.html'}")
-    print(f"Report: {args.out / 'report.md'}")
     if failed:
         which = f"section{'s' * (len(failed) > 1)} {', '.join(map(str, failed))}"
         print(f"error: {which} failed; run the same command again to run what failed anew", file=sys.stderr)

@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.figures import choosing
 from benchmarks.sources.claim import Claim, digits, ms, power, record, rows, span, unmeasured, verdict
+from docs.figures import choosing
 
 STUDY, LONG, HELD_OUT, ABLATION = "sources_h200/section-4", "oracle_study", "held_out", "ablation_h200"
 KNOWN, ORDERS = "rule_of_thumb_cpu", "bias_order_h100"

@@ -364,7 +364,7 @@ def losses() -> str:
     ahead = {n: of for n, of in fused.items() if of > 1}
     cuvs = ms(SMALL, "kde", **_GPU, n=16384, d=16) / ms(SMALL, "kde", "cuVS", n=16384, d=16)
     report = (
-        "In the report of an H200, sections 1 and 3, no rival on a GPU is faster than cukde at any size. The nearest "
+        "In the sections 1 and 3 of an H200, no rival on a GPU is faster than cukde at any size. The nearest "
         f"is {which}, with {nearest[which]:.2f} times cukde's time (`{RUNTIME}.json`, `{LINE}.json`)."
     )
     line = (

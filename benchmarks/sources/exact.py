@@ -1,11 +1,8 @@
-"""Sums over all pairs in float64, a block of queries at a time: what results are held against.
-
-By differences; or by products of centred points, which is all that many dimensions leave time for.
-"""
+"""Sums over all pairs in float64 by differences, a block of queries at a time: what results are held against."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from cukde.core.gpu import arrays as core_arrays
@@ -26,26 +23,12 @@ def exponents(X: Any, Y: Any, h: float) -> Iterator[tuple[slice, Any]]:
         yield slice(start, start + len(y)), squares / (-2 * h * h)
 
 
-def exponents_by_products(X: Any, Y: Any, h: float) -> Iterator[tuple[slice, Any]]:
-    """The same, off by about 2^-52 times the squared distance to the mean in bandwidths."""
-    xp = core_arrays.xp
-    mean = X.mean(axis=0, dtype=xp.float64)
-    x = (X - mean) / h
-    norms = (x * x).sum(axis=1) / -2
-    step = max(1, _ELEMENTS // len(X))
-    for start in range(0, len(Y), step):
-        y = (Y[start : start + step] - mean) / h
-        yield slice(start, start + len(y)), y @ x.T + norms - (y * y).sum(axis=1)[:, None] / 2
-
-
 def log_sums(X: Any, Y: Any, h: float) -> Any:
     """Logarithm of the kernel sums."""
     return log_sums_and_shift(X, Y, h)[0]
 
 
-def log_sums_and_shift(
-    X: Any, Y: Any, h: float, exponents: Callable[[Any, Any, float], Iterator[tuple[slice, Any]]] = exponents
-) -> tuple[Any, Any]:
+def log_sums_and_shift(X: Any, Y: Any, h: float) -> tuple[Any, Any]:
     """Logarithm of the kernel sums, and the mean shift."""
     xp = core_arrays.xp
     logs, shift = xp.empty(len(Y)), xp.empty(Y.shape)

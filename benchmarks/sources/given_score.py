@@ -11,18 +11,17 @@ reaches 6 deviations of the mixture each way.
 
 from __future__ import annotations
 
-import argparse
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 import cukde
-from benchmarks.record import target
+from benchmarks import record
 from benchmarks.sources import importance
 from benchmarks.sources.oracle_mixture import Mixture
-from benchmarks.tools import records
 
 SIZES = (100, 1_000, 10_000, 100_000)
 SHARES = (0.0, 0.1, 0.3, 1.0)
@@ -98,17 +97,8 @@ def line(row: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sources.given_score", description=__doc__)
-    parser.add_argument("--record", type=target, help="write the rows to this JSON file")
-    wanted = parser.parse_args()
-    rows = []
-    for d in _POINTS:
-        for row in study(d):
-            print(line(row), flush=True)
-            rows.append(row)
-    if wanted.record:
-        records.write(wanted.record, rows)
-        print(f"written to {wanted.record}")
+    wanted = record.arguments("sources.given_score", __doc__).parse_args()
+    record.kept(itertools.chain(*map(study, _POINTS)), wanted.record, line)
 
 
 if __name__ == "__main__":

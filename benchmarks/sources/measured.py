@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import cukde
 from benchmarks import record
 from benchmarks.peers import Peer
+from benchmarks.sources.rivals import Patience, on_gpu
 from benchmarks.sources.truth import Task, Truth
 
 
@@ -65,3 +66,23 @@ def empty(op: str, task: Task, backend: str, precision: str) -> dict[str, Any]:
         "dtype": "float32",
         "precision": precision,
     }
+
+
+def raced(
+    op: str,
+    names: Sequence[str],
+    task: Task,
+    truth: Truth,
+    patience: Patience,
+    *,
+    seconds: float,
+    beside: Mapping[str, Peer | str] | None = None,
+    **others: Any,
+) -> list[dict[str, Any]]:
+    """Rows of a public function on a GPU beside rivals, but those that would take too long."""
+    n, m = len(task.X), len(task.Y)
+    work = float(n * m + (n * n if op == "sd_kde" else 0))
+    peers = on_gpu(op, names, task, truth, patience, work) | (beside or {})
+    rows = density(op, task, truth, "gpu", seconds=seconds, beside=peers, **others)
+    patience.note(rows, work, f"n = {n:,}, m = {m:,}")
+    return rows

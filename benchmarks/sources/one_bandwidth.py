@@ -14,20 +14,19 @@ by the trapezoid rule. Densities and sizes are those of ``experiments/error_suit
 
 from __future__ import annotations
 
-import argparse
 import functools
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from benchmarks import record
 from benchmarks.bandwidth import normal_mixtures
-from benchmarks.record import target
 from benchmarks.sources import importance
 from benchmarks.sources.estimates import FUSED, KDE, SD, Estimate, Method, checked, where
 from benchmarks.sources.importance import Draws
 from benchmarks.sources.oracle_mixture import Mixture
-from benchmarks.tools import records
 
 METHODS = (KDE, SD, FUSED)
 SEEDS = 3
@@ -107,19 +106,6 @@ def _row(
     }
 
 
-def least(rows: Sequence[dict[str, Any]], d: int, metric: str) -> str:
-    """Say which estimate has the least error at which sizes."""
-    of: dict[int, dict[str, float]] = {}
-    for row in rows:
-        if row["shape"]["d"] == d:
-            of.setdefault(row["shape"]["n"], {})[row["op"]] = row[metric]
-    winners: dict[str, list[str]] = {}
-    for n, errors in of.items():
-        winners.setdefault(min(errors, key=errors.__getitem__), []).append(f"{n:,}")
-    said = "; ".join(f"{op} at n = {', '.join(sizes)}" for op, sizes in winners.items())
-    return f"{d}-D, one bandwidth for all: the least {metric.upper()} has {said}."
-
-
 def line(row: dict[str, Any]) -> str:
     """A row for people."""
     named = {name: row[name] for name in ("mise", "miae", "mise_by_oracle", "miae_by_oracle") if name in row}
@@ -128,19 +114,11 @@ def line(row: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sources.one_bandwidth", description=__doc__)
-    parser.add_argument("--record", type=target, help="write the rows to this JSON file")
+    parser = record.arguments("sources.one_bandwidth", __doc__)
     parser.add_argument("--gpu", action="store_true", help="16 dimensions on the GPU, to a million points")
     wanted = parser.parse_args()
-    rows = []
     sizes, no_gpu = (SIZES_16D_GPU, None) if wanted.gpu else (SIZES_16D, "not asked for")
-    for study in (study_1d(), study_16d(sizes, no_gpu=no_gpu)):
-        for row in study:
-            print(line(row), flush=True)
-            rows.append(row)
-    if wanted.record:
-        records.write(wanted.record, rows)
-        print(f"written to {wanted.record}")
+    record.kept(itertools.chain(study_1d(), study_16d(sizes, no_gpu=no_gpu)), wanted.record, line)
 
 
 if __name__ == "__main__":

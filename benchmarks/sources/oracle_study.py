@@ -16,7 +16,6 @@ with a squared bias like h^8, far more than KDE. There SD-KDE has 3.0 times KDE'
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -25,8 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cukde
-from benchmarks.record import target
-from benchmarks.tools import records
+from benchmarks import record
 
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 SEEDS = 5
@@ -196,26 +194,19 @@ def line(row: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sources.oracle_study", description=__doc__)
-    parser.add_argument("--record", type=target, help="write the rows to this JSON file")
+    parser = record.arguments("sources.oracle_study", __doc__)
     parser.add_argument("--figure", type=Path, help="draw them in this file, PNG or SVG")
     parser.add_argument("--most", type=int, default=SIZES[-1], help="largest number of points")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="samples of each size")
     wanted = parser.parse_args()
-    rows = []
-    for row in study([n for n in SIZES if n <= wanted.most], wanted.seeds):
-        print(line(row), flush=True)
-        rows.append(row)
-    fitted = list(slopes(rows))
-    for row in fitted:
-        print(line(row))
-    if wanted.record:
-        records.write(wanted.record, rows + fitted)
-        print(f"written to {wanted.record}")
+    rows = record.kept(
+        study([n for n in SIZES if n <= wanted.most], wanted.seeds), wanted.record, line, lambda rows: [*slopes(rows)]
+    )
     if wanted.figure:
-        from benchmarks.figures import oracle
+        from docs.figures import oracle
 
-        oracle.draw(rows, fitted, wanted.figure)
+        fitted = [row for row in rows if "slope_mise" in row]
+        oracle.draw(rows[: -len(fitted)], fitted, wanted.figure)
         print(f"drawn in {wanted.figure}")
 
 

@@ -69,7 +69,7 @@ class Truth:
         """
         values = to_host(got[: self.checked]).astype(np.float64)
         exact, size = self._values(op)
-        wrong = np.abs(values - exact[: len(values)])
+        wrong = np.abs(values.reshape(-1, *exact.shape[1:]) - exact[: len(values)])  # of a line's scores a column
         lengths = np.linalg.norm(wrong, axis=1) if wrong.ndim == 2 else wrong
         return float((lengths / size[: len(values)]).max())
 

@@ -13,15 +13,14 @@ import argparse
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, get_args
 from unittest import mock
 
 import numpy as np
 
 import cukde
-from benchmarks.density.planned import planned
 from benchmarks.perf import launched
 from cukde import catalogue
 from cukde.bandwidth.gpu import leave_one_out as bandwidth_leave_one_out, passes as bandwidth_passes
@@ -183,6 +182,17 @@ class Device:
     def posed(self, options: Options) -> Arguments:
         """The arguments of a pass."""
         return pairs_passes.pose(self.X, self.Y, self.h, options)
+
+
+@contextmanager
+def planned(plan: Callable[..., splits.Plan]) -> Iterator[None]:
+    """Let ``plan`` split the data of passes within the block, not ``splits.plan``, and keep none of its plans."""
+    f16._plan.cache_clear()
+    try:
+        with mock.patch.object(splits, "plan", plan):
+            yield
+    finally:
+        f16._plan.cache_clear()
 
 
 def _two_splits(shape: splits.Shape, m: int = M) -> AbstractContextManager[None]:
@@ -1081,55 +1091,8 @@ def peaks(launches: Launches) -> None:
         tolerances.check(np.abs(got - want), np.full((), allowed), "peaks")
 
 
-PASSES = (
-    waiting,
-    peaks,
-    depthwise_convolutions,
-    toeplitz_convolutions,
-    conv1d_weight_gradients,
-    piecewise_polynomials,
-    infinite_points,
-    reduced_arguments,
-    lookups,
-    keys_in_order,
-    ranks_of_columns,
-    counts_of_pairs,
-    sign_products,
-    kendall_statistics,
-    kendall_comparisons,
-    whole_calls,
-    small_problems,
-    weights_of_calls,
-    ends_of_sums,
-    chosen_by_a_call,
-    splits_merged,
-    differences,
-    f64_products,
-    f64_of_many_dimensions,
-    without_own_rows,
-    f16_ordered,
-    f16_ordered_mean_shift,
-    f16_symmetric,
-    f16_mutual,
-    f16_symmetric_values,
-    wide,
-    centred,
-    centred_f64,
-    near_pairs,
-    near_columns,
-    other_kernels,
-    near_blocks,
-    factors_of_points,
-    products_of_columns,
-    stacks,
-    leave_one_out,
-    cross_validation,
-    values_in_two_terms,
-    one_dimension,
-    one_dimension_of_few_boxes,
-    distribution_functions,
-    plane_to_a_tolerance,
-)
+PASSES = [run for run in globals().values() if getattr(run, "__annotations__", {}).get("launches") == "Launches"]
+"""In the order of this file: what calls ask for comes before what they did not choose."""
 
 
 if __name__ == "__main__":

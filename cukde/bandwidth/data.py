@@ -12,6 +12,7 @@ from cukde.core import check as core_check
 from cukde.density import check as density_check
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
+from cukde.density.keywords import OfRule
 
 _PARTS = 1024  # that many rows are cut into
 
@@ -70,9 +71,9 @@ def rows(X: Any, weights: Any, backend: ModuleType, *, line: bool = False) -> Ro
     return data_rows
 
 
-def domain(X: Any, data_rows: Rows, bounds: Any, periods: Any, backend: ModuleType) -> Domain | None:
+def domain(X: Any, data_rows: Rows, options: OfRule, backend: ModuleType) -> Domain | None:
     """Check bounds and periods beside checked rows of the data ``X``; None where no column has any."""
-    out = domain_of(bounds, periods, data_rows.points.shape[1])
+    out = domain_of(options.get("bounds"), options.get("periods"), data_rows.points.shape[1])
     if out is not None:
         outside = backend.asnumpy(out.outside(density_check.data(X, backend)[0], backend.xp).sum(axis=0))
         domains_check.inside(outside, len(data_rows.points), out.low, out.high)

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -21,26 +21,25 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
-from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
+from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.core.warnings import BandwidthRangeWarning, of_user
 from cukde.density import check as density_check
-from cukde.density.arguments import prepare
+from cukde.density.arguments import posed
 from cukde.density.cost.calls import of_abramson, of_bandwidth
 from cukde.density.cost.formulas import abramson as abramson_cost, bandwidth as cost
 from cukde.density.domains.domain import Domain as Ends
+from cukde.density.keywords import OfRule, OfValidation, takes
 from cukde.density.rules_by_name import ABRAMSON
 
 
 @declare(cost, of_bandwidth, name="bandwidth.scott")
 @public_call()
+@takes(OfRule)
 def scott(
     X: ArrayLike,
     *,
-    weights: ArrayLike | None = None,
     covariance: bool = False,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[OfRule],
 ) -> Array:
     r"""Scott's normal-reference rule for the bandwidth of :func:`cukde.kde`.
 
@@ -105,19 +104,17 @@ def scott(
     - Scott, D. W. (1992). *Multivariate Density Estimation: Theory, Practice, and Visualization*. Wiley.
     - Mardia, K. V. and Jupp, P. E. (2000). *Directional Statistics*. Wiley, sections 2.3.4 and 3.5.7.
     """
-    return _scaled_deviations(X, weights, _scott_factor, bounds, periods, covariance=covariance)
+    return _scaled_deviations(X, options, _scott_factor, covariance=covariance)
 
 
 @declare(cost, of_bandwidth, name="bandwidth.silverman")
 @public_call()
+@takes(OfRule)
 def silverman(
     X: ArrayLike,
     *,
-    weights: ArrayLike | None = None,
     covariance: bool = False,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[OfRule],
 ) -> Array:
     r"""Silverman's normal-reference rule for :func:`cukde.kde`: to leading order the best bandwidth for normal data.
 
@@ -141,19 +138,17 @@ def silverman(
     ----------
     - Silverman, B. W. (1986). *Density Estimation for Statistics and Data Analysis*. Chapman and Hall, section 4.3.
     """
-    return _scaled_deviations(X, weights, _silverman_factor, bounds, periods, covariance=covariance)
+    return _scaled_deviations(X, options, _silverman_factor, covariance=covariance)
 
 
 @declare(cost, of_bandwidth, name="bandwidth.sd")
 @public_call()
+@takes(OfRule)
 def sd(
     X: ArrayLike,
     *,
     steps: int = 1,
-    weights: ArrayLike | None = None,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[OfRule],
 ) -> Array:
     r"""Normal-reference rule for :func:`cukde.sd_kde`, with the score's bandwidth equal to the density's.
 
@@ -206,20 +201,15 @@ def sd(
       :math:`n^{-1/(d+8)}` of the best bandwidth; the rule is derived above.
     """
     steps = density_check.steps(steps)
-    return _scaled_deviations(
-        X, weights, functools.partial(normal_reference.factor, "sd", steps=steps), bounds, periods
-    )
+    return _scaled_deviations(X, options, functools.partial(normal_reference.factor, "sd", steps=steps))
 
 
 @declare(cost, of_bandwidth, name="bandwidth.laplace")
 @public_call()
+@takes(OfRule)
 def laplace(
     X: ArrayLike,
-    *,
-    weights: ArrayLike | None = None,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[OfRule],
 ) -> Array:
     r"""Normal-reference rule for :func:`cukde.laplace_kde`: the best bandwidth for normal data.
 
@@ -261,18 +251,15 @@ def laplace(
     - Epstein, E. L., Flash-SD-KDE, section 5, for the estimator; Marron, J. S. and Wand, M. P. (1992). Exact mean
       integrated squared error. *Annals of Statistics* 20, 712-736, for the method.
     """
-    return _scaled_deviations(X, weights, _reference("laplace"), bounds, periods)
+    return _scaled_deviations(X, options, _reference("laplace"))
 
 
 @declare(cost, of_bandwidth, name="bandwidth.positive")
 @public_call()
+@takes(OfRule)
 def positive(
     X: ArrayLike,
-    *,
-    weights: ArrayLike | None = None,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[OfRule],
 ) -> Array:
     r"""Normal-reference rule for :func:`cukde.positive_kde`, the Laplace correction that stays positive.
 
@@ -327,18 +314,15 @@ def positive(
       estimation. *Statistica Sinica* 6, 1005-1013, for estimates that a function of such a ratio makes positive; the
       rule is derived above.
     """
-    return _scaled_deviations(X, weights, _reference("positive"), bounds, periods)
+    return _scaled_deviations(X, options, _reference("positive"))
 
 
 @declare(isj_cost, of_bandwidth, name="bandwidth.isj")
 @public_call()
+@takes(OfRule)
 def isj(
     X: ArrayLike,
-    *,
-    weights: ArrayLike | None = None,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[OfRule],
 ) -> Array:
     r"""Improved Sheather-Jones rule for :func:`cukde.kde` in one dimension, for data of any shape.
 
@@ -417,11 +401,12 @@ def isj(
       Statistics* 38, 2916-2957. Terrell, G. R. (1990). The maximal smoothing principle in density estimation. *JASA*
       85, 470-477.
     """
+    weights = options.get("weights")
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
         rows = data.rows(X, weights, backend, line=True)
         w = None if weights is None else rows.weights / rows.total
-        domain = data.domain(X, rows, bounds, periods, backend)
+        domain = data.domain(X, rows, options, backend)
         if domain is None:
             sample = data.sample(rows, backend)
             h = improved_sheather_jones.solve(sample.deviations[:, 0], w, rows.effective, backend.xp, backend.asnumpy)
@@ -435,18 +420,15 @@ def isj(
 
 @declare(cross_validation_cost, of_cross_validation, name="bandwidth.cross_validate")
 @public_call(returned.with_columns)
+@takes(OfValidation)
 def cross_validate(
     X: ArrayLike,
     method: Literal["kde", "sd", "laplace", "positive"] = "kde",
     bandwidths: ArrayLike | None = None,
     objective: Literal["likelihood", "least_squares"] = "likelihood",
     *,
-    weights: ArrayLike | None = None,
     per_dimension: bool = False,
-    precision: str | None = None,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[OfValidation],
 ) -> CrossValidation:
     r"""Choose a bandwidth by leave-one-out cross-validation, for any of the density estimates.
 
@@ -529,12 +511,14 @@ def cross_validate(
     - Rudemo, M. (1982). Empirical choice of histograms and kernel density estimators. *Scand. J. Statist.* 9, 65-78:
       least squares.
     """
-    check.options(method, objective, per_dimension, in_domain=bounds is not None or periods is not None)
+    in_domain = options.get("bounds") is not None or options.get("periods") is not None
+    check.options(method, objective, per_dimension, in_domain=in_domain)
+    weights = options.get("weights")
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
         rows = data.rows(X, weights, backend)
-        chosen = density_check.precision(precision, rows.points.dtype)
-        domain = data.domain(X, rows, bounds, periods, backend)
+        chosen = density_check.precision(options.get("precision"), rows.points.dtype)
+        domain = data.domain(X, rows, options, backend)
         if bandwidths is None:
             tried = backend.asnumpy(_scaled(rows, backend, _FACTORS[method], domain))
         else:
@@ -570,15 +554,13 @@ def _widest_factor(n: float, d: int) -> float:
 
 @declare(abramson_cost, of_abramson, name="bandwidth.abramson")
 @public_call(returned.rows("X", "local_factors"))
+@takes(OfRule)
 def abramson(
     X: ArrayLike,
     h: Bandwidth,
     *,
     alpha: float = 0.5,
-    weights: ArrayLike | None = None,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[OfRule],
 ) -> Array:
     r"""Factors of the bandwidth for :func:`cukde.kde`, one for each row, by Abramson's square-root law.
 
@@ -647,7 +629,7 @@ def abramson(
     exponent = core_check.proportion("alpha", alpha)
     if getattr(h, "method", None) == ABRAMSON:  # a selection, whose pilot has its own bandwidth
         h = h.bandwidth  # type: ignore[union-attr]
-    problem, _ = prepare(X, X, h, weights, bounds=bounds, periods=periods)
+    problem = posed(X, X, h, options)
     xp = problem.xp
     with problem.device:
         log_p = problem._replace(dtype=np.dtype(np.float64)).density(log=True)
@@ -671,23 +653,17 @@ _FACTORS = {
 
 
 def _scaled_deviations(
-    X: Any,
-    weights: Any,
-    factor: Callable[[float, int], float],
-    bounds: Any = None,
-    periods: Any = None,
-    *,
-    covariance: bool = False,
+    X: Any, options: OfRule, factor: Callable[[float, int], float], *, covariance: bool = False
 ) -> Any:
     """Check the arguments; return ``factor(effective rows, d)`` times each column's standard deviation.
 
     With ``covariance`` its square times the covariance of the columns.
     """
-    covariance = core_check.flag("covariance", covariance)
+    covariance, weights = core_check.flag("covariance", covariance), options.get("weights")
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
         rows = data.rows(X, weights, backend)
-        domain = data.domain(X, rows, bounds, periods, backend)
+        domain = data.domain(X, rows, options, backend)
         if not covariance:
             return _scaled(rows, backend, factor, domain)
         check.on_a_line(domain is not None and bool(domain.periodic.any()))

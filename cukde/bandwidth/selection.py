@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -21,8 +21,9 @@ from cukde.core.frames.columns import labels_of
 from cukde.core.over_dask import meta
 from cukde.core.public import public_in
 from cukde.core.random_state import DEFAULT, RandomState
-from cukde.core.types import Array, ArrayLike, Domain
+from cukde.core.types import Array, ArrayLike
 from cukde.density.api import kde, sd_kde
+from cukde.density.keywords import OfRule, takes
 from cukde.density.positive.api import positive_kde
 
 FOLDS = 5
@@ -81,16 +82,14 @@ class Selection(Labelled, _Selection):
 
 @declare(cost, of_selection, name="bandwidth.select")
 @public_call(entry_returned.with_columns)
+@takes(OfRule)
 def select(
     X: ArrayLike,
     methods: Sequence[str] = tuple(CANDIDATES),
     *,
     most_rows: int = 10_000,
     random_state: RandomState = DEFAULT,
-    weights: ArrayLike | None = None,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[OfRule],
 ) -> Selection:
     r"""Choose a density estimate and its bandwidth by how well they predict held-out rows.
 
@@ -171,11 +170,13 @@ def select(
     """
     chosen = check.methods(methods, CANDIDATES)
     most = check.most_rows(most_rows)
+    weights = options.get("weights")
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
         rows = data.rows(X, weights, backend)
-        data.domain(X, rows, bounds, periods, backend)
-        domain = {name: value for name, value in (("bounds", bounds), ("periods", periods)) if value is not None}
+        data.domain(X, rows, options, backend)
+        ends = {"bounds": options.get("bounds"), "periods": options.get("periods")}
+        domain = {name: value for name, value in ends.items() if value is not None}
         folds = Folds.of(rows, most, core_random_state.integer(random_state), weights is not None, domain, backend)
         found = [folds.best(CANDIDATES[name]) for name in chosen]
         scores = np.array([score for _, score in found])

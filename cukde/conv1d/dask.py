@@ -37,11 +37,6 @@ def depthwise_conv1d(
     Direct sums have the same bits as those of plain arrays; transforms have the same accuracy. Each block of the batch
     and of channels costs one call on plain arrays.
 
-    Parameters
-    ----------
-    x, w, bias, padding, stride, dilation, activation, layout, flip, state, return_state
-        As in :func:`cukde.depthwise_conv1d`.
-
     Examples
     --------
     >>> import dask.array as da, numpy as np

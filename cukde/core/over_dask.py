@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from cukde.core import words
+from cukde.core import keywords, words
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -90,6 +90,8 @@ def dask_form(**own: Any) -> Callable[[Callable[..., T]], Callable[..., T]]:
                 return function(*given.args, **given.kwargs)
 
         call.__signature__ = signature  # type: ignore[attr-defined]
+        if call.__doc__:
+            call.__doc__ = keywords.documented(call.__doc__, [*signature.parameters], like=f"cukde.{function.__name__}")
         return call
 
     return decorated

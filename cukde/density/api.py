@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -15,11 +15,12 @@ from cukde.core.entry.given import Given
 from cukde.core.entry.public_call import public_call
 from cukde.core.frames.columns import labels_of
 from cukde.core.over_dask import over_dask
-from cukde.core.types import Array, ArrayLike, Bandwidth, Devices, Domain
+from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.core.warnings import NegativeDensityWarning, of_user
 from cukde.density import check, results, rules_by_name
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
+from cukde.density.keywords import OfData, OfDensity, OfMass, OfScore, Shared, takes
 from cukde.density.problem import score_problem
 from cukde.density.stacks import api as stacks, check as stacks_check
 from cukde.density.stacks.check import is_stack
@@ -28,9 +29,9 @@ from cukde.density.sums import Epilogue
 _over_dask = over_dask("cukde.density.dask.api", before=stacks_check.in_memory)
 
 
-def _posed(X: Any, Y: Any, h: Any, *options: Any, **more: Any) -> Any:
+def _posed(X: Any, Y: Any, h: Any, options: Any, **more: Any) -> Any:
     """The problem of a density, or those of a stack, X of three dimensions; arguments are those of ``prepare``."""
-    return stacks.prepare(X, Y, h, *options, **more) if is_stack(X) else prepare(X, Y, h, *options, **more)[0]
+    return stacks.prepare(X, Y, h, **options, **more) if is_stack(X) else prepare(X, Y, h, **options, **more)[0]
 
 
 def _sums_with_names(given: Given, result: Any) -> Any:
@@ -41,23 +42,12 @@ def _sums_with_names(given: Given, result: Any) -> Any:
 @declare(cost_formulas.kde, cost_calls.of_queries, observed=cost_calls.taken("sum"))
 @public_call(returned.rows("Y", "density"))
 @_over_dask
+@takes(OfDensity, described=True)
 def kde(
     X: ArrayLike,
     Y: ArrayLike,
     h: Bandwidth,
-    *,
-    weights: ArrayLike | None = None,
-    local_factors: ArrayLike | None = None,
-    rtol: float | None = None,
-    log: bool = False,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    leave_one_out: bool = False,
-    devices: Devices | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[OfDensity],
 ) -> Array:
     r"""Gaussian kernel density estimate of data ``X`` at queries ``Y``.
 
@@ -74,29 +64,6 @@ def kde(
         Standard deviation in units of ``X``, one for all columns or one each; covariance (d, d); or a rule or a result
         of :mod:`cukde.bandwidth`, for data in memory: "scott", "silverman", "scott_covariance", "silverman_covariance",
         "sd", "laplace", "positive", "isj", "cross_validate" or "select", of which the last may bring local factors.
-    weights : array_like, shape (n,), optional
-        Non-negative weights, normalised to sum to 1. Default: 1/n each.
-    local_factors : array_like, shape (n,), optional
-        Factor of ``h`` for each point, 1e-8 to 1e16: see :func:`cukde.bandwidth.abramson`.
-    rtol : float, optional
-        Share of a density that may be left out, 0 to 0.1; 0 sums all pairs. Default: about rounding.
-    log : bool
-        Return the log density, finite for any finite query.
-    precision : {"float32", "tf32", "ieee", "float64"}, optional
-        Arithmetic of the pairs. Default: that of the dtype.
-    deterministic : bool
-        Give the same bits on every run on the same machine.
-    check_finite : bool
-        Refuse NaN and infinity.
-    bounds, periods : sequence of length d or mapping, optional
-        For each column (low, high) with None for an open end, or its period, or None. The density integrates to 1
-        there.
-    leave_one_out : bool
-        Leave out each row's own kernel; ``Y`` must be ``X`` or None.
-    devices : "all" or sequence of int, optional
-        GPUs that share the call. Default: that of ``X``. Not for stacks and Dask arrays.
-    nan_policy : {"raise", "omit"}
-        "omit" leaves out data with missing values; such queries give NaN.
 
     Returns
     -------
@@ -126,10 +93,8 @@ def kde(
     Cost: up to n m exponentials, more with images or ``leave_one_out``. Within 12 bandwidths of the data the relative
     error is at most 1e-12 in float64 and 1e-5 in float32 (GPU: 3e-5). User guide: ``docs/densities.md``.
     """
-    log = core_check.flag("log", log)
-    options = weights, precision, deterministic, check_finite, bounds, periods
-    more: dict[str, Any] = {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
-    problem = _posed(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, takes_factors=True, **more)
+    log = core_check.flag("log", options.pop("log", False))
+    problem = _posed(X, Y, h, options, may_be_unchecked=True, takes_factors=True)
     with problem.device:
         return problem.density(log=log)
 
@@ -137,22 +102,12 @@ def kde(
 @declare(cost_formulas.score, cost_calls.of_queries, observed=cost_calls.taken("moments"))
 @public_call(returned.rows("Y", "score"))
 @_over_dask
+@takes(OfScore)
 def score(
     X: ArrayLike,
     Y: ArrayLike,
     h: Bandwidth,
-    *,
-    weights: ArrayLike | None = None,
-    local_factors: ArrayLike | None = None,
-    rtol: float | None = None,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    leave_one_out: bool = False,
-    devices: Devices | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[OfScore],
 ) -> Array:
     r"""Gradient of the log density: :math:`s(y) = \nabla \log \hat p(y)`.
 
@@ -160,10 +115,8 @@ def score(
 
     Parameters
     ----------
-    X, Y, h, weights, local_factors, rtol, precision, deterministic, check_finite, bounds, periods
+    X, Y, h
         As in :func:`kde`.
-    leave_one_out, devices, nan_policy
-        As in :func:`kde`; ``out`` has the shape of ``Y``.
 
     Returns
     -------
@@ -196,9 +149,7 @@ def score(
     It takes one pass. Its error, in units of 1/h, is the density's relative error times the mean of
     :math:`r_j / (\lambda_j^2 h)`.
     """
-    options = weights, precision, deterministic, check_finite, bounds, periods
-    more: dict[str, Any] = {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
-    problem = _posed(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, takes_factors=True, **more)
+    problem = _posed(X, Y, h, options, may_be_unchecked=True, takes_factors=True)
     with problem.device:
         return problem.score()
 
@@ -206,30 +157,18 @@ def score(
 @declare(cost_formulas.density_and_score, cost_calls.of_queries, observed=cost_calls.taken("moments"))
 @public_call(returned.each_rows("Y", "log_density", "score"))
 @_over_dask
+@takes(OfScore)
 def density_and_score(
     X: ArrayLike,
     Y: ArrayLike,
     h: Bandwidth,
-    *,
-    weights: ArrayLike | None = None,
-    local_factors: ArrayLike | None = None,
-    rtol: float | None = None,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    leave_one_out: bool = False,
-    devices: Devices | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[OfScore],
 ) -> tuple[Array, Array]:
     """Log density and its gradient, in a single pass, which costs as much as :func:`score`.
 
     Parameters
     ----------
-    X, Y, h, weights, local_factors, rtol, precision, deterministic, check_finite, bounds, periods
-        As in :func:`kde`.
-    leave_one_out, devices, nan_policy
+    X, Y, h
         As in :func:`kde`.
 
     Returns
@@ -255,9 +194,7 @@ def density_and_score(
     -----
     Accuracy is that of :func:`kde` and :func:`score`.
     """
-    options = weights, precision, deterministic, check_finite, bounds, periods
-    more: dict[str, Any] = {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
-    problem = _posed(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, takes_factors=True, **more)
+    problem = _posed(X, Y, h, options, may_be_unchecked=True, takes_factors=True)
     with problem.device:
         return problem.log_density_and_score()
 
@@ -265,6 +202,7 @@ def density_and_score(
 @declare(cost_formulas.debias, cost_calls.of_debias, observed=cost_calls.taken("moments"))
 @public_call(returned.rows("X", "debiased"))
 @_over_dask
+@takes(OfData)
 def debias(
     X: ArrayLike,
     h: Bandwidth,
@@ -272,16 +210,7 @@ def debias(
     score_bandwidth: Bandwidth | None = None,
     steps: int = 1,
     own_point: bool = True,
-    weights: ArrayLike | None = None,
-    local_factors: ArrayLike | None = None,
-    rtol: float | None = None,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    devices: Devices | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[OfData],
 ) -> Array:
     r"""Debias the data by their score: move each point by half a squared bandwidth along the score.
 
@@ -305,8 +234,6 @@ def debias(
     own_point : bool
         Whether a point's own kernel counts in its score. Without it, a few rows with many columns move as far as many
         rows would, and points without neighbours stay.
-    weights, local_factors, rtol, precision, deterministic, check_finite, bounds, periods, devices, nan_policy
-        As in :func:`kde`. Rows that are left out are NaN in the result.
 
     Returns
     -------
@@ -343,28 +270,28 @@ def debias(
     """
     steps, own_point = check.steps(steps), core_check.flag("own_point", own_point)
     check.one_step(h, steps, own_point=own_point)
-    options = weights, precision, deterministic, check_finite, bounds, periods
-    of_sd: dict[str, Any] = {"method": "sd", "steps": steps, "may_be_unchecked": steps == 1 and own_point}
-    problem = _posed(X, X, h, *options, local_factors=local_factors, rtol=rtol, devices=devices, **of_sd)
-    estimate = _of_score(problem, score_bandwidth, X, weights, bounds, periods, own_point=own_point)
+    problem = _posed(X, X, h, options, method="sd", steps=steps, may_be_unchecked=steps == 1 and own_point)
+    estimate = _of_score(problem, score_bandwidth, X, options, own_point=own_point)
     with problem.device:
         return problem.moved_rows(estimate, steps)
 
 
-def _score_bandwidth(h: Any, X: Any, weights: Any, bounds: Any, periods: Any) -> Any:
+def _score_bandwidth(h: Any, X: Any, options: Any) -> Any:
     """A bandwidth of the score, or what the rule of that name makes of the data."""
-    return rules_by_name.bandwidth(h, X, weights, bounds=bounds, periods=periods, name="score_bandwidth")
+    of_rule = {name: options.get(name) for name in ("weights", "bounds", "periods")}
+    return rules_by_name.bandwidth(h, X, name="score_bandwidth", **of_rule)
 
 
-def _of_score(problem: Any, h: Any, X: Any, *options: Any, own_point: bool) -> Any:
+def _of_score(problem: Any, h: Any, X: Any, options: Any, *, own_point: bool) -> Any:
     """The problem of the score of the data at the data, or of a stack, by a bandwidth or the rule of that name."""
     if isinstance(problem, stacks.Stack):
         stacks_check.own_point(own_point)
         return problem.of_score_bandwidth(h)
-    return score_problem(problem, _score_bandwidth(h, X, *options), own_point=own_point)
+    return score_problem(problem, _score_bandwidth(h, X, options), own_point=own_point)
 
 
 @public_call(lambda given, stages: stages)
+@takes(OfDensity)
 def _stages_of_sd_kde(
     X: Any,
     Y: Any,
@@ -373,29 +300,20 @@ def _stages_of_sd_kde(
     score_bandwidth: Any = None,
     steps: int = 1,
     own_point: bool = True,
-    weights: Any = None,
-    local_factors: Any = None,
-    rtol: float | None = None,
-    log: bool = False,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
-    nan_policy: str = "raise",
-    **of_entry: Any,
+    **options: Unpack[OfDensity],
 ) -> Mapping[str, Callable[[], Any]]:
     """The stages of SD-KDE, each a call ready to be timed: score, shift and density.
 
     The score is computed once for the shift, and the shift for the density.
     """
-    options = {"weights": weights, "rtol": rtol, "precision": precision, "deterministic": deterministic}
-    options |= {"check_finite": check_finite, "bounds": bounds, "periods": periods, "local_factors": local_factors}
-    h = rules_by_name.bandwidth(h, X, weights, "sd", steps=steps, bounds=bounds, periods=periods)
-    score_h = h if score_bandwidth is None else _score_bandwidth(score_bandwidth, X, weights, bounds, periods)
+    log = options.pop("log", False)
+    given: dict[str, Any] = {name: value for name, value in options.items() if name in OfMass.__annotations__}
+    ends = {name: given.get(name) for name in ("weights", "bounds", "periods")}
+    h = rules_by_name.bandwidth(h, X, method="sd", steps=steps, **ends)
+    score_h = h if score_bandwidth is None else _score_bandwidth(score_bandwidth, X, given)
 
     def gradient() -> Any:
-        return score(X, X, score_h, **options)
+        return score(X, X, score_h, **given)
 
     scores = gradient()
     backend = dispatch.backend(X)
@@ -413,14 +331,14 @@ def _stages_of_sd_kde(
     # Beyond the ends of a domain points are folded back, local factors are another shift, and further steps take other
     # scores.
     once = steps == 1 and own_point
-    plain = bounds is None and periods is None and local_factors is None and once
+    plain = once and all(given.get(name) is None for name in ("bounds", "periods", "local_factors"))
     of_sd = {"score_bandwidth": score_bandwidth, "steps": steps, "own_point": own_point}
-    debiased = functools.partial(debias, X, h, **of_sd, **options)
+    debiased = functools.partial(debias, X, h, **of_sd, **given)
     moved = shift() if plain else debiased()
     first = {"score": gradient, "shift": shift} if once else {"debias": debiased}
     return {
         **first,
-        "kde": lambda: kde(moved, moved if Y is None else Y, h, log=log, **options),
+        "kde": lambda: kde(moved, moved if Y is None else Y, h, log=log, **given),
     }
 
 
@@ -432,6 +350,7 @@ def _stages_of_sd_kde(
 )
 @public_call(returned.rows("Y", "density"))
 @_over_dask
+@takes(OfDensity)
 def sd_kde(
     X: ArrayLike,
     Y: ArrayLike,
@@ -440,18 +359,7 @@ def sd_kde(
     score_bandwidth: Bandwidth | None = None,
     steps: int = 1,
     own_point: bool = True,
-    weights: ArrayLike | None = None,
-    local_factors: ArrayLike | None = None,
-    rtol: float | None = None,
-    log: bool = False,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    leave_one_out: bool = False,
-    devices: Devices | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[OfDensity],
 ) -> Array:
     """Score-debiased density estimate: :func:`kde` of the data moved by :func:`debias`.
 
@@ -465,10 +373,8 @@ def sd_kde(
         Number of steps that move the points, as in :func:`debias`. More steps need a wider bandwidth.
     own_point : bool
         Whether a point's own kernel counts in its score, as in :func:`debias`.
-    X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods
+    X, Y, h
         As in :func:`kde`.
-    leave_one_out, devices, nan_policy
-        As in :func:`kde`. :func:`cukde.bandwidth.sd` is the matching reference rule for ``h``.
 
     Returns
     -------
@@ -501,14 +407,11 @@ def sd_kde(
     ----------
     - Epstein et al. (2025), as in :func:`debias`; Epstein, E. L., Flash-SD-KDE: Accelerating SD-KDE with Tensor Cores.
     """
-    log = core_check.flag("log", log)
+    log = core_check.flag("log", options.pop("log", False))
     steps, own_point = check.steps(steps), core_check.flag("own_point", own_point)
     check.one_step(h, steps, own_point=own_point)
-    options = weights, precision, deterministic, check_finite, bounds, periods
-    of_sd: dict[str, Any] = {"method": "sd", "steps": steps, "may_be_unchecked": steps == 1 and own_point}
-    of_sd |= {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
-    problem = _posed(X, Y, h, *options, rtol=rtol, **of_sd)
-    estimate = _of_score(problem, score_bandwidth, X, weights, bounds, periods, own_point=own_point)
+    problem = _posed(X, Y, h, options, method="sd", steps=steps, may_be_unchecked=steps == 1 and own_point)
+    estimate = _of_score(problem, score_bandwidth, X, options, own_point=own_point)
     with problem.device:
         return problem.density_of_moved(estimate, log=log, steps=steps)
 
@@ -516,24 +419,14 @@ def sd_kde(
 @declare(cost_formulas.laplace_kde, cost_calls.of_queries, observed=cost_calls.taken("laplace"))
 @public_call(returned.rows("Y", "density"))
 @_over_dask
+@takes(OfDensity)
 def laplace_kde(
     X: ArrayLike,
     Y: ArrayLike,
     h: Bandwidth,
     *,
     negative: Literal["keep", "clip"] = "keep",
-    weights: ArrayLike | None = None,
-    local_factors: ArrayLike | None = None,
-    rtol: float | None = None,
-    log: bool = False,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    leave_one_out: bool = False,
-    devices: Devices | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[OfDensity],
 ) -> Array:
     r"""Laplace-corrected density estimate: a fourth-order kernel, in one pass and without a score.
 
@@ -548,11 +441,8 @@ def laplace_kde(
         "keep" returns negative values as they are; they still rank queries. "clip" sets them to 0, with a
         :class:`NegativeDensityWarning` of their number and their share of the absolute sum. On the GPU the warning
         waits for the result; for Dask arrays it comes with each block that is computed.
-    X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods
+    X, Y, h
         As in :func:`kde`.
-    leave_one_out, devices, nan_policy
-        As in :func:`kde`. With ``log`` a negative density gives NaN, and a density of 0 gives -inf.
-        :func:`cukde.bandwidth.laplace` is the matching reference rule for ``h``.
 
     Returns
     -------
@@ -586,15 +476,8 @@ def laplace_kde(
       bias kernel density estimators. *JASA* 92.
     """
     check.negative(negative)
-    log = core_check.flag("log", log)
-    options = weights, precision, deterministic, check_finite, bounds, periods
-    of_laplace: dict[str, Any] = {
-        "method": "laplace",
-        "may_be_unchecked": negative != "clip",
-        "leave_one_out": leave_one_out,
-        "devices": devices,
-    }
-    problem = _posed(X, Y, h, *options, local_factors=local_factors, rtol=rtol, **of_laplace)
+    log = core_check.flag("log", options.pop("log", False))
+    problem = _posed(X, Y, h, options, method="laplace", may_be_unchecked=negative != "clip")
     with problem.device:
         if negative != "clip":
             return problem.laplace_density(log=log)
@@ -608,18 +491,13 @@ def laplace_kde(
 @declare(cost_formulas.kernel_sum, cost_calls.of_values, observed=cost_calls.taken("values"))
 @public_call(_sums_with_names)
 @_over_dask
+@takes(Shared)
 def kernel_sum(
     X: ArrayLike,
     V: ArrayLike,
     Y: ArrayLike,
     h: Bandwidth,
-    *,
-    rtol: float | None = None,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    devices: Devices | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[Shared],
 ) -> Array:
     r"""Gaussian kernel sum of values, not normalised: :math:`\sum_j \exp(-|y_i - x_j|^2 / (2 h^2)) V_j`.
 
@@ -629,7 +507,7 @@ def kernel_sum(
         Points.
     V : array_like, shape (n,) or (n, k)
         Values of any sign, a row for each point.
-    Y, h, rtol, precision, deterministic, check_finite, devices, nan_policy
+    Y, h
         As in :func:`kde`. "omit" also leaves out rows with a missing value in ``V``.
 
     Returns
@@ -656,7 +534,8 @@ def kernel_sum(
     pairs are left out.
     """
     core_check.given("V", V)
-    problem, v = prepare(X, Y, h, None, precision, deterministic, check_finite, V=V, rtol=rtol, devices=devices)
+    given: Mapping[str, Any] = options
+    problem, v = prepare(X, Y, h, V=V, **given)
     with problem.device:
         columns = v[:, None] if v.ndim == 1 else v
         sums = problem.sums("values", columns)

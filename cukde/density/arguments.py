@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sized
+from collections.abc import Mapping, Sized
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -183,6 +183,11 @@ def prepare(
             check.rows_to_leave_out(len(x) if w is None else int((w > 0).sum()))
         problem = Problem(backend, x, None if itself else y, query_shape, dtype, options, whitening)
         return problem._replace(domain=domain, outside=outside, leave_one_out=leave_one_out, devices=numbers), v
+
+
+def posed(X: Any, Y: Any, h: Any, options: Mapping[str, Any], **more: Any) -> Problem:
+    """The problem of a public call, with the options that its caller has given; see :func:`prepare`."""
+    return prepare(X, Y, h, **options, **more)[0]
 
 
 def _several(backend: ModuleType, devices: Any, X: Any, Y: Any) -> tuple[int, ...]:

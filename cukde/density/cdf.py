@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import numpy as np
 
 from cukde.core.cost.registry import declare
 from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
-from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
+from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density import results
-from cukde.density.arguments import prepare
+from cukde.density.arguments import posed
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
+from cukde.density.keywords import InDomain, takes
 from cukde.density.problem import Problem
 
 
 @declare(cost_formulas.cdf, cost_calls.of_queries)
 @public_call(returned.rows("Y", "cdf"))
+@takes(InDomain)
 def cdf(
     X: ArrayLike,
     Y: ArrayLike,
     h: Bandwidth,
-    *,
-    weights: ArrayLike | None = None,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[InDomain],
 ) -> Array:
     r"""Distribution function of :func:`kde` in one dimension: the mass of the estimate below each query.
 
@@ -48,16 +43,11 @@ def cdf(
     h : float, array_like or str
         Bandwidth: a positive standard deviation, also of shape (1,), a variance of shape (1, 1), or the name of a rule,
         as in :func:`kde`.
-    weights, check_finite, nan_policy
-        As in :func:`kde`.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
         How accurate the sum is; default: as the dtype. All arithmetic is in double precision, and ``"ieee"`` sums every
         pair.
     deterministic : bool
         Without effect: every run gives the same bits in any case.
-    bounds, periods : sequence of length 1 or mapping, optional
-        As in :func:`kde`. With bounds the result is 0 below the lower end and 1 above the upper one. With a period it
-        is the mass from 0 to the query: it is 1 higher after each period, and negative below 0.
 
     Returns
     -------
@@ -107,23 +97,17 @@ def cdf(
     - Nadaraya, E. A. (1964). Some new estimates for distribution functions. *Theory Probab. Appl.* 9.
     - Greengard, L. and Strain, J. (1991). The fast Gauss transform. *SIAM J. Sci. Stat. Comput.* 12.
     """
-    return _distribution(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, log=False)
+    return _distribution(X, Y, h, options, log=False)
 
 
 @declare(cost_formulas.log_cdf, cost_calls.of_queries)
 @public_call(returned.rows("Y", "log_cdf"))
+@takes(InDomain)
 def log_cdf(
     X: ArrayLike,
     Y: ArrayLike,
     h: Bandwidth,
-    *,
-    weights: ArrayLike | None = None,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[InDomain],
 ) -> Array:
     r"""Logarithm of :func:`cdf`, accurate in both tails.
 
@@ -132,7 +116,7 @@ def log_cdf(
 
     Parameters
     ----------
-    X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, nan_policy
+    X, Y, h
         As in :func:`cdf`.
 
     Returns
@@ -161,11 +145,11 @@ def log_cdf(
 
     Cost: twice that of :func:`cdf`.
     """
-    return _distribution(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, log=True)
+    return _distribution(X, Y, h, options, log=True)
 
 
-def _distribution(X: Any, Y: Any, h: Any, weights: Any, *options: Any, log: bool) -> Any:
-    problem, _ = prepare(X, Y, h, weights, *options, one_column=True)
+def _distribution(X: Any, Y: Any, h: Any, options: Any, *, log: bool) -> Any:
+    problem = posed(X, Y, h, options, one_column=True)
     with problem.device:
         if problem.domain is None or not problem.domain.periodic.any():
             return problem.distribution(log=log)

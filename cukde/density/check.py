@@ -297,11 +297,3 @@ def one_column(d: int) -> None:
             f"X must have one column for a distribution function; got {d}: call it for each column, "
             "e.g. cdf(X[:, 0], Y[:, 0], h)"
         )
-
-
-def no_devices(given: dict[str, Any]) -> None:
-    """Raise for ``devices`` among the arguments beside Dask arrays, whose blocks say where they are computed."""
-    if given.pop("devices", None) is not None:
-        raise ValueError(
-            "devices must be None for Dask arrays, whose blocks are computed where they are: see cukde.dask.to_gpu"
-        )

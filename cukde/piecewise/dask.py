@@ -31,8 +31,6 @@ def pwpa(
 
     Parameters
     ----------
-    x, coefficients, knots, layout, origin, extrapolate
-        As in :func:`cukde.pwpa`.
     out
         Must be None.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -87,10 +89,25 @@ def _link(name: str, path: str, *, short: bool) -> str:
     return f"`{said}`"
 
 
+def as_it_runs(function: griffe.Function) -> None:
+    """Give a function with ``**options`` the signature and the docstring that it has once a table has filled them."""
+    kind = griffe.ParameterKind
+    if function.docstring is None or all(each.kind is not kind.var_keyword for each in function.parameters):
+        return
+    found = getattr(importlib.import_module(function.module.path), function.name)
+    function.docstring.value = inspect.getdoc(found) or ""
+    function.parameters = griffe.Parameters()
+    for name, each in inspect.signature(found).parameters.items():
+        default = None if each.default is each.empty else repr(each.default)
+        function.parameters.add(griffe.Parameter(name, kind=getattr(kind, each.kind.name.lower()), default=default))
+
+
 class Markdown(griffe.Extension):
     """Converts every docstring once it is read, before it is parsed."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Convert the docstring of one object."""
+        if obj.is_function and obj.parent is obj.module:
+            as_it_runs(obj)
         if obj.docstring is not None:
             obj.docstring.value = markdown(obj.docstring.value, obj.path)

@@ -15,8 +15,8 @@ from benchmarks.density import bench_embeddings, embedding_detectors, embeddings
 from benchmarks.density.embedding_axes import Axes, how_many, own_share
 from benchmarks.density.embedding_detectors import DETECTORS
 from benchmarks.density.embeddings import Draw, Set
-from benchmarks.figures import embeddings as figure
 from benchmarks.tools import records
+from docs.figures import embeddings as figure
 from tests import reference
 
 RNG = np.random.default_rng(0)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.figures import oracle
 from benchmarks.sources import oracle_study
+from docs.figures import oracle
 
 KDE, _, LAPLACE = oracle_study.ESTIMATORS
 MEANS, DEVIATIONS, SHARES = oracle_study.MEANS, oracle_study.DEVIATIONS, oracle_study.SHARES

@@ -33,7 +33,6 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         ("kde", reference.kde),
         ("sd_kde", reference.sd_kde),
         ("laplace_kde", lambda X, Y, h: reference.laplace(X, Y, h)[0]),
-        ("laplace_kde_in_two_sweeps", lambda X, Y, h: reference.laplace(X, Y, h)[0]),
     ],
 )
 def test_plain_cupy(plain: ModuleType, name: str, exact: Any) -> None:
@@ -75,18 +74,6 @@ def test_plain_torch(op: str, exact: Any) -> None:
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((120, 3)), rng.standard_normal((45, 3))
     got = getattr(plain_torch, f"_{op}")(torch.from_numpy(X), torch.from_numpy(Y), H).numpy()
-    np.testing.assert_allclose(got, exact(X, Y, H), rtol=1e-10, atol=1e-14)
-
-
-@pytest.mark.parametrize(("name", "exact"), [("kde", reference.kde), ("sd_kde", reference.sd_kde)])
-def test_plain_torch_in_chunks(name: str, exact: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = pytest.importorskip("torch", reason="a rival that only the benchmarks need")
-    plain_torch = pytest.importorskip("benchmarks.peers.plain_torch")
-    monkeypatch.setattr(plain_torch, "_CHUNK", 50)
-    monkeypatch.setattr(plain_torch, "_compiled_for", lambda d: (plain_torch._kde, plain_torch._moved))
-    rng = np.random.default_rng(0)
-    X, Y = rng.standard_normal((120, 3)), rng.standard_normal((75, 3))
-    got = getattr(plain_torch, f"_chunked_{name}")(torch.from_numpy(X), torch.from_numpy(Y), H).numpy()
     np.testing.assert_allclose(got, exact(X, Y, H), rtol=1e-10, atol=1e-14)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from benchmarks import record
-from benchmarks.figures import dimensions
 from benchmarks.record import named
 from benchmarks.tools import calibration, records
 from tests.benchmarks import untimed
@@ -111,16 +110,3 @@ class TestSession:
     def test_nothing_is_measured_for_no_record(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(calibration, "calibrate", lambda before=None: pytest.fail("measured"))
         record.Session(None).write([ROW])
-
-
-def test_figure_of_dimensions(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    rows = [
-        {"shape": {"n": 100, "m": 10, "d": d}, "median_ms": d, "bound_ms": d / 2, "bound": "products"}
-        | {"peer": {"name": "CuPy", "median_ms": 9.0 * d}}
-        for d in (4096, 1, 64)
-    ]
-    dimensions.draw({"machine": {"gpu": "a GPU"}, "rows": rows}, tmp_path / "of" / "figure.svg")
-    text = (tmp_path / "of" / "figure.svg").read_text()
-    assert text.startswith("<?xml")
-    assert len(text) > 10_000

@@ -15,9 +15,9 @@ import pytest
 import cukde
 from benchmarks import peers
 from benchmarks.conv1d import bench_conv1d_gpu, exact as conv1d_exact, study_analysis
-from benchmarks.figures import conv1d as figures_conv1d
 from cukde import perf
 from cukde.core.gpu import compile as core_compile
+from docs.figures import conv1d as figures_conv1d
 from tests.benchmarks import untimed
 from tests.compilation import ARCHITECTURES, LIKE_80, compile_for
 

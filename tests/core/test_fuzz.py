@@ -12,15 +12,16 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from benchmarks.stress import fuzz
 from tests.framed_calls import FRAMED, Framed, framed, silently_wrong
 from tests.malformed_calls import DAMAGE, DOCUMENTED, WRONG, broken_promise, calls
 from tests.public_calls import CALLS, ON_DEVICE, Call, Draw, public_names, sandbox
 
 pytestmark = pytest.mark.small  # as users call them
 
-EXAMPLES = 8
-"""Of each function; ``python -m benchmarks.stress.fuzz`` makes as many as are asked for."""
+MORE = int(os.environ.get("CUKDE_FUZZ", "0"))
+"""Calls of each function that no other run had, if set: ``CUKDE_FUZZ=500 python -m pytest tests/core/test_fuzz.py``."""
+
+EXAMPLES = MORE or 8
 
 # Written to a picture, which takes a tenth of a second.
 _SLOW = {"perf.roofline": 2}
@@ -70,10 +71,10 @@ def test_options_that_are_arrays_are_refused_unasked(name: str) -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_malformed_calls(name: str) -> None:
     @settings(
-        max_examples=_SLOW.get(name, EXAMPLES),
+        max_examples=EXAMPLES if MORE else _SLOW.get(name, EXAMPLES),
         deadline=None,
         database=None,
-        derandomize=True,
+        derandomize=not MORE,
         suppress_health_check=list(HealthCheck),
     )
     @given(st.data())
@@ -88,7 +89,7 @@ def test_malformed_calls(name: str) -> None:
 def test_frames_are_arrays_with_names(name: str) -> None:
     """Whatever the order of columns, the library and the dtypes; what is spoilt is an error, never other numbers."""
 
-    @settings(max_examples=EXAMPLES, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=EXAMPLES, deadline=None, database=None, derandomize=not MORE)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         calls = framed(name, lambda options: data.draw(st.sampled_from(options)), data.draw(st.integers(0, 999)))
@@ -151,15 +152,3 @@ def test_damage_is_done() -> None:
             assert not same, name
     for make in WRONG.values():
         make()
-
-
-def test_the_script(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    before = os.getcwd()
-    assert fuzz.main(["--calls", "10", "--only", "aos"]) == 0
-    assert "10 calls of 2 functions: 0 functions broke a promise" in capsys.readouterr().out
-    monkeypatch.setitem(CALLS, "soa_to_aos", lambda a: Call(lambda x: x.nothing, (a.points,)))
-    assert fuzz.main(["--calls", "10", "--only", "soa_to"]) == 1
-    assert "soa_to_aos raised AttributeError" in capsys.readouterr().out
-    assert os.getcwd() == before
-    with pytest.raises(SystemExit):
-        fuzz.main(["--only", "nothing"])

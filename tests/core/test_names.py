@@ -13,6 +13,7 @@ import pytest
 import cukde
 from cukde import perf
 from cukde.core.types import Array
+from tests import processes
 
 MODULES = ["cukde", *(f"cukde.{name}" for name in ("bandwidth", "dask", "estimators", "functions", "perf", "plot"))]
 
@@ -82,3 +83,11 @@ def test_arrays_are_arrays() -> None:
     assert isinstance(np.ones(2), Array)
     assert isinstance(da.ones(2), Array)
     assert not isinstance([1.0], Array)
+
+
+def test_dask_is_loaded_when_it_is_first_asked_for() -> None:
+    pytest.importorskip("dask.array")
+    code = (
+        "import sys, cukde; assert 'dask' not in sys.modules; print(cukde.dask.kde.__module__, 'dask' in sys.modules)"
+    )
+    assert processes.finished(processes.start("-c", code))[0] == "cukde.density.dask.api True\n"

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 import cukde
-from benchmarks.tools.scaling import scaling
 from cukde import perf
 from cukde.core.cost.registry import by_name, called
 from cukde.density.cost import formulas as cost_formulas
@@ -157,11 +156,6 @@ def test_each_pass_of_sd_kde_has_its_own_share() -> None:
     assert perf.cost("sd_kde", H200, share=None, **sizes).parts == perf.cost("sd_kde", H200, **sizes).parts
     few, many = (perf.predict("sd_kde", H200, share=(0.01, share), **sizes).seconds for share in (0.01, 0.9))
     assert few < many
-    less, more = (
-        scaling("sd_kde", H200, workers=2, n=2**20, m=2**20, d=16, share=share).compute
-        for share in ((0.01, 0.01), (0.01, 0.9))
-    )
-    assert less < more
 
 
 @pytest.mark.parametrize(
@@ -388,7 +382,7 @@ def test_few_pairs_are_taken_by_one_core() -> None:
 
 
 def test_many_data_at_themselves_take_each_pair_once() -> None:
-    few, many = (perf.cost("debias", CPU, n=n, d=8, rtol=0.0).exponentials / n**2 for n in (4000, 5000))
+    few, many = (perf.cost("debias", CPU, n=n, d=8, rtol=0.0).exponentials / n**2 for n in (2000, 5000))
     assert (few, many) == (1, 0.5)
 
 

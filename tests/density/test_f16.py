@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cukde
 from cukde.density.options import Options
 from cukde.density.plan import gpu as plan_gpu
 from cukde.density.plan.shape import Device, Shape
@@ -432,26 +434,19 @@ class TestForm:
 
     @pytest.mark.parametrize(("op", "kernel"), [("kde", "kde"), ("sd_kde", "score")])
     @pytest.mark.parametrize("operands", ["float16", "TF32"])
-    def test_the_ablation_has_a_row_of_both_operands(
+    def test_operands_of_the_study_replace_those_of_the_library(
         self, gpu: SimpleNamespace, op: str, kernel: str, operands: str
     ) -> None:
-        from benchmarks.density import bench_ablation, points, study_tf32, variants
+        from benchmarks.density import points, study_tf32, variants
+        from benchmarks.perf import launched
 
-        here = {
-            "variants": variants,
-            "mixture": points.mixture,
-            "exact_density": lambda op, X, Y, h: getattr(reference, op)(X, Y, h),
-            "error": lambda got, want: float(np.abs(got / want - 1).max()),
-        }
-        for name, found in here.items():  # which the benchmark imports where a GPU works
-            gpu.monkeypatch.setattr(bench_ablation, name, found, raising=False)
         gpu.monkeypatch.setattr(study_tf32, "cp", gpu.finish.cp)
-        rows: list[dict[str, Any]] = []
-        bench = bench_ablation.bench_operands
-        bench(lambda call, row, peers: rows.append(row), op, 150, 70, kernel, operands)
-        assert [row["precision"] for row in rows] == [{"float16": "tf32", "TF32": "tf32 (TF32 operands)"}[operands]]
-        asked = {mark.args[0]: mark.args[1] for mark in bench.pytestmark if mark.name == "parametrize"}
-        assert operands in asked["operands"]
+        X, Y, h = points.mixture(150, 70)
+        with variants.tf32_operands() if operands == "TF32" else contextlib.nullcontext(), launched.noted() as kernels:
+            density = getattr(cukde, op)(X, Y, h, precision="tf32")
+        ending = "_tf32" if operands == "TF32" else "_f16"
+        assert any(name.startswith(kernel) and name.endswith(ending) for _, name, _ in kernels)
+        assert np.abs(density / getattr(reference, op)(X, Y, h) - 1).max() <= 5e-2
 
 
 class TestPlan:

@@ -16,7 +16,7 @@ from cukde.core.cpu.workers import WorkerPool
 from cukde.core.plan import only, traced
 from cukde.density import sums as density_sums
 from cukde.density.options import Options
-from cukde.density.pairs.cpu import differences, pair_blocks, passes as pairs_passes, tiles
+from cukde.density.pairs.cpu import differences, pair_blocks, passes as pairs_passes, query_blocks, tiles
 from cukde.density.sums import Output, PartialSums
 from tests import reference
 from tests.tolerances import DENSITY, check, log_error
@@ -269,3 +269,32 @@ def test_rows_without_their_own_pairs(output: Output, dtype: str) -> None:
             size = reference.nearness(others, X[i : i + 1], h).reach / h
             error = np.linalg.norm(shift - reference.score(others, X[i : i + 1], h)[0])
             check(np.array(error), size * log_error("cpu", dtype, exponent), "score")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("more", "d"), [(1, 40), (8, 33), (5, 72)])
+def test_last_queries_of_a_block_by_rows(more: int, d: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many columns few queries take data as they are: nothing reads columns that nobody has written."""
+    empty = np.empty
+
+    def undefined(*arguments: Any, **options: Any) -> np.ndarray:
+        out = empty(*arguments, **options)
+        if out.dtype.kind == "f":
+            out.fill(np.nan)
+        return out
+
+    monkeypatch.setattr(core_threads, "count", lambda: 2)
+    rows = 8 * (query_blocks.TILE_QUERIES + more)  # of eight blocks, each with so few queries beyond a tile
+    X = np.random.default_rng([rows, d]).standard_normal((rows, d)).astype(dtype)
+    X[::97] *= 40  # far from all others
+    h, x = 0.7 * d**0.5, X.astype(np.float64)
+    options = Options(dtype, centre=x.mean(0), squared_radius=float(((x - x.mean(0)) ** 2).sum(1).max()) / h**2)
+    with only("each pair once"):  # compiled before the memory of calls is filled
+        pairs_passes.partial_sums(X, None, h, "moments", options)
+        monkeypatch.setattr(np, "empty", undefined)
+        sums = pairs_passes.partial_sums(X, None, h, "moments", options)
+    for i in (*range(0, rows, 97), *range(rows - more, rows)):
+        weights = np.exp(-((x - x[i]) ** 2).sum(1) / (2 * h * h))
+        want = weights @ (x - x[i]) / weights.sum()
+        found = sums.moments[i] / sums.total[i]
+        np.testing.assert_allclose(found, want, rtol=0, atol=(3e-5 if dtype == "float32" else 1e-11) * h)

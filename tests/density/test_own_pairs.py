@@ -229,7 +229,7 @@ def test_where_pairs_that_cannot_matter_are_left_out_too(
     X, _, some = weighted(case.X, None, options)
     Y = case.X if weights and case.Y is None else case.Y
     tolerance = {"float32": 1e-5, "float64": 1e-13}[precision]
-    posed = skipping_passes.pose(X, Y, case.h, output, some, pairs_frame.frame(X), tolerance, own_rows=0)
+    posed = skipping_passes.pose(X, Y, case.h, output, some, pairs_frame.frame(X), tolerance, once=True)
     assert not posed.once
     verify(skipping_passes.run(posed), case, output, "cpu", precision)
 

@@ -42,7 +42,7 @@ def posed(
 
 def check(case: Case, output: Output, precision: str, tolerance: float | None = None) -> PartialSums:
     """Take the pass, and where there is one also that which takes each pair once."""
-    of = posed(case, output, precision, tolerance, own_rows=0)
+    of = posed(case, output, precision, tolerance, once=True)
     if of.once:
         cases.check(passes.run(of), case, output, precision, tolerance, device="cpu")
         of = of._replace(once=False)  # its points serve both
@@ -208,7 +208,7 @@ def test_a_gradient_has_the_tolerance_of_the_narrowest_point() -> None:
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("d", [3, 6])
 def test_every_number_of_threads_gives_the_same_bits(d: int, output: Output, monkeypatch: pytest.MonkeyPatch) -> None:
-    of, found = posed(normal(4500, None, d), output, "float64"), []
+    of, found = posed(normal(4500, None, d), output, "float64", once=True), []
     assert of.once == (output == "moments")
     for count in (1, 2, 5):
         monkeypatch.setattr(threads, "count", lambda count=count: count)

@@ -411,10 +411,10 @@ def test_malformed_calls(function: Callable[..., Any], seed: int, data: st.DataO
 
 
 def test_what_stacks_have_not() -> None:
-    with pytest.raises(ValueError, match="local_factors must be left out where X is a stack"):
+    with pytest.raises(ValueError, match="local_factors must be None for stacks"):
         cukde.kde(X, Y, 1.0, local_factors=np.ones(4))
     for name, value in (("bounds", [(0, None)] * 3), ("periods", [1.0] * 3)):
-        with pytest.raises(ValueError, match=f"{name} must be left out where X is a stack"):
+        with pytest.raises(ValueError, match=f"{name} must be None for stacks"):
             cukde.kde(X, Y, 1.0, **{name: value})
     with pytest.raises(ValueError, match="X must have shape"):
         cukde.kernel_sum(X, X, Y, 1.0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.figures import choosing
+from docs.figures import choosing
 
 
 def test_the_page_is_made_of_its_records() -> None:

@@ -19,6 +19,7 @@ import cukde.dask
 from benchmarks.perf import kernel_budget
 from cukde.core.cost import registry
 from tests import public_calls
+from tests.docs import capabilities
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -272,3 +273,8 @@ def test_a_long_docstring_is_found() -> None:
 def test_the_budget_of_a_pair_is_the_models() -> None:
     text = kernel_budget.PAGE.read_text(encoding="utf-8")
     assert text == kernel_budget.page_with(text, kernel_budget.table()), "run python -m benchmarks.perf.kernel_budget"
+
+
+def test_the_table_of_keywords_is_that_of_the_signatures() -> None:
+    text = capabilities.PAGE.read_text(encoding="utf-8")
+    assert text == capabilities.page_with(text), "run python -m tests.docs.capabilities"

@@ -11,9 +11,9 @@ import pytest
 
 from benchmarks import readme
 from benchmarks.chosen import CPU, GPU, Chosen
-from benchmarks.figures import readme as figures_readme, sd_kde as figures_sd_kde
 from benchmarks.readme import RESULTS, ROOT
 from benchmarks.tools import records
+from docs.figures import readme as figures_readme, sd_kde as figures_sd_kde
 from tests.docs import code_blocks, test_docs
 
 README = readme.README.read_text(encoding="utf-8")

@@ -19,7 +19,6 @@ from cukde import perf
 from cukde.cli.workloads import WORKLOADS
 from cukde.core.cost.registry import by_name, called, counted
 from cukde.perf._predict import predicted
-from tests.perf import toys
 
 H200 = perf.peaks("H200")
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -165,6 +164,7 @@ class TestScaling:
         found = bench.sizes("n=100,workers=1+3,engines=cluster,gpu=0")
         assert (found.n, found.m, found.workers, found.counts) == (100, 1_048_576, (1, 3), (1, 3))
         assert (found.engines, found.gpu, found.backend) == (("cluster",), False, "cpu")
+        assert bench.sizes("factor=0.5").h == 0.5 * bench.sizes("").h
         assert bench.sizes("gpu=0").counts == (1, 2)
 
     def test_blocks_are_the_same_wherever_they_are_made(self) -> None:
@@ -178,18 +178,13 @@ class TestScaling:
         assert lazy.name == made.array().name != made.array(2).name
         assert not np.array_equal(made.plain(), made._replace(seed=4).plain())
 
-    def test_a_small_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_small_run(self) -> None:
         bench = pytest.importorskip("benchmarks.perf.bench_scaling")
         of = bench.sizes("n=600,m=200,d=3,blocks=3,query_blocks=2,runs=3,gpu=0")
-        monkeypatch.setattr(perf, "peaks", lambda name: toys.CPU)
         data, queries = (bench.perf_workers.Mixture(i, rows, 3, k, False) for i, rows, k in ((0, 600, 3), (1, 200, 2)))
-        times, expected = bench._plain(of, data, queries)
+        times, expected = bench._devices(of, 1, data, queries)
         assert times.runs == 3
-        with bench._threads(of, 1, data, queries) as engine:
-            times, errors, more = engine(expected)
-            assert errors.shape == (200,)
-            assert errors.max() < 1e-5
-            assert engine(expected + np.log(1.5))[1] == pytest.approx(1 / 3, rel=1e-5)
-        assert (times.runs, more["tasks"], more["left_mb"]) == (3, 21 + 12, 0.0)
-        assert more["predicted_ms"] == pytest.approx(sum(more["predicted_parts_ms"].values()))
+        times, found = bench._threads(of, 1, data, queries)
+        assert times.runs == 3
+        np.testing.assert_allclose(found, expected, atol=1e-5)
         assert bench._error_of_plain(of) < 1e-5

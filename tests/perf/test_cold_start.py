@@ -10,8 +10,7 @@ import sys
 import pytest
 
 import cukde
-from benchmarks import record
-from benchmarks.perf import cold_start, first_calls
+from benchmarks.perf import first_calls
 from cukde.core.gpu import compile as core_compile
 from tests import passes
 
@@ -78,39 +77,20 @@ def test_all_kernels_share_their_options() -> None:
     assert len({(core_compile.code(kernel.stem, kernel.defines), kernel.name) for kernel in kernels}) == len(kernels)
 
 
-def test_a_first_call_in_one_dimension_on_the_cpu() -> None:
-    case = cold_start.CASES["cpu-1d"]._replace(n=500, m=20)
-    times = cold_start.child(case._replace(not_needed=frozenset()))  # this process has imported more than a call needs
-    assert times.keys() == {"import_ms", "first_ms", "next_ms"}
-    assert cold_start._error(case) < 1e-5
-    assert "n=500 m=20 d=1" in record.line(cold_start.row(case, [times], 1e-6))
-
-
 def test_first_calls_of_every_public_function(monkeypatch: pytest.MonkeyPatch) -> None:
     functions = {name for name in cukde.__all__ if inspect.isfunction(getattr(cukde, name))}
     named = {name.partition(" ")[0] for name in first_calls.CASES}
     assert functions - named == {"warmup", "aos_to_soa", "soa_to_aos", "set_output"}
     assert first_calls.PEERS.keys() <= first_calls.CASES.keys()
-    times = first_calls.child("bandwidth.scott", 1000, peer=False)
+    for name in first_calls.PEERS:
+        assert first_calls.child(name, 1000, "cpu", peer=True)["next_ms"] > 0
+    times = first_calls.child("bandwidth.scott", 1000, "cpu", peer=False)
     assert times.keys() == {"first_ms", *first_calls.EXTRA}
     made_up = {"import_ms": 1.0, "first_ms": 3.0, "next_ms": 2.0, "processor_ms": 5.0, "next_processor_ms": 2.0}
     monkeypatch.setattr(first_calls, "fresh", lambda *args, **kwargs: made_up)
-    compiled, cached = first_calls.rows("kde", 1000, 2)
+    compiled, cached = first_calls.rows("kde 3-D", 1000, 2)
     assert first_calls.beyond(compiled) == 2.0  # by the clock
     assert first_calls.beyond(compiled | {"processor_ms": 3.0}) == 1.0
     assert (compiled["timing"], cached["timing"], cached["median_ms"]) == ("compiled", "cached", 4.0)
     assert cached["peer"]["median_ms"] == 3.0
     assert cached["shape"] == {"n": 1000}
-
-
-def test_the_row_holds_the_median_and_what_surrounds_it() -> None:
-    runs = [
-        {"first_ms": first, "next_ms": 0.5, "import_ms": 100.0, "import_cupy_ms": 300.0}
-        for first in (90.0, 110.0, 100.0, 400.0, 95.0)
-    ]
-    row = cold_start.row(cold_start.CASES["gpu"], runs, 1e-5)
-    assert (row["median_ms"], row["q1_ms"], row["q3_ms"], row["runs"]) == (100.0, 95.0, 110.0, 5)
-    assert row["import_ms"] == 100.0
-    line = record.line(row)
-    for part in ("sd_kde", "cold", "100.000 ms [95.000, 110.000] x5", "error 1.0e-05"):
-        assert part in line

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.figures import piecewise as figures_piecewise
 from benchmarks.piecewise import bench_piecewise_gpu
 from cukde.core.gpu import compile as core_compile
+from docs.figures import piecewise as figures_piecewise
 from tests import host_emulation
 from tests.benchmarks import untimed
 from tests.compilation import compile_for

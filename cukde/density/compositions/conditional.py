@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -14,12 +14,13 @@ from cukde.core.dask import check as dask_check
 from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import is_dask, over_dask
-from cukde.core.types import Array, ArrayLike, Bandwidth, Columns, Domain as DomainLike
+from cukde.core.types import Array, ArrayLike, Bandwidth, Columns
 from cukde.density import check as density_check, rules_by_name
-from cukde.density.arguments import prepare
+from cukde.density.arguments import posed, prepare
 from cukde.density.compositions import check, columns as compositions_columns, cost, ratio
 from cukde.density.compositions.columns import Widths
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
+from cukde.density.keywords import LogInDomain, takes
 from cukde.density.problem import Problem, reweighted
 
 
@@ -36,20 +37,13 @@ def _of_others(arguments: Mapping[str, Any], labels: Sequence[Any], d: int) -> l
 @declare(cost_formulas.kde, cost_calls.of_marginal, name="marginal")
 @public_call(returned.rows("Y", "density"), chosen=_of_columns)
 @over_dask("cukde.density.compositions.dask")
+@takes(LogInDomain)
 def marginal(
     X: ArrayLike,
     columns: Columns,
     Y: ArrayLike,
     h: Bandwidth,
-    *,
-    weights: ArrayLike | None = None,
-    log: bool = False,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    bounds: DomainLike | None = None,
-    periods: DomainLike | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[LogInDomain],
 ) -> Array:
     r"""Density of some columns: the marginal of the density of all columns that :func:`cukde.kde` estimates.
 
@@ -69,10 +63,6 @@ def marginal(
         Queries in the chosen columns, in the order of ``columns``, or by their names; (m,) only for one column.
     h : float, array_like or str
         Bandwidth of all ``d`` columns of ``X``, in any form that :func:`cukde.kde` takes.
-    weights, log, precision, deterministic, check_finite, nan_policy
-        As in :func:`cukde.kde`. Only the chosen columns are checked for NaN and infinity.
-    bounds, periods : sequence of length d or mapping, optional
-        As in :func:`cukde.kde`, for the columns of ``X``; those of the chosen columns count.
 
     Returns
     -------
@@ -101,18 +91,17 @@ def marginal(
     ----------
     - Wand, M. P. and Jones, M. C. (1995). *Kernel Smoothing*. Chapman and Hall, chapter 4.
     """
-    log = core_check.flag("log", log)
+    log, weights = core_check.flag("log", options.pop("log", False)), options.get("weights")
+    ends: dict[str, Any] = {"bounds": options.pop("bounds", None), "periods": options.pop("periods", None)}
     backend = dispatch.backend(X, Y=Y, weights=weights)
     with backend.device_of(X):
         x, _ = density_check.data(X, backend)
         d = x.shape[1]
         chosen = check.positions("columns", columns, compositions_columns.labels(X, d), d)
         y = check.queries(Y, len(chosen), "one for each of columns", backend)
-        h, factors = rules_by_name.with_factors(h, x, weights, bounds=bounds, periods=periods)
-        options: dict[str, Any] = {"weights": weights, "precision": precision, "deterministic": deterministic}
-        options |= {"check_finite": check_finite, "local_factors": factors}
-        of_columns = Widths.of(h, bounds, periods, d).of_columns(chosen)
-        problem, _ = prepare(x[:, chosen], y, **of_columns, **options)
+        h, factors = rules_by_name.with_factors(h, x, weights, **ends)
+        of_columns = Widths.of(h, **ends, d=d).of_columns(chosen)
+        problem = posed(x[:, chosen], y, options=options, local_factors=factors, **of_columns)
     with problem.device:
         return problem.density(log=log)
 
@@ -120,20 +109,13 @@ def marginal(
 @declare(cost.conditional, cost_calls.of_conditional)
 @public_call(returned.rows("Y", "density"), chosen=_of_others)
 @over_dask("cukde.density.compositions.dask")
+@takes(LogInDomain)
 def conditional(
     X: ArrayLike,
     given: Mapping[Any, Any],
     Y: ArrayLike,
     h: Bandwidth,
-    *,
-    weights: ArrayLike | None = None,
-    log: bool = False,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    bounds: DomainLike | None = None,
-    periods: DomainLike | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[LogInDomain],
 ) -> Array:
     r"""Conditional density of the other columns, given values of some: the joint density over its marginal.
 
@@ -154,10 +136,6 @@ def conditional(
     h : float, array_like or str
         Bandwidth of all ``d`` columns of ``X``, in any form that :func:`cukde.kde` takes; a covariance may correlate
         given columns with others.
-    weights, log, precision, deterministic, check_finite, nan_policy
-        As in :func:`cukde.kde`. Given numbers are checked whatever ``check_finite`` says.
-    bounds, periods : sequence of length d or mapping, optional
-        As in :func:`cukde.kde`, for the columns of ``X``. Given values must lie within the bounds of their columns.
 
     Returns
     -------
@@ -213,7 +191,8 @@ def conditional(
     - Hyndman, R. J., Bashtannyk, D. M. and Grunwald, G. K. (1996). Estimating and visualizing conditional densities.
       *Journal of Computational and Graphical Statistics* 5, 315-336.
     """
-    log = core_check.flag("log", log)
+    log, weights = core_check.flag("log", options.pop("log", False)), options.get("weights")
+    ends: dict[str, Any] = {"bounds": options.pop("bounds", None), "periods": options.pop("periods", None)}
     backend = dispatch.backend(X, Y=Y, weights=weights, **_values_by_name(given))
     with backend.device_of(X):
         x, _ = density_check.data(X, backend)
@@ -222,23 +201,23 @@ def conditional(
         conditions = check.conditions(given, labels, d)
         rest = compositions_columns.others(conditions, d)
         y = check.queries(Y, len(rest), check.left(rest, labels), backend)
-        h, factors = rules_by_name.with_factors(h, x, weights, bounds=bounds, periods=periods)
-        widths = Widths.of(h, bounds, periods, d)
+        h, factors = rules_by_name.with_factors(h, x, weights, **ends)
+        widths = Widths.of(h, **ends, d=d)
         values = {}
         for column, value in conditions.items():
             dask_check.plain(check.condition_name(column, labels), is_dask(value))
             values[column] = check.condition(column, value, labels, len(y), backend)
-        options: dict[str, Any] = {"weights": weights, "precision": precision, "deterministic": deterministic}
-        options |= {"check_finite": check_finite, "local_factors": factors}
+        passed: dict[str, Any] = {**options, "local_factors": factors}
         if widths.domain is None and all(isinstance(value, float) for value in values.values()):
-            problem = _at_one_value(x, values, rest, y, widths.h, options)
+            problem = _at_one_value(x, values, rest, y, widths.h, passed)
             with problem.device:
                 return problem.density(log=log)
-        if core_check.flag("check_finite", check_finite):
+        check_finite = core_check.flag("check_finite", options.get("check_finite", True))
+        if check_finite:
             _check_finite(backend, values, labels)
         checked = values if check_finite else {k: value for k, value in values.items() if isinstance(value, float)}
         check.given_inside(checked, widths.domain, labels, backend)
-        return _at_each_value(x, values, rest, y, widths, options, log=log)
+        return _at_each_value(x, values, rest, y, widths, passed, log=log)
 
 
 def _at_one_value(
@@ -281,7 +260,7 @@ def _at_each_value(
     backend, given = dispatch.backend(x), list(values)
     arrays = [value for value in values.values() if not isinstance(value, float)]
     dtype = density_check.result_dtype(x, y, *arrays)
-    options |= {"precision": density_check.precision(options["precision"], dtype)}
+    options |= {"precision": density_check.precision(options.get("precision"), dtype)}
     # Numbers stay in double precision where there are no arrays: rounded, one might lie beyond its bound.
     Y = backend.xp.empty((len(y), x.shape[1]), density_check.result_dtype(y, *arrays) if arrays else np.float64)
     Y[:, rest] = y

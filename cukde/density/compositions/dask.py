@@ -40,11 +40,6 @@ def marginal(
 
     The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed.
 
-    Parameters
-    ----------
-    X, columns, Y, h, weights, log, precision, deterministic, check_finite, bounds, periods
-        As in :func:`cukde.marginal`.
-
     Examples
     --------
     >>> import dask.array as da, numpy as np
@@ -79,11 +74,6 @@ def conditional(
     """Compute :func:`cukde.conditional` of Dask arrays, lazily.
 
     The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed.
-
-    Parameters
-    ----------
-    X, given, Y, h, weights, log, precision, deterministic, check_finite, bounds, periods
-        As in :func:`cukde.conditional`.
 
     Examples
     --------
@@ -136,13 +126,6 @@ def density_ratio(
 
     The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed.
 
-    Parameters
-    ----------
-    X, Z, Y, h, denominator_bandwidth, weights, denominator_weights, log, precision, deterministic, check_finite
-        As in :func:`cukde.density_ratio`.
-    bounds, periods
-        As in :func:`cukde.density_ratio`.
-
     Examples
     --------
     >>> import dask.array as da, numpy as np
@@ -183,11 +166,6 @@ def hdr_threshold(
     The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed. Densities at the
     rows are computed block by block; one task then takes all of them, 8 bytes a row (16 with weights).
 
-    Parameters
-    ----------
-    X, h, mass, method, weights, log, precision, deterministic, check_finite, bounds, periods, leave_one_out
-        As in :func:`cukde.hdr_threshold`.
-
     Examples
     --------
     >>> import dask.array as da, numpy as np
@@ -201,6 +179,7 @@ def hdr_threshold(
     dask_check.plain("mass", is_dask(mass))
     shares = check.mass(dispatch.to_host(mass))
     options["leave_one_out"] = core_check.flag("leave_one_out", leave_one_out)
+    X = X if is_dask(X) else da.from_array(rows("X", X), chunks=-1)  # or its density would be a plain array
     density = regions.FUNCTIONS[method](X, X, h, weights=weights, log=log, **options)
     w = None if weights is None else beside("weights", collected("weights", weights), density)
     arrays = [density] if w is None else [density, w]

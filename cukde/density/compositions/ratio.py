@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -11,18 +11,20 @@ from cukde.core.cost.registry import declare
 from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
-from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
+from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density import check as density_check, results, rules_by_name
-from cukde.density.arguments import prepare
+from cukde.density.arguments import posed, prepare
 from cukde.density.compositions import check, cost
 from cukde.density.cost import calls as cost_calls
 from cukde.density.domains import check as domains_check
+from cukde.density.keywords import LogInDomain, takes
 from cukde.density.problem import Problem
 
 
 @declare(cost.density_ratio, cost_calls.of_ratio)
 @public_call(returned.rows("Y", "density_ratio"))
 @over_dask("cukde.density.compositions.dask")
+@takes(LogInDomain)
 def density_ratio(
     X: ArrayLike,
     Z: ArrayLike,
@@ -30,15 +32,8 @@ def density_ratio(
     h: Bandwidth,
     *,
     denominator_bandwidth: Bandwidth | None = None,
-    weights: ArrayLike | None = None,
     denominator_weights: ArrayLike | None = None,
-    log: bool = False,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[LogInDomain],
 ) -> Array:
     r"""Density of the data ``X`` over the density of the data ``Z``, at the queries ``Y``.
 
@@ -64,8 +59,6 @@ def density_ratio(
         Non-negative weights of each sample, each normalised to sum to 1. Default 1/n and 1/k.
     log : bool
         Return the logarithm of the ratio: finite for any finite query.
-    precision, deterministic, check_finite, bounds, periods, nan_policy
-        As in :func:`cukde.kde`; both samples lie in one domain. Queries outside have no density, and give NaN.
 
     Returns
     -------
@@ -105,7 +98,7 @@ def density_ratio(
     - Kelsall, J. E. and Diggle, P. J. (1995). Kernel estimation of relative risk. *Bernoulli* 1, 3-16, for the common
       bandwidth.
     """
-    log = core_check.flag("log", log)
+    log, weights = core_check.flag("log", options.pop("log", False)), options.get("weights")
     arrays: dict[str, Any] = {"Y": Y, "Z": Z, "weights": weights, "denominator_weights": denominator_weights}
     backend = dispatch.backend(X, **arrays)
     with backend.device_of(X):
@@ -113,7 +106,7 @@ def density_ratio(
         d = x.shape[1]
         z = check.denominator(Z, d, backend)
         y, _ = density_check.queries(Y, d, backend)
-        ends: dict[str, Any] = {"bounds": bounds, "periods": periods}
+        ends: dict[str, Any] = {"bounds": options.get("bounds"), "periods": options.get("periods")}
         h, factors = rules_by_name.with_factors(h, x, weights, **ends)
         of_denominator, own_factors = rules_by_name.with_factors(
             denominator_bandwidth, z, denominator_weights, name="denominator_bandwidth", **ends
@@ -122,8 +115,8 @@ def density_ratio(
         if denominator_bandwidth is None and factors is not None:
             own_factors = rules_by_name.factors(z, width, denominator_weights, **ends)
         dtype = density_check.result_dtype(x, z, y)
-        chosen = density_check.precision(precision, dtype)
-        above, _ = prepare(x, y, h, weights, chosen, deterministic, check_finite, local_factors=factors, **ends)
+        options["precision"] = density_check.precision(options.get("precision"), dtype)
+        above = posed(x, y, h, options, local_factors=factors)
         below = _denominator(z, y, width, denominator_weights, above, ends | {"local_factors": own_factors})
     return quotient(above, below, log=log, dtype=dtype)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -11,10 +11,11 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
-from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
+from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density.api import kde, sd_kde
 from cukde.density.compositions import check, cost
 from cukde.density.cost import calls as cost_calls
+from cukde.density.keywords import LogInDomain, takes
 from cukde.density.positive.api import positive_kde
 
 FUNCTIONS: dict[str, Any] = {"kde": kde, "sd": sd_kde, "positive": positive_kde}
@@ -26,21 +27,15 @@ _EPS = float(np.finfo(np.float64).eps)
 @declare(cost.hdr_threshold, cost_calls.of_threshold)
 @public_call()
 @over_dask("cukde.density.compositions.dask")
+@takes(LogInDomain)
 def hdr_threshold(
     X: ArrayLike,
     h: Bandwidth,
     mass: ArrayLike = 0.95,
     *,
     method: Literal["kde", "sd", "positive"] = "kde",
-    weights: ArrayLike | None = None,
-    log: bool = False,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
     leave_one_out: bool = True,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[LogInDomain],
 ) -> Array:
     r"""Level of the highest-density region: a new point's density is at least this high with probability ``mass``.
 
@@ -60,8 +55,6 @@ def hdr_threshold(
         Probabilities between 0 and 1. A GPU array is copied to the host.
     method : {"kde", "sd", "positive"}
         The estimate: :func:`cukde.kde`, :func:`cukde.sd_kde` or :func:`cukde.positive_kde`.
-    weights, precision, deterministic, check_finite, bounds, periods, nan_policy
-        As in :func:`cukde.kde`.
     log : bool
         Return the level of the log density.
     leave_one_out : bool
@@ -116,22 +109,10 @@ def hdr_threshold(
     - Hyndman, R. J. (1996). Computing and graphing highest density regions. *The American Statistician* 50, 120-126,
       section 3.2.
     """
-    log = core_check.flag("log", log)
+    log, weights = core_check.flag("log", options.pop("log", False)), options.get("weights")
     core_check.option("method", method, check.METHODS)
     shares = check.mass(dispatch.to_host(mass))
-    density = FUNCTIONS[method](
-        X,
-        X,
-        h,
-        weights=weights,
-        log=log,
-        precision=precision,
-        deterministic=deterministic,
-        check_finite=check_finite,
-        bounds=bounds,
-        periods=periods,
-        leave_one_out=leave_one_out,
-    )
+    density = FUNCTIONS[method](X, X, h, log=log, leave_one_out=leave_one_out, **options)
     backend = dispatch.backend(X)
     with backend.device_of(density):
         return levels(density, shares, None if weights is None else backend.asarray(weights), backend)

@@ -361,8 +361,11 @@ def _survey(task: Pass, on: Peaks, first: Pass | None = None) -> list[Part]:
     """
     if on.backend == "cpu":
         return cost_cpu.before(task, *(_name_on_cpu(one, on) for one in (first, task) if one is not None))
+    called = []
+    if task.ran is not None:  # what an observed call waits for; without one it is work of the device that is counted
+        called.append(Part("host", cycles=1e-3 * plan_gpu.call_ms(task.ran) * on.clock, launches=0))
     if task.ran == "small":  # whose launch does it
-        return []
+        return called
     data = float(task.itemsize * task.d) * task.n
     values = float(task.itemsize) * task.k * task.n
     weights = 8.0 * task.n * 5 if task.weighted else 0.0
@@ -373,9 +376,9 @@ def _survey(task: Pass, on: Peaks, first: Pass | None = None) -> list[Part]:
     means = _MEAN * (1 + (task.n * task.d > _ENTRIES_OF_PART))
     others = elementwise.short(_WEIGHT_LAUNCHES * task.weighted + _SURVEY_LAUNCHES * looks)
     launches += _SURVEY_LAUNCHES * looks
-    parts = [Part("survey", data + looked + weights, cycles=means + others, launches=launches)]
-    if task.d == 1 and not one_dimension_cost.takes_pairs(
-        task, "gpu"
+    parts = [*called, Part("survey", data + looked + weights, cycles=means + others, launches=launches)]
+    if (
+        not called and task.d == 1 and not one_dimension_cost.takes_pairs(task, "gpu")
     ):  # the transform waits, so nothing hides the host
         parts.insert(0, Part("host", cycles=host.DENSITY * on.clock, launches=0))
     return parts

@@ -43,8 +43,6 @@ def kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, *, log: bool = False, **option
 
     Parameters
     ----------
-    X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods, leave_one_out
-        As in :func:`cukde.kde`.
     boxes : BlockBoxes, or a pair of them, optional
         Boxes of ``X``, or of ``X`` and ``Y``, by :func:`cukde.dask.block_boxes`; None for a plain array, whose boxes
         are computed at once. Pairs of blocks that cannot matter are then left out, and blocks that no query needs are
@@ -72,8 +70,6 @@ def score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Any) -> da.Array:
 
     Parameters
     ----------
-    X, Y, h, weights, local_factors, rtol, precision, deterministic, check_finite, bounds, periods, leave_one_out
-        As in :func:`cukde.score`.
     boxes
         As in :func:`cukde.dask.kde`.
 
@@ -98,8 +94,6 @@ def density_and_score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Any) 
 
     Parameters
     ----------
-    X, Y, h, weights, local_factors, rtol, precision, deterministic, check_finite, bounds, periods, leave_one_out
-        As in :func:`cukde.density_and_score`.
     boxes
         As in :func:`cukde.dask.kde`.
 
@@ -135,10 +129,6 @@ def debias(
 
     Parameters
     ----------
-    X, h, score_bandwidth, steps, own_point, weights, local_factors, rtol, precision, deterministic, check_finite
-        As in :func:`cukde.debias`.
-    bounds, periods
-        As in :func:`cukde.debias`.
     boxes
         Boxes of ``X``: see :func:`cukde.dask.kde`.
 
@@ -176,10 +166,6 @@ def sd_kde(
 
     Parameters
     ----------
-    X, Y, h, score_bandwidth, steps, own_point, weights, local_factors, rtol, log, precision, deterministic
-        As in :func:`cukde.sd_kde`.
-    check_finite, bounds, periods, leave_one_out
-        As in :func:`cukde.sd_kde`.
     boxes
         As in :func:`cukde.dask.kde`, widened by a bound of how far points move.
 
@@ -224,10 +210,6 @@ def laplace_kde(
 
     Parameters
     ----------
-    X, Y, h, negative, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods
-        As in :func:`cukde.laplace_kde`.
-    leave_one_out
-        As in :func:`cukde.laplace_kde`.
     boxes
         As in :func:`cukde.dask.kde`.
 
@@ -251,11 +233,6 @@ def kernel_sum(X: ArrayLike, V: ArrayLike, Y: ArrayLike, h: Bandwidth, **options
 
     The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed. All pairs of
     blocks are taken, because values of any size may cancel.
-
-    Parameters
-    ----------
-    X, V, Y, h, rtol, precision, deterministic, check_finite
-        As in :func:`cukde.kernel_sum`.
 
     Examples
     --------

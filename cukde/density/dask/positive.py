@@ -44,10 +44,6 @@ def positive_kde(
 
     Parameters
     ----------
-    X, Y, h, mass, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods
-        As in :func:`cukde.positive_kde`.
-    leave_one_out
-        As in :func:`cukde.positive_kde`.
     boxes
         As in :func:`cukde.dask.kde`.
 
@@ -75,11 +71,6 @@ def positive_score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Any) -> 
     """Compute :func:`cukde.positive_score` of Dask arrays, lazily.
 
     The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed.
-
-    Parameters
-    ----------
-    X, Y, h, weights, rtol, precision, deterministic, check_finite
-        As in :func:`cukde.positive_score`.
 
     Examples
     --------
@@ -109,13 +100,6 @@ def positive_mass(
     The value and the error are Dask arrays without dimensions. The mass is estimated from random points also for one
     column; each block contributes equally many, with its own random numbers. ``axes`` are for plain arrays only. It
     costs a pass over the data at these points.
-
-    Parameters
-    ----------
-    X, h, axes, samples, random_state, weights, local_factors, rtol, precision, deterministic, check_finite
-        As in :func:`cukde.positive_mass`.
-    bounds, periods
-        As in :func:`cukde.positive_mass`.
 
     Examples
     --------

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -15,13 +15,14 @@ from cukde.core.cost.registry import declare
 from cukde.core.cpu import meanwhile
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
-from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
+from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density import axes as density_axes, check as density_check, results
-from cukde.density.arguments import prepare
+from cukde.density.arguments import posed
 from cukde.density.cost import calls as cost_calls
 from cukde.density.grids import check, cost, exact, plan as grids_plan, transform as grids_transform
 from cukde.density.grids.in_domain import GridInDomain
 from cukde.density.grids.plan import Plan
+from cukde.density.keywords import LogInDomain, takes
 from cukde.density.plan import compositions as plan_compositions
 from cukde.density.problem import Problem
 
@@ -37,20 +38,14 @@ _PLAIN = (1e-100, 1e100)  # deviations whose squares and reciprocals are numbers
 @declare(cost.evaluate_grid, cost_calls.of_grid)
 @public_call()
 @over_dask("cukde.density.grids.dask")
+@takes(LogInDomain)
 def evaluate_grid(
     X: ArrayLike,
     axes: Sequence[ArrayLike] | ArrayLike,
     h: Bandwidth,
     *,
-    weights: ArrayLike | None = None,
-    log: bool = False,
     algorithm: Literal["auto", "exact", "fft"] = "auto",
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[LogInDomain],
 ) -> Array:
     r"""Gaussian kernel density estimate of the data ``X`` on a product grid.
 
@@ -67,25 +62,16 @@ def evaluate_grid(
         of the columns. For d = 1 a single array will do. GPU arrays are copied to the host.
     h : float, array_like, mapping or str
         Bandwidth, in the forms of :func:`kde`.
-    weights : array_like, shape (n,), optional
-        Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
     log : bool
         Return the log density, which is finite everywhere; it is computed by :func:`kde`.
     algorithm : {"auto", "exact", "fft"}
         "fft" convolves by Fourier transforms, for d <= 3; its error is relative to the largest density. "exact" sums
         all pairs; its error is relative to each number. "auto" is "fft" for d > 1 where it is faster and its error on
         this grid is within the bounds below, else "exact".
-    precision : {"float32", "tf32", "ieee", "float64"}, optional
-        As in :func:`kde`. For a transform, all but "float64" ask for the error of float32; its arithmetic is float64 in
-        any case.
     deterministic : bool
         Give the same bits on every run on the same machine; transforms and exact products always do.
     check_finite : bool
         Refuse NaN and infinity. With False the data are unchecked, and a transform leaves out rows that hold them.
-    bounds, periods : sequence of length d or mapping, optional
-        As in :func:`kde`: the density is one on that domain, 0 at coordinates outside.
-    nan_policy : {"raise", "omit"}
-        As in :func:`kde`.
 
     Returns
     -------
@@ -125,24 +111,22 @@ def evaluate_grid(
     - Silverman, B. W. (1982). Kernel density estimation using the fast Fourier transform. *Applied Statistics* 31.
     - Essmann, U. et al. (1995). A smooth particle mesh Ewald method. *J. Chem. Phys.* 103, for the splines.
     """
-    log = core_check.flag("log", log)
+    log = core_check.flag("log", options.pop("log", False))
     check.plain(axes=axes, h=h)
-    options: dict[str, Any] = {"precision": precision, "deterministic": deterministic, "check_finite": check_finite}
-    options |= {"bounds": bounds, "periods": periods}
-    return evaluated(X, axes, h, weights, log=log, algorithm=algorithm, **options)
+    return evaluated(X, axes, h, options, log=log, algorithm=algorithm)
 
 
 def evaluated(
-    X: Any, axes: Any, h: Any, weights: Any, *, log: bool, algorithm: str, dtype: np.dtype | None = None, **options: Any
+    X: Any, axes: Any, h: Any, options: Mapping[str, Any], *, log: bool, algorithm: str, dtype: np.dtype | None = None
 ) -> Any:
     """The same, rounded to a ``dtype`` if it is given; other options are those of ``prepare``."""
-    backend = dispatch.backend(X, weights=weights)
+    backend = dispatch.backend(X, weights=options.get("weights"))
     with backend.device_of(X):
         x, _ = density_check.data(X, backend)
         d = x.shape[1]
         grid = density_axes.checked(axes, d)
         check.algorithm(algorithm, d, log=log)
-        problem, _ = prepare(x, _corners(grid), h, weights, **options, takes_factors=algorithm != "fft")
+        problem = posed(x, _corners(grid), h, options, takes_factors=algorithm != "fft")
         problem = problem if dtype is None else problem._replace(dtype=dtype)
         with problem.device:
             return results.cast(_Grid(problem, grid).density(algorithm, log=log), problem.dtype)

@@ -53,11 +53,6 @@ def evaluate_grid(
     The result has one chunk. With "exact" it equals that of plain arrays, to 1e-12 in float64; the error of "fft" is
     relative to the largest density of each block. It costs a call for each block, when it is computed.
 
-    Parameters
-    ----------
-    X, axes, h, weights, log, algorithm, precision, deterministic, check_finite, bounds, periods
-        As in :func:`cukde.evaluate_grid`.
-
     Examples
     --------
     >>> import dask.array as da, numpy as np
@@ -97,20 +92,23 @@ def evaluate_grid(
     return single(whole, tuple(map(len, grid)), empty_like(x, d, forms.dtype))
 
 
-def _evaluated(points: Any, weights: Any = None, *, number: int, check_finite: bool, **options: Any) -> _Share:
+def _evaluated(
+    points: Any, weights: Any = None, *, number: int, axes: Any, h: Any, log: bool, algorithm: str, **options: Any
+) -> _Share:
     """What a task does with a block of rows."""
     with computing(points) as backend, dask_check.of_block("X", number):
         log_mass = dask_blocks.log_rows(len(points))
         if weights is not None and len(points):
             w = density_check.weights(weights, len(points), backend)
-            if check_finite:
+            if options["check_finite"]:
                 core_check.finite({"weights": bool(backend.xp.isfinite(w).all())})
                 density_check.weight_range(float(w.min()), math.inf)
             log_mass = dask_blocks.log_weight(w)
         if log_mass == -math.inf:
             return _Share(log_mass, None)
         exact = np.dtype(np.float64)
-        return _Share(log_mass, evaluated(points, weights=weights, check_finite=check_finite, dtype=exact, **options))
+        options["weights"] = weights
+        return _Share(log_mass, evaluated(points, axes, h, options, log=log, algorithm=algorithm, dtype=exact))
 
 
 def _averaged(shares: list[_Share], *, log: bool) -> _Share:

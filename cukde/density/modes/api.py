@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Unpack
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
@@ -10,10 +10,11 @@ from cukde.core.entry import returned
 from cukde.core.entry.given import Given
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
-from cukde.core.types import ArrayLike, Bandwidth, Domain
+from cukde.core.types import ArrayLike, Bandwidth
 from cukde.density import check as density_check
-from cukde.density.arguments import prepare
+from cukde.density.arguments import posed
 from cukde.density.cost.calls import of_modes
+from cukde.density.keywords import InDomain, takes
 from cukde.density.modes import check
 from cukde.density.modes.coordinates import Coordinates
 from cukde.density.modes.cost import modes as cost
@@ -33,21 +34,16 @@ def _with_names(given: Given, found: Modes) -> Modes:
 @declare(cost, of_modes)
 @public_call(_with_names)
 @over_dask("cukde.density.modes.dask")
+@takes(InDomain)
 def modes(
     X: ArrayLike,
     h: Bandwidth,
     *,
-    weights: ArrayLike | None = None,
     seeds: ArrayLike | None = None,
     tolerance: float = 1e-6,
     max_iterations: int = 1000,
     merge_distance: float | None = None,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[InDomain],
 ) -> Modes:
     r"""Find the modes of the density :func:`cukde.kde`, and the mode that each point climbs to: mean shift clustering.
 
@@ -125,14 +121,13 @@ def modes(
       in pattern recognition. *IEEE Trans. Inf. Theory* 21.
     """
     search = check.search(tolerance, max_iterations, merge_distance)
-    check_finite = core_check.flag("check_finite", check_finite)
-    backend = dispatch.backend(X, seeds=seeds, weights=weights)
+    check_finite = core_check.flag("check_finite", options.get("check_finite", True))
+    backend = dispatch.backend(X, seeds=seeds, weights=options.get("weights"))
     with backend.device_of(X):
         x, shape = density_check.data(X, backend)
         if seeds is not None:
             seeds = check.seeds(seeds, x.shape[1], backend, finite=check_finite)
-        options = precision, deterministic, check_finite, bounds, periods
-        problem, _ = prepare(x, seeds, h, weights, *options, takes_factors=True)
+        problem = posed(x, seeds, h, options, takes_factors=True)
         if problem.domain is not None:
             check.bandwidth_in_domain(problem.whitening.bandwidth)
             if check_finite and problem.outside is not None:  # of data they have been refused

@@ -37,13 +37,6 @@ def modes(
     The result equals that of plain arrays, within the tolerance, at the same cost. Each pass reads all blocks, so keep
     them in memory by ``X.persist()``. ``seeds``, the points that climb, are in memory, and results are where they are.
 
-    Parameters
-    ----------
-    X, h, weights, seeds, tolerance, max_iterations, merge_distance, precision, deterministic, check_finite
-        As in :func:`cukde.modes`.
-    bounds, periods
-        As in :func:`cukde.modes`.
-
     Examples
     --------
     >>> import dask.array as da, numpy as np

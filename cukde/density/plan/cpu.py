@@ -61,9 +61,10 @@ QUERIES_BY_ROWS, COLUMNS_OF_QUERY, COLUMNS_BY_ROWS = 32, 4, 32
 _LEAST_WORK = 2**22  # multiply-adds that are worth a thread
 _QUERIES_OF_COPY = 64  # that take about as long as a copy of the data
 
-# Rows for each thread from which data at themselves take each exponential once, by output: a third less time, where
-# blocks are large enough for rounds in which no two threads add to the same sums.
-_ROWS_ONCE = {"sum": 1024, "moments": 2048}
+# Rows for each thread from which data at themselves take each exponential once: a third less time, where blocks are
+# large enough for rounds in which no two threads add to the same sums; and where pairs are left out, in smaller rounds.
+_ONCE: tuple[Output, ...] = ("sum", "moments")
+_ROWS_ONCE, _ROWS_SKIPPING_ONCE = 1024, 2048
 
 # --- Few pairs ---
 
@@ -155,7 +156,7 @@ def few_queries_serve(n: int, m: int, d: int, *, has_loops: bool) -> bool:
 
 # Pairs of which one array takes less time than to begin a loop over tiles, and coordinates of them for moments; and a
 # squared distance in bandwidths beyond which a point may lie farther out than is allowed.
-_PAIRS_OF_ARRAY, _COORDINATES_OF_ARRAY, _MOST_SQUARE = 2**12, 2**15, 1e29
+_PAIRS_OF_ARRAY, _COORDINATES_OF_ARRAY, _MOST_SQUARE = 2**13, 2**17, 1e29
 
 
 def one_array_pays(n: int, m: int, d: int, *, moments: bool) -> bool:
@@ -307,9 +308,14 @@ def rows_of_thread(d: int, queries: int) -> int:
 
 def once_pays(output: Output, n: int, threads: int) -> bool:
     """Whether there are so many data that each of their pairs is taken once."""
-    if output not in _ROWS_ONCE or wanted("each pair once") is not None:
-        return output in _ROWS_ONCE and bool(wanted("each pair once"))
-    return n >= _ROWS_ONCE[output] * threads
+    if output not in _ONCE or wanted("each pair once") is not None:
+        return output in _ONCE and bool(wanted("each pair once"))
+    return n >= _ROWS_ONCE * threads
+
+
+def skips_once(output: Output, n: int, threads: int) -> bool:
+    """Whether a pass that leaves out pairs takes those of data at themselves once: in fewer rows threads would wait."""
+    return output == "moments" and n >= _ROWS_SKIPPING_ONCE * threads
 
 
 # --- Passes that leave out pairs ---
@@ -647,8 +653,8 @@ def _all_pairs(shape: Shape) -> list[Candidate]:
 
     found = []
     alike = shape.itself and not (shape.weighted or shape.local)
-    if alike and shape.output in _ROWS_ONCE:
-        found.append(candidate("each pair once", f"{_ROWS_ONCE[shape.output]:,} rows a thread"))
+    if alike and shape.output in _ONCE:
+        found.append(candidate("each pair once", f"{_ROWS_ONCE:,} rows a thread"))
     if single:
         condition = "numbers within single precision; queries of exponents from 32 to 80 are taken again"
         found.append(candidate("difference float32", condition))

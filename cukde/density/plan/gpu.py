@@ -316,6 +316,15 @@ def centred_ms() -> float:
     return float(_RATES["centred_ms"])
 
 
+def call_ms(name: str) -> float:
+    """Milliseconds of Python's work in a call whose pass has this name, which kernels do not hide.
+
+    Medians of what calls of ``any_h200.json`` take beyond their kernels.
+    """
+    calls = _RATES["calls_ms"]
+    return float(calls.get(name, calls["others"]))
+
+
 def dense_ms(name: str, shape: Shape) -> float:
     """Milliseconds of all pairs by a pass."""
     return 1e-9 * shape.n * shape.m * dense_rate(name, shape.precision, shape.d, shape.output, shape.k)

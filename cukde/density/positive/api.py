@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -14,40 +14,31 @@ from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
 from cukde.core.random_state import DEFAULT, RandomState
-from cukde.core.types import Array, ArrayLike, Bandwidth, Devices, Domain
-from cukde.density import check as density_check, correction, results
-from cukde.density.arguments import prepare
+from cukde.core.types import Array, ArrayLike, Bandwidth
+from cukde.density import correction, results
+from cukde.density.arguments import posed
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
+from cukde.density.keywords import OfDensity, OfMass, Weighted, before_dask, takes
 from cukde.density.mass_sizes import SAMPLES
 from cukde.density.plan import compositions as plan_compositions
 from cukde.density.positive import check, mass as positive_masses, quadrature
 from cukde.density.positive.mass import Mass
 from cukde.density.problem import Problem
 
-_over_dask = over_dask("cukde.density.dask.positive", before=density_check.no_devices)
+_over_dask = over_dask("cukde.density.dask.positive", before=before_dask)
 
 
 @declare(cost_formulas.positive_kde, cost_calls.of_positive, observed=cost_calls.taken("laplace"))
 @public_call(returned.rows("Y", "density"))
 @_over_dask
+@takes(OfDensity)
 def positive_kde(
     X: ArrayLike,
     Y: ArrayLike,
     h: Bandwidth,
     *,
     mass: float | Mass | None = None,
-    weights: ArrayLike | None = None,
-    local_factors: ArrayLike | None = None,
-    rtol: float | None = None,
-    log: bool = False,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    leave_one_out: bool = False,
-    devices: Devices | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[OfDensity],
 ) -> Array:
     r"""Positive density estimate whose bias is of fourth order, in one pass.
 
@@ -61,10 +52,8 @@ def positive_kde(
 
     Parameters
     ----------
-    X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite
+    X, Y, h
         As in :func:`kde`. :func:`cukde.bandwidth.positive` has the matching reference rule for ``h``.
-    bounds, periods, leave_one_out, devices, nan_policy
-        As in :func:`kde`.
     mass : float or Mass, optional
         M, at least 1, as :func:`positive_mass` returns it. Give it in later calls with the same data to save its cost;
         1 leaves the result unnormalised. Default: the result of ``positive_mass`` with its defaults, which checks the
@@ -109,13 +98,10 @@ def positive_kde(
       3, for :math:`\hat p \exp(t)`; Jones, M. C. and Signorini, D. F. (1997), as in :func:`laplace_kde`. The factor and
       its mass are this library's, see ``cukde/density/correction.py``.
     """
-    log = core_check.flag("log", log)
+    log = core_check.flag("log", options.pop("log", False))
     given = None if mass is None else check.mass(mass)
     check.no_stack(X)
-    options = weights, precision, deterministic, check_finite, bounds, periods
-    of_problem: dict[str, Any] = {"method": "positive", "may_be_unchecked": given is not None}
-    of_problem |= {"local_factors": local_factors, "leave_one_out": leave_one_out, "devices": devices}
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, **of_problem)
+    problem = posed(X, Y, h, options, method="positive", may_be_unchecked=given is not None)
     with problem.device:
         return density(problem, default_mass(problem).value if given is None else given, log=log)
 
@@ -123,18 +109,12 @@ def positive_kde(
 @declare(cost_formulas.positive_score, cost_calls.of_queries, observed=cost_calls.taken("moments", "laplace"))
 @public_call(returned.rows("Y", "score"))
 @_over_dask
+@takes(Weighted)
 def positive_score(
     X: ArrayLike,
     Y: ArrayLike,
     h: Bandwidth,
-    *,
-    weights: ArrayLike | None = None,
-    rtol: float | None = None,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    devices: Devices | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[Weighted],
 ) -> Array:
     r"""Gradient of the logarithm of :func:`positive_kde`.
 
@@ -142,7 +122,7 @@ def positive_score(
 
     Parameters
     ----------
-    X, Y, h, weights, rtol, precision, deterministic, check_finite, devices, nan_policy
+    X, Y, h
         As in :func:`positive_kde`; ``out`` has the shape of ``Y``.
 
     Returns
@@ -168,8 +148,7 @@ def positive_score(
     times :math:`1 + d/2` (``tests/density/test_positive.py``).
     """
     check.no_stack(X)
-    options = weights, precision, deterministic, check_finite
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, method="positive", devices=devices)
+    problem = posed(X, Y, h, options, method="positive")
     with problem.device:
         return score(problem)
 
@@ -177,6 +156,7 @@ def positive_score(
 @declare(cost_formulas.positive_mass, cost_calls.of_mass, observed=cost_calls.taken("laplace"))
 @public_call()
 @_over_dask
+@takes(OfMass)
 def positive_mass(
     X: ArrayLike,
     h: Bandwidth,
@@ -184,15 +164,7 @@ def positive_mass(
     axes: Sequence[ArrayLike] | ArrayLike | None = None,
     samples: int = SAMPLES,
     random_state: RandomState = DEFAULT,
-    weights: ArrayLike | None = None,
-    local_factors: ArrayLike | None = None,
-    rtol: float | None = None,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
-    nan_policy: Literal["raise", "omit"] = "raise",
+    **options: Unpack[OfMass],
 ) -> Mass:
     r"""Integral of the corrected estimate before it is normalised; :func:`positive_kde` divides by it.
 
@@ -200,7 +172,7 @@ def positive_mass(
 
     Parameters
     ----------
-    X, h, weights, local_factors, rtol, precision, deterministic, check_finite, bounds, periods, nan_policy
+    X, h
         As in :func:`positive_kde`.
     axes : sequence of d array_like, each of shape (g_k,), or mapping, optional
         Increasing coordinates along each axis, an odd number of at least 3. The integral is then taken over their
@@ -245,8 +217,7 @@ def positive_mass(
     check.no_stack(X)
     count = check.samples(samples)
     seed = core_random_state.integer(random_state)
-    options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(X, None, h, *options, local_factors=local_factors, rtol=rtol, method="positive")
+    problem = posed(X, None, h, options, method="positive")
     nodes = None if axes is None else quadrature.of_grid(check.axes(axes, problem.X.shape[1]))
     with problem.device:
         if nodes is not None:

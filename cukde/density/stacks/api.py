@@ -15,7 +15,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cpu import meanwhile
-from cukde.density import check as density_check, rules_by_name
+from cukde.density import check as density_check, keywords, rules_by_name
 from cukde.density.options import Options
 from cukde.density.plan import compositions as plan_compositions
 from cukde.density.problem import Problem, log_weights
@@ -121,15 +121,10 @@ def prepare(
     precision: Any = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
     *,
-    local_factors: Any = None,
     rtol: Any = None,
-    leave_one_out: Any = False,
     method: str = "kde",
     steps: int = 1,
-    devices: Any = None,
     **of_single: Any,
 ) -> Stack:
     """Check every argument and lay it out for the backend: those of :func:`cukde.density.arguments.prepare`.
@@ -137,8 +132,7 @@ def prepare(
     What only single densities have is refused, and how their passes may take them, ``of_single``, ignored. Checks on
     the host come first; then, with ``check_finite``, the reductions over all members at once.
     """
-    check.no_leave_one_out(leave_one_out)
-    check.no_devices(devices)
+    keywords.refuse(of_single, form="stacks")
     deterministic = core_check.flag("deterministic", deterministic)
     check_finite = core_check.flag("check_finite", check_finite)
     rtol = density_check.tolerance(rtol)
@@ -147,7 +141,6 @@ def prepare(
         xp = backend.xp
         itself = Y is X or Y is None
         x = check.data(X, backend)
-        check.only_single({"local_factors": local_factors, "bounds": bounds, "periods": periods}, x.shape)
         b, _, d = x.shape
         y, query_shape = (x, x.shape) if itself else check.queries(Y, x.shape, backend)
         w = None if weights is None else check.weights(weights, x.shape, backend)

@@ -10,7 +10,7 @@ import numpy as np
 
 from cukde.core import check as core_check
 from cukde.core.over_dask import is_dask
-from cukde.density import check as density_check
+from cukde.density import check as density_check, keywords
 
 _LISTS = (list, tuple)
 
@@ -32,7 +32,7 @@ def _dimensions(a: Any) -> int:
 
 
 def in_memory(given: dict[str, Any]) -> None:
-    """Raise for a stack, or what goes with it, that is a collection of Dask's, and for ``devices`` beside one."""
+    """Raise for a stack, or what goes with it, that is a collection of Dask's, and for what Dask arrays do not take."""
     if is_stack(given.get("X")):
         for name, a in given.items():
             if is_dask(a):
@@ -40,19 +40,7 @@ def in_memory(given: dict[str, Any]) -> None:
                     f"{name} must be a plain array where X has three dimensions, a stack of densities; got a Dask "
                     f"collection: write {name}.compute(), or call the function in dask.array.map_blocks"
                 )
-    density_check.no_devices(given)
-
-
-def no_leave_one_out(asked: Any) -> None:
-    """Raise for stacks whose rows are to leave out their own kernels."""
-    if core_check.flag("leave_one_out", asked):
-        raise ValueError("leave_one_out is for single densities: call for each member of the stack")
-
-
-def no_devices(devices: Any) -> None:
-    """Raise for stacks that several devices are to share."""
-    if devices is not None:
-        raise ValueError("devices must be None for stacks: call for each member, or with a part of the members each")
+    keywords.before_dask(given)
 
 
 def own_point(value: Any) -> None:
@@ -154,16 +142,6 @@ def squared_radii(radii: np.ndarray, single: bool) -> None:
         density_check.squared_radius(float(radii[worst]), single)
     except ValueError as error:
         raise ValueError(f"{error} (member {worst} of the stack)") from None
-
-
-def only_single(options: Mapping[str, Any], shape: tuple[int, ...]) -> None:
-    """Raise for options that only single densities have."""
-    for name, value in options.items():
-        if value is not None:
-            raise ValueError(
-                f"{name} must be left out where X is a stack; got X of shape {tuple(shape)}: call the function with "
-                "X[i] for each member instead"
-            )
 
 
 def _single(h: np.ndarray, d: int) -> bool:

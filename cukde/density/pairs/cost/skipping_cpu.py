@@ -16,7 +16,7 @@ def passed(task: Pass, on: Peaks, share: float) -> list[Part]:
     """
     n, m, d = task.n, task.m, task.d
     single = task.precision in ("float32", "tf32") and task.itemsize == 4 and not (task.weighted or task.local)
-    both = task.output == "moments" and task.itself and not task.weighted
+    both = task.itself and not task.weighted and plan_cpu.skips_once(task.output, n, on.multiprocessors)
     pairs, rate = share * task.pairs, plan_cpu.summed_rate(task.output, d, task.k, single=single, once=both)
     unit: Unit = "exponential" if single else "exponential_f64"
     parts = [

@@ -272,7 +272,7 @@ def add_once(
         if d == 0:
             continue
         opposite = moments[start:stop] if both else moments[:0]
-        if d >= _SPARSE_FROM and tiles.count_weights(tile) * _SPARSE < tile.size:
+        if _takes_rows(of) or (d >= _SPARSE_FROM and tiles.count_weights(tile) * _SPARSE < tile.size):
             _add_moments_of_some(tile, of.queries, of.data[start:stop], of.centre, query_moments, opposite)
         elif both:
             tiles.add_both_moments(tile, of.queries, columns, query_moments, opposite)

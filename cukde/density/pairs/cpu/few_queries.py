@@ -120,5 +120,8 @@ class _Pairs:
         return self._exponents
 
     def moments(self, reference: np.ndarray, terms: np.ndarray) -> PartialSums:
-        moments = np.einsum("ij,ijk->ik", terms, self._X - self._Y[:, None])
+        from cukde.density.pairs.cpu import few_queries_loops
+
+        moments = np.empty(self._Y.shape)
+        few_queries_loops.moments(self._X, self._Y, terms, moments)
         return PartialSums(reference, terms.sum(axis=1), moments)

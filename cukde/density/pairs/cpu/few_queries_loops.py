@@ -1,4 +1,4 @@
-"""Squared distances of data as they are given to few queries; NumPy answers until the loop is compiled."""
+"""Distances and moments of data as they are given at few queries; NumPy answers until the loops are compiled."""
 
 from __future__ import annotations
 
@@ -35,3 +35,21 @@ def squares(X: Any, queries: Any, out: Any) -> None:
                 step = X[i, k] - queries[j, k]
                 square += step * step
             out[j, i] = square
+
+
+def _moments(X: np.ndarray, queries: np.ndarray, terms: np.ndarray, out: np.ndarray) -> bool:
+    np.einsum("ij,ijk->ik", terms, X - queries[:, None], out=out)
+    return True
+
+
+@meanwhile.answered_by(_moments, from_call=9)
+@njit(**_FAST)
+def moments(X: Any, queries: Any, terms: Any, out: Any) -> None:
+    """Write sums of ``terms`` (m, n) times the differences of data (n, d) from queries (m, d) to ``out`` (m, d)."""
+    n, d = X.shape
+    for j in range(queries.shape[0]):
+        for k in range(d):
+            out[j, k] = 0.0
+        for i in range(n):
+            for k in range(d):
+                out[j, k] += terms[j, i] * (X[i, k] - queries[j, k])

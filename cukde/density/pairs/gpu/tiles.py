@@ -1,6 +1,6 @@
 """Tile shapes by architecture: the tables in ``tables/``, one a file, and which of them a device takes.
 
-``python -m benchmarks.density.tune`` writes them. A table says of each engine what its kernels' tiles are::
+A table says of each engine what its kernels' tiles are, as measured on a GPU (``docs/kernels.md``)::
 
     {"gpu": "NVIDIA H200", "date": "2026-11-21", "engines": {"f16": [
         {"of": {"output": "sum", "products": 1, "depth": 16}, "tiles": [{"warps": 4, "row_tiles": 4, ...}, ...]},

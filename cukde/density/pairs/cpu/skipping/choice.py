@@ -44,7 +44,8 @@ def posed(
     once = alike and plan_cpu.once_pays(output, n, threads.count())
     of_all = "each pair once" if once else "difference"
     of_all += " float32" if single else " float64"
-    times = plan_cpu.Skipping(output, n, m, d, k, of_all, in_single, alike and output == "moments")
+    both = alike and options.local_factors is None and plan_cpu.skips_once(output, n, threads.count())
+    times = plan_cpu.Skipping(output, n, m, d, k, of_all, in_single, both)
     if not times.serves:
         return None
     options = options._replace(precision="float32") if options.precision == "tf32" else options
@@ -70,7 +71,7 @@ def posed(
         if not times.may_pay(share, lambda: counting.reached(data, queries, h, least, itself=itself)):
             return None
     frame = kept(options.kept, "frame", X, None, lambda: pairs_frame.frame(data))
-    whole = passes.pose(X, Y, h, output, options, frame, tolerance, values=values)
+    whole = passes.pose(X, Y, h, output, options, frame, tolerance, values=values, once=both)
     tried = np.linspace(0, m - 1, plan_cpu.queries_tried(m)).astype(np.intp)
     taken = passes.tried(whole, tried)
     pairs = n * len(tried)

@@ -26,8 +26,6 @@ from cukde.density.sums import Output, PartialSums, moment_columns
 
 _QUERIES_OF_TASK = 2 * skipping_queries.QUERIES
 
-# Rows for each thread from which each pair is taken once: in fewer, threads would wait for each other.
-_OWN_ROWS = 2048
 # Widths of a block, in bandwidths, up to which sums of products of coordinates lose too little to matter.
 _NARROW = 64.0
 
@@ -86,7 +84,7 @@ def pose(
     tolerance: float,
     *,
     values: np.ndarray | None = None,
-    own_rows: int = _OWN_ROWS,
+    once: bool = False,
 ) -> Posed:
     """Put the points of a pass in order.
 
@@ -104,14 +102,13 @@ def pose(
         absolute tolerance among the options that may be left out beside; not of values.
     values : array, shape (n, k), optional
         For output "values": such that :func:`cukde.density.pairs.cpu.skipping.values.served`.
-    own_rows : int
-        Rows for each thread from which on each pair is taken once, where it can be.
+    once : bool
+        Whether each pair is taken once where it can be: for output "moments" of data at themselves, without weights.
     """
     real = dtype(X, Y, options)
     double = options.log_weights is not None or options.local_factors is not None
     lost, own = options.lost, options.own
-    both = output == "moments" and Y is None and not double and lost is None and own is None
-    both &= len(X) >= own_rows * threads.count()
+    once = once and output == "moments" and Y is None and not double and lost is None and own is None
     given, X = X, X.astype(real, copy=False)
 
     def in_order() -> tuple[np.ndarray, Data]:
@@ -126,13 +123,13 @@ def pose(
             log_weights=weights,
             local_factors=factors,
             screened=screened,
-            boxed=both,
+            boxed=once,
             lost=lost and lost[0],
             own_out=own is not None,
         )
         return order, data
 
-    order, data = kept(options.kept, "order", given, (h, real, both, own is not None), in_order)
+    order, data = kept(options.kept, "order", given, (h, real, once, own is not None), in_order)
     columns = None
     if values is not None:
         columns, data = skipping_values.ordered(values, data, order)
@@ -152,7 +149,7 @@ def pose(
     atol = data.beside_largest(options.atol) if values is None else 0.0
     of_gradient = options.of_gradient and options.local_factors is not None
     places = places if own is None else places[order]
-    return Posed(data, columns, queries, of_queries, order, places, output, tolerance, atol, double, both, of_gradient)
+    return Posed(data, columns, queries, of_queries, order, places, output, tolerance, atol, double, once, of_gradient)
 
 
 def run(posed: Posed) -> PartialSums:

@@ -1,0 +1,119 @@
+"""Keywords that many public functions take, each declared once: its default, its type and its sentence."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import textwrap
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+_WIDTH, _INDENT = 120, 4
+_hints = functools.cache(typing.get_type_hints)
+_REST = inspect.Parameter.VAR_KEYWORD
+_TITLE = "    Parameters\n    ----------\n"
+_SECTION = re.compile(r"^    \w[\w ]*\n    -{3,}\n", re.MULTILINE)
+
+
+class Keyword(NamedTuple):
+    """A keyword, as a Parameters section has it: ``name : form``, and what it means in a sentence or two.
+
+    Forms of a function that do not take it say what to do instead.
+    """
+
+    default: Any
+    form: str
+    meaning: str
+    not_of: Mapping[str, str] = {}
+
+
+def refuse(options: Mapping[str, Any], table: Mapping[str, Keyword], form: str) -> None:
+    """Raise for a keyword that a form of functions, such as "stacks", does not take, unless it is as if left out."""
+    for name, value in options.items():
+        keyword = table.get(name)
+        if keyword is not None and form in keyword.not_of:
+            given = bool(value) if isinstance(value, np.bool_) else value
+            if given is not keyword.default:
+                raise ValueError(f"{name} must be {keyword.default} for {form}: {keyword.not_of[form]}")
+
+
+def takes(kind: Any, table: Mapping[str, Keyword], *, described: bool = False) -> Callable[[T], T]:
+    """Say of a function with ``**options`` that it takes the keywords of ``kind``, a TypedDict, and no others.
+
+    Its signature, its type hints and the Parameters section of its docstring get them, in the order of the table.
+    Keywords that a caller leaves out are not among the options. The public call refuses others.
+
+    Parameters
+    ----------
+    kind : type
+        A TypedDict, by which mypy and editors know the types (PEP 692).
+    table : mapping
+        The keywords by name.
+    described : bool
+        Whether the docstring gives the sentence of each, or says that they are as in ``kde``.
+    """
+
+    def decorated(function: T) -> T:
+        hints = _hints(kind)
+        names = [name for name in table if name in hints]
+        own = inspect.signature(function)
+        parameters = [each for each in own.parameters.values() if each.kind is not _REST]
+        for name in names:
+            said = kind.__annotations__[name]
+            more = {"default": table[name].default, "annotation": getattr(said, "__forward_arg__", said)}
+            parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, **more))
+        function.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        rest = next(name for name, each in own.parameters.items() if each.kind is _REST)
+        kept = {name: hint for name, hint in function.__annotations__.items() if name != rest}
+        function.__annotations__ = kept | {name: hints[name] for name in names}
+        if function.__doc__:  # python -OO takes it away
+            function.__doc__ = documented(function.__doc__, names, table if described else None)
+        return function
+
+    return decorated
+
+
+def documented(
+    docstring: str, names: Sequence[str], table: Mapping[str, Keyword] | None = None, *, like: str = "cukde.kde"
+) -> str:
+    """Put keywords at the end of the Parameters section, but for those that have an entry of their own there.
+
+    Their sentences are those of the table; without one they are as in the function ``like``.
+    """
+    if _TITLE not in docstring:
+        first = _SECTION.search(docstring)
+        if first is None:  # of a function that is not public
+            return docstring
+        docstring = docstring[: first.start()] + _TITLE + "\n" + docstring[first.start() :]
+    before, _, section = docstring.partition(_TITLE)
+    entries, blank, after = ("\n" + section).partition("\n\n")  # there are no blank lines between entries
+    heads = [line.split(" : ")[0] for line in entries.splitlines() if line[: _INDENT + 1].strip()]
+    written = {name.strip() for head in heads for name in head.split(",")}
+    others = [name for name in names if name not in written]
+    if table is None:
+        lines = _named(others, like)
+    else:
+        lines = [line for name in others for line in _described(name, table[name])]
+    said = [*entries.splitlines()[1:], *(" " * _INDENT + line for line in lines)]
+    return before + _TITLE + "\n".join(said) + blank + after
+
+
+def _described(name: str, keyword: Keyword) -> list[str]:
+    """The entry of a keyword."""
+    return [f"{name} : {keyword.form}", *_below(textwrap.wrap(keyword.meaning, _WIDTH - 2 * _INDENT))]
+
+
+def _named(names: Sequence[str], like: str) -> list[str]:
+    """Entries that name keywords, and leave their sentences to another function's docstring."""
+    lines = textwrap.wrap(", ".join(names), _WIDTH - _INDENT)
+    return [part for line in lines for part in (line.rstrip(","), *_below([f"As in :func:`{like}`."]))]
+
+
+def _below(lines: Sequence[str]) -> list[str]:
+    return [" " * _INDENT + line for line in lines]

@@ -1,0 +1,154 @@
+"""Keywords of the density family: the only place that declares them. ``docs/densities.md`` says more of each."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Literal, TypedDict
+
+from cukde.core import keywords
+from cukde.core.keywords import Keyword
+from cukde.core.types import ArrayLike, Devices, Domain
+
+_EACH = {"stacks": "call for each member"}
+
+TABLE = {
+    "weights": Keyword(
+        None, "array_like, shape (n,), optional", "Non-negative weights, normalised to sum to 1. Default: 1/n each."
+    ),
+    "local_factors": Keyword(
+        None,
+        "array_like, shape (n,), optional",
+        "Factor of ``h`` for each point, 1e-8 to 1e16: see :func:`cukde.bandwidth.abramson`.",
+        _EACH,
+    ),
+    "rtol": Keyword(
+        None,
+        "float, optional",
+        "Share of a density that may be left out, 0 to 0.1; 0 sums all pairs. Default: about rounding.",
+    ),
+    "log": Keyword(False, "bool", "Return the log density, finite for any finite query."),
+    "precision": Keyword(
+        None,
+        '{"float32", "tf32", "ieee", "float64"}, optional',
+        "Arithmetic of the pairs. Default: that of the dtype.",
+    ),
+    "deterministic": Keyword(False, "bool", "Give the same bits on every run on the same machine."),
+    "check_finite": Keyword(True, "bool", "Refuse NaN and infinity."),
+    "bounds": Keyword(
+        None,
+        "sequence of length d or mapping, optional",
+        "For each column (low, high) with None for an open end, or None. The density integrates to 1 there.",
+        _EACH,
+    ),
+    "periods": Keyword(
+        None,
+        "sequence of length d or mapping, optional",
+        "For each column its period, or None. The density integrates to 1 over a period.",
+        _EACH,
+    ),
+    "leave_one_out": Keyword(False, "bool", "Leave out each row's own kernel; ``Y`` must be ``X`` or None.", _EACH),
+    "devices": Keyword(
+        None,
+        '"all" or sequence of int, optional',
+        "GPUs that share the call. Default: that of ``X``. Not for stacks and Dask arrays.",
+        {
+            "stacks": "call for each member, or with a part of the members each",
+            "Dask arrays": "blocks are computed where they are, see cukde.dask.to_gpu",
+        },
+    ),
+    "nan_policy": Keyword(
+        "raise",
+        '{"raise", "omit"}',
+        '"omit" leaves out data with missing values; such queries give NaN.',
+    ),
+}
+"""What a call that leaves a keyword out takes, and what the keyword is, in the order of signatures."""
+
+refuse = functools.partial(keywords.refuse, table=TABLE)
+"""Raise for keywords that a form does not take: "stacks" or "Dask arrays"."""
+
+takes = functools.partial(keywords.takes, table=TABLE)
+"""Decorator of functions with ``**options``: see :func:`cukde.core.keywords.takes`."""
+
+
+def before_dask(given: dict[str, Any]) -> None:
+    """Raise for keywords that Dask arrays do not take, and take them out of the arguments."""
+    refuse(given, form="Dask arrays")
+    for name, keyword in TABLE.items():
+        if "Dask arrays" in keyword.not_of:
+            given.pop(name, None)
+
+
+class Computed(TypedDict, total=False):
+    """How a result is computed."""
+
+    precision: str | None
+    deterministic: bool
+    check_finite: bool
+    nan_policy: Literal["raise", "omit"]
+
+
+class Shared(Computed, total=False):
+    """The same of sums that leave out pairs, or share them among GPUs."""
+
+    rtol: float | None
+    devices: Devices | None
+
+
+class Weighted(Shared, total=False):
+    """The same with weights."""
+
+    weights: ArrayLike | None
+
+
+class OfRule(TypedDict, total=False):
+    """Of rules for the bandwidth: what they know of a density."""
+
+    weights: ArrayLike | None
+    bounds: Domain | None
+    periods: Domain | None
+    nan_policy: Literal["raise", "omit"]
+
+
+class OfValidation(OfRule, total=False):
+    """Of cross-validation."""
+
+    precision: str | None
+
+
+class InDomain(OfValidation, total=False):
+    """Of densities with weights and ends."""
+
+    deterministic: bool
+    check_finite: bool
+
+
+class LogInDomain(InDomain, total=False):
+    """The same, or their logarithms."""
+
+    log: bool
+
+
+class OfMass(InDomain, total=False):
+    """Of integrals over all space."""
+
+    local_factors: ArrayLike | None
+    rtol: float | None
+
+
+class OfData(OfMass, total=False):
+    """Of what is computed at the data."""
+
+    devices: Devices | None
+
+
+class OfScore(OfData, total=False):
+    """Of scores at queries."""
+
+    leave_one_out: bool
+
+
+class OfDensity(OfScore, total=False):
+    """Of densities at queries: all that there are."""
+
+    log: bool

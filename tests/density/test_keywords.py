@@ -1,0 +1,248 @@
+"""Every keyword of the density family's table, with every function that takes it, and in each of its forms."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import cukde
+import cukde.dask
+from cukde.core.keywords import Keyword, takes
+from cukde.density import keywords
+from cukde.density.keywords import TABLE
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(0.1, 0.9, (40, 2))
+Y = RNG.uniform(0.1, 0.9, (6, 2))
+V = RNG.normal(size=40)
+
+OTHER: dict[str, Any] = {
+    "weights": RNG.uniform(1, 2, 40),
+    "local_factors": RNG.uniform(0.5, 2, 40),
+    "rtol": 1e-2,
+    "log": True,
+    "precision": "float64",
+    "deterministic": True,
+    "check_finite": False,
+    "bounds": [(0, 1), None],
+    "periods": [None, 1.0],
+    "leave_one_out": True,
+    "devices": "all",
+    "nan_policy": "omit",
+}
+"""A value of each keyword that is not its default."""
+
+ONE_COLUMN = ("cdf", "log_cdf")
+
+
+class Operation(NamedTuple):
+    """A public function and arguments of it: those before the keywords."""
+
+    name: str
+    has_stacks: bool = False
+
+    @property
+    def function(self) -> Any:
+        return getattr(cukde, self.name)
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name in inspect.signature(self.function).parameters if name in TABLE]
+
+    def arguments(self, X: Any, name: str) -> tuple[Any, ...]:
+        first = X[..., :1] if self.name in ONE_COLUMN else X
+        queries = first if name == "leave_one_out" else Y[:, : first.shape[-1]]
+        more = {
+            "kernel_sum": (first, V, queries, 0.2),
+            "debias": (first, 0.2),
+            "positive_mass": (first, 0.2),
+            "modes": (first, 0.2),
+            "hdr_threshold": (first, 0.2),
+            "evaluate_grid": (first, [np.linspace(0.1, 0.8, 3)] * 2, 0.2),
+            "density_ratio": (first, X[:20] + 0.05, queries, 0.2),
+            "marginal": (first, [0], queries[:, :1], 0.2),
+            "conditional": (first, {0: 0.5}, queries[:, :1], 0.2),
+        }
+        return more.get(self.name, (first, queries, 0.2))
+
+    def options(self, name: str) -> dict[str, Any]:
+        value = OTHER[name]
+        if self.name == "positive_kde":  # or the mass is of random points
+            return {name: value, "mass": 1.0}
+        if self.name == "modes":  # of Dask arrays they start from others
+            return {name: value, "seeds": Y}
+        if self.name in ONE_COLUMN and name in ("bounds", "periods"):
+            value = [(0, 1)] if name == "bounds" else [1.0]
+        return {name: value}
+
+
+STACKS = ("kde", "score", "density_and_score", "debias", "sd_kde", "laplace_kde")
+OPERATIONS = [
+    Operation(name, name in STACKS)
+    for name in sorted(dir(cukde))
+    if inspect.isfunction(getattr(cukde, name)) and "check_finite" in inspect.signature(getattr(cukde, name)).parameters
+]
+CALLS = [(operation, name) for operation in OPERATIONS for name in operation.names]
+IDS = [f"{operation.name}-{name}" for operation, name in CALLS]
+
+
+def numbers(result: Any) -> list[np.ndarray]:
+    """The arrays of a result, computed; those of a tuple or a result class in order."""
+    if isinstance(result, tuple):
+        return [each for part in result for each in numbers(part)]
+    if hasattr(result, "compute"):
+        result = result.compute()
+    return [np.asarray(result)]
+
+
+def assert_same(got: Any, want: Any) -> None:
+    for one, other in zip(numbers(got), numbers(want), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_all_functions_and_keywords_are_here() -> None:
+    assert len(OPERATIONS) >= 18
+    assert OTHER.keys() == TABLE.keys() == {name for _, name in CALLS}
+    assert typing.get_type_hints(keywords.OfDensity).keys() == TABLE.keys()
+
+
+@pytest.mark.parametrize(("operation", "name"), CALLS, ids=IDS)
+def test_a_default_is_as_if_left_out(operation: Operation, name: str) -> None:
+    function, arguments = operation.function, operation.arguments(X, "")
+    default = inspect.signature(function).parameters[name].default
+    if operation.name != "hdr_threshold" or name != "leave_one_out":
+        assert default is TABLE[name].default
+    for one, other in zip(numbers(function(*arguments, **{name: default})), numbers(function(*arguments)), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(("operation", "name"), CALLS, ids=IDS)
+def test_frames_and_lists_take_it(operation: Operation, name: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    arguments, options = operation.arguments(X, name), operation.options(name)
+    want = operation.function(*arguments, **options)
+    frame = pandas.DataFrame(arguments[0], columns=list("ab")[: arguments[0].shape[1]])
+    same = [frame if each is arguments[0] else each for each in arguments]
+    if name == "leave_one_out" or operation.name in ("marginal", "conditional"):
+        same = [frame, *arguments[1:]] if name != "leave_one_out" else same
+    listed = {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in options.items()}
+    assert_same(operation.function(*same, **listed), want)
+
+
+@pytest.mark.parametrize(("operation", "name"), CALLS, ids=IDS)
+def test_dask_takes_it_or_refuses_it(operation: Operation, name: str) -> None:
+    da = pytest.importorskip("dask.array")
+    if not hasattr(cukde.dask, operation.name):
+        pytest.skip("no Dask form")
+    arguments, options = operation.arguments(X, name), operation.options(name)
+    lazy = da.from_array(arguments[0], chunks=(15, -1))
+    blocks = [lazy if each is arguments[0] else each for each in arguments]
+    if "Dask arrays" in TABLE[name].not_of or name == "nan_policy":
+        with pytest.raises(ValueError, match=f"{name} must be .* Dask"):
+            operation.function(*blocks, **options)
+        return
+    assert name in inspect.signature(getattr(cukde.dask, operation.name)).parameters
+    try:
+        want = operation.function(*arguments, **options)
+    except ValueError as error:
+        with pytest.raises(ValueError, match=str(error)[:20]):
+            operation.function(*blocks, **options)
+        return
+    found = operation.function(*blocks, **options)
+    if operation.name == "positive_mass":  # of other random points
+        assert abs(found.value - want.value) < 4 * (found.error + want.error)
+        return
+    for one, other in zip(numbers(found), numbers(want), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0.05 if name == "rtol" else 1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("operation", "name"),
+    [call for call in CALLS if call[0].has_stacks],
+    ids=[of for of, call in zip(IDS, CALLS, strict=True) if call[0].has_stacks],
+)
+def test_stacks_take_it_or_refuse_it(operation: Operation, name: str) -> None:
+    members = np.stack([X, X[::-1] * 0.9])
+    arguments, options = operation.arguments(members, name), operation.options(name)
+    if "stacks" in TABLE[name].not_of or name == "nan_policy":
+        with pytest.raises(ValueError, match=f"{name} must be .* for stacks"):
+            operation.function(*arguments, **options)
+        return
+    stacked = operation.function(*arguments, **options)
+    for i, member in enumerate(members):
+        alone = [member if each is members else each for each in arguments]
+        want = operation.function(*alone, **options)
+        of_member = tuple(each[i] for each in stacked) if isinstance(stacked, tuple) else stacked[i]
+        for one, other in zip(numbers(of_member), numbers(want), strict=True):
+            np.testing.assert_allclose(one, other, rtol=0.05 if name == "rtol" else 1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=[each.name for each in OPERATIONS])
+def test_others_are_refused(operation: Operation) -> None:
+    arguments = operation.arguments(X, "")
+    for wrong in ({"wieghts": 1}, {"may_be_unchecked": True}, {"method_": "sd"}):
+        with pytest.raises(TypeError, match=rf"{operation.name}\(\) got an unexpected keyword argument"):
+            operation.function(*arguments, **wrong)
+    for name in TABLE.keys() - set(operation.names):
+        with pytest.raises(TypeError, match="unexpected keyword argument"):
+            operation.function(*arguments, **{name: OTHER[name]})
+
+
+class Some(typing.TypedDict, total=False):
+    """Keywords of a test."""
+
+    first: int | None
+    second: bool
+
+
+SENTENCES = {
+    "second": Keyword(False, "bool", "Do."),
+    "first": Keyword(None, "int", "Count."),
+    "third": Keyword(1, "", ""),
+}
+
+
+@takes(Some, SENTENCES, described=True)
+def documented(x: int, **options: typing.Unpack[Some]) -> float:
+    """Do.
+
+    Parameters
+    ----------
+    x
+        One.
+
+    Returns
+    -------
+    float
+    """
+    return x + len(options)
+
+
+def test_a_function_says_what_it_takes() -> None:
+    parameters = inspect.signature(documented).parameters
+    assert [(each.name, each.default) for each in parameters.values()][1:] == [("second", False), ("first", None)]
+    assert typing.get_type_hints(documented) == {"x": int, "return": float, "first": int | None, "second": bool}
+    said = inspect.getdoc(documented) or ""
+    assert "x\n    One.\nsecond : bool\n    Do.\nfirst : int\n    Count.\n\nReturns" in said
+
+
+def test_a_docstring_without_sections_stays() -> None:
+    def within(**options: typing.Unpack[Some]) -> None:
+        """No."""
+
+    assert takes(Some, SENTENCES)(within).__doc__ == "No."
+
+
+def test_dask_forms_have_keywords_of_their_own() -> None:
+    da = pytest.importorskip("dask.array")
+    lazy = da.from_array(X, chunks=(15, -1))
+    boxes = cukde.dask.block_boxes(lazy)
+    np.testing.assert_allclose(cukde.kde(lazy, Y, 0.2, boxes=boxes), cukde.kde(X, Y, 0.2), rtol=1e-9)
+    with pytest.raises(TypeError, match=r"kde\(\) got an unexpected keyword argument 'boxes'"):
+        cukde.kde(X, Y, 0.2, boxes=boxes)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'wieghts'"):
+        cukde.kde(lazy, Y, 0.2, wieghts=boxes)
