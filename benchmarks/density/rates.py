@@ -99,11 +99,11 @@ def skipping(runner: Runner) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
             call = functools.partial(cukde.kde if output == "sum" else cukde.score, X, X if once else Y, h)
             with only("skipping"), mock.patch.object(passes, "run", wraps=passes.run) as run:
                 call()
-                posed = run.call_args[0][0] if run.called else None
-            if posed is None:
+                task = run.call_args[0][0] if run.called else None
+            if task is None:
                 continue
             with traced() as ran:
-                seconds = runner.seconds(lambda posed=posed: passes.run(posed))
+                seconds = runner.seconds(lambda task=task: passes.run(task))
             share, screened = ran[-1].found["share"](), ran[-1].found["screened"]
             of_moments = n * share * (output == "moments" and not once)
             pairs = n * share, n * share * d, of_moments, of_moments * d, n * screened, n * screened * d

@@ -165,7 +165,7 @@ class Device:
         """By the ordered float16 engine in one of its shapes, the data in two splits where they are enough."""
         with _two_splits(shape, len(self.X if self.Y is None else self.Y)):
             return f16.take(
-                self.posed(Options("float32", self.log_weights, self.centre, 0.0)),
+                self.arguments(Options("float32", self.log_weights, self.centre, 0.0)),
                 self.output,
                 self.values,
                 ratio=self.Y is None,
@@ -175,11 +175,11 @@ class Device:
     def sums_in_layout(self, of_tiles: pairs_wide.Layout, terms: int, ratio: bool) -> PartialSums:
         """By the engine of many dimensions in one layout: several blocks of powers, the radius unknown."""
         with mock.patch.multiple(pairs_wide, _STAGED_ROWS=128, _STAGED_BYTES=2**16):
-            of = self.posed(Options("tf32" if terms == 1 else "float32", self.log_weights, self.centre))
+            of = self.arguments(Options("tf32" if terms == 1 else "float32", self.log_weights, self.centre))
             of = of._replace(options=of.options._replace(squared_radius=None))
             return pairs_wide.take(of, self.output, self.values, ratio=ratio, tiling=of_tiles)
 
-    def posed(self, options: Options) -> Arguments:
+    def arguments(self, options: Options) -> Arguments:
         """The arguments of a pass."""
         return pairs_passes.pose(self.X, self.Y, self.h, options)
 
@@ -551,7 +551,7 @@ def centred(launches: Launches) -> None:
     for d, dtype, (output, ratio) in itertools.product((2, 20, 40, 64), dtypes, cases):
         s = sample(d, not ratio, dtype, ratio)
         on = Device(s, output, 1)
-        of = on.posed(Options("float32", on.log_weights))
+        of = on.arguments(Options("float32", on.log_weights))
         sums = pairs_centred.take(of, output, ratio=ratio)
         if ratio:
             check_symmetric(s, sums, "one-term")
@@ -569,7 +569,7 @@ def centred_f64(launches: Launches) -> None:
         s = sample(d, not itself, "float64", itself)
         s.X[0] += 1000 * s.h  # by differences
         on = Device(s, output, 1)
-        of = on.posed(Options("float64", on.log_weights))
+        of = on.arguments(Options("float64", on.log_weights))
         check(s, output, pairs_centred.take(of, output), _ALLOWED["float64"], 1)
         if output != "moments":
             for dtype in dtypes:

@@ -24,7 +24,7 @@ from cukde.core.entry.public_call import public_call
 from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.core.warnings import BandwidthRangeWarning, of_user
 from cukde.density import check as density_check
-from cukde.density.arguments import posed
+from cukde.density.arguments import problem_of
 from cukde.density.cost.calls import of_abramson, of_bandwidth
 from cukde.density.cost.formulas import abramson as abramson_cost, bandwidth as cost
 from cukde.density.domains.domain import Domain as Ends
@@ -35,12 +35,7 @@ from cukde.density.rules_by_name import ABRAMSON
 @declare(cost, of_bandwidth, name="bandwidth.scott")
 @public_call()
 @takes(OfRule)
-def scott(
-    X: ArrayLike,
-    *,
-    covariance: bool = False,
-    **options: Unpack[OfRule],
-) -> Array:
+def scott(X: ArrayLike, *, covariance: bool = False, **options: Unpack[OfRule]) -> Array:
     r"""Scott's normal-reference rule for the bandwidth of :func:`cukde.kde`.
 
     .. math:: h_k = \sigma_k \, n_\mathrm{eff}^{-1/(d+4)}
@@ -109,13 +104,8 @@ def scott(
 
 @declare(cost, of_bandwidth, name="bandwidth.silverman")
 @public_call()
-@takes(OfRule)
-def silverman(
-    X: ArrayLike,
-    *,
-    covariance: bool = False,
-    **options: Unpack[OfRule],
-) -> Array:
+@takes(OfRule, like="cukde.bandwidth.scott")
+def silverman(X: ArrayLike, *, covariance: bool = False, **options: Unpack[OfRule]) -> Array:
     r"""Silverman's normal-reference rule for :func:`cukde.kde`: to leading order the best bandwidth for normal data.
 
     .. math:: h_k = \sigma_k \, [n_\mathrm{eff} (d + 2) / 4]^{-1/(d+4)}
@@ -125,7 +115,7 @@ def silverman(
 
     Parameters
     ----------
-    X, weights, covariance, bounds, periods, nan_policy
+    X, covariance
         As in :func:`scott`.
 
     Examples
@@ -143,13 +133,8 @@ def silverman(
 
 @declare(cost, of_bandwidth, name="bandwidth.sd")
 @public_call()
-@takes(OfRule)
-def sd(
-    X: ArrayLike,
-    *,
-    steps: int = 1,
-    **options: Unpack[OfRule],
-) -> Array:
+@takes(OfRule, like="cukde.bandwidth.scott")
+def sd(X: ArrayLike, *, steps: int = 1, **options: Unpack[OfRule]) -> Array:
     r"""Normal-reference rule for :func:`cukde.sd_kde`, with the score's bandwidth equal to the density's.
 
     .. math::
@@ -164,7 +149,7 @@ def sd(
     ----------
     steps : int
         Steps of the estimate, at least 1. More steps leave less bias, and need a wider bandwidth.
-    X, weights, bounds, periods, nan_policy
+    X
         As in :func:`scott`.
 
     Examples
@@ -206,11 +191,8 @@ def sd(
 
 @declare(cost, of_bandwidth, name="bandwidth.laplace")
 @public_call()
-@takes(OfRule)
-def laplace(
-    X: ArrayLike,
-    **options: Unpack[OfRule],
-) -> Array:
+@takes(OfRule, like="cukde.bandwidth.scott")
+def laplace(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
     r"""Normal-reference rule for :func:`cukde.laplace_kde`: the best bandwidth for normal data.
 
     .. math::
@@ -223,7 +205,7 @@ def laplace(
 
     Parameters
     ----------
-    X, weights, bounds, periods, nan_policy
+    X
         As in :func:`scott`.
 
     Examples
@@ -256,11 +238,8 @@ def laplace(
 
 @declare(cost, of_bandwidth, name="bandwidth.positive")
 @public_call()
-@takes(OfRule)
-def positive(
-    X: ArrayLike,
-    **options: Unpack[OfRule],
-) -> Array:
+@takes(OfRule, like="cukde.bandwidth.scott")
+def positive(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
     r"""Normal-reference rule for :func:`cukde.positive_kde`, the Laplace correction that stays positive.
 
     .. math::
@@ -273,7 +252,7 @@ def positive(
 
     Parameters
     ----------
-    X, weights, bounds, periods, nan_policy
+    X
         As in :func:`scott`.
 
     Examples
@@ -320,10 +299,7 @@ def positive(
 @declare(isj_cost, of_bandwidth, name="bandwidth.isj")
 @public_call()
 @takes(OfRule)
-def isj(
-    X: ArrayLike,
-    **options: Unpack[OfRule],
-) -> Array:
+def isj(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
     r"""Improved Sheather-Jones rule for :func:`cukde.kde` in one dimension, for data of any shape.
 
     .. math:: h^2 = \left[2 \sqrt\pi \, n_\mathrm{eff} \, \lVert \hat f'' \rVert^2\right]^{-2/5}
@@ -555,13 +531,7 @@ def _widest_factor(n: float, d: int) -> float:
 @declare(abramson_cost, of_abramson, name="bandwidth.abramson")
 @public_call(returned.rows("X", "local_factors"))
 @takes(OfRule)
-def abramson(
-    X: ArrayLike,
-    h: Bandwidth,
-    *,
-    alpha: float = 0.5,
-    **options: Unpack[OfRule],
-) -> Array:
+def abramson(X: ArrayLike, h: Bandwidth, *, alpha: float = 0.5, **options: Unpack[OfRule]) -> Array:
     r"""Factors of the bandwidth for :func:`cukde.kde`, one for each row, by Abramson's square-root law.
 
     .. math:: \lambda_j = (\hat p(x_j) / g)^{-\alpha}, \qquad \log g = \sum_j w_j \log \hat p(x_j)
@@ -629,7 +599,7 @@ def abramson(
     exponent = core_check.proportion("alpha", alpha)
     if getattr(h, "method", None) == ABRAMSON:  # a selection, whose pilot has its own bandwidth
         h = h.bandwidth  # type: ignore[union-attr]
-    problem = posed(X, X, h, options)
+    problem = problem_of(X, X, h, options)
     xp = problem.xp
     with problem.device:
         log_p = problem._replace(dtype=np.dtype(np.float64)).density(log=True)

@@ -14,11 +14,11 @@ import numpy as np
 
 T = TypeVar("T", bound=Callable[..., Any])
 
-_WIDTH, _INDENT = 120, 4
+_WIDTH, _INDENT = 116, 4  # of a section
 _hints = functools.cache(typing.get_type_hints)
 _REST = inspect.Parameter.VAR_KEYWORD
-_TITLE = "    Parameters\n    ----------\n"
-_SECTION = re.compile(r"^    \w[\w ]*\n    -{3,}\n", re.MULTILINE)
+_TITLE = "Parameters\n----------\n"
+_SECTION = re.compile(r"^\w[\w ]*\n-{3,}\n", re.MULTILINE)
 
 
 class Keyword(NamedTuple):
@@ -43,7 +43,9 @@ def refuse(options: Mapping[str, Any], table: Mapping[str, Keyword], form: str) 
                 raise ValueError(f"{name} must be {keyword.default} for {form}: {keyword.not_of[form]}")
 
 
-def takes(kind: Any, table: Mapping[str, Keyword], *, described: bool = False) -> Callable[[T], T]:
+def takes(
+    kind: Any, table: Mapping[str, Keyword], *, described: bool = False, like: str = "cukde.kde"
+) -> Callable[[T], T]:
     """Say of a function with ``**options`` that it takes the keywords of ``kind``, a TypedDict, and no others.
 
     Its signature, its type hints and the Parameters section of its docstring get them, in the order of the table.
@@ -56,7 +58,9 @@ def takes(kind: Any, table: Mapping[str, Keyword], *, described: bool = False) -
     table : mapping
         The keywords by name.
     described : bool
-        Whether the docstring gives the sentence of each, or says that they are as in ``kde``.
+        Whether the docstring gives the sentence of each.
+    like : str
+        Otherwise the docstring says that they are as in this function.
     """
 
     def decorated(function: T) -> T:
@@ -72,46 +76,47 @@ def takes(kind: Any, table: Mapping[str, Keyword], *, described: bool = False) -
         rest = next(name for name, each in own.parameters.items() if each.kind is _REST)
         kept = {name: hint for name, hint in function.__annotations__.items() if name != rest}
         function.__annotations__ = kept | {name: hints[name] for name in names}
-        if function.__doc__:  # python -OO takes it away
-            function.__doc__ = documented(function.__doc__, names, table if described else None)
+        function.__doc__ = documented(function.__doc__, names, table if described else None, like=like)
         return function
 
     return decorated
 
 
 def documented(
-    docstring: str, names: Sequence[str], table: Mapping[str, Keyword] | None = None, *, like: str = "cukde.kde"
-) -> str:
+    docstring: str | None, names: Sequence[str], table: Mapping[str, Keyword] | None = None, *, like: str
+) -> str | None:
     """Put keywords at the end of the Parameters section, but for those that have an entry of their own there.
 
-    Their sentences are those of the table; without one they are as in the function ``like``.
+    Their sentences are those of the table; without one they are as in the function ``like``. A docstring without
+    sections, of a function that is not public, stays, and so does None, which ``python -OO`` leaves.
     """
-    if _TITLE not in docstring:
-        first = _SECTION.search(docstring)
-        if first is None:  # of a function that is not public
-            return docstring
-        docstring = docstring[: first.start()] + _TITLE + "\n" + docstring[first.start() :]
-    before, _, section = docstring.partition(_TITLE)
+    text = inspect.cleandoc(docstring or "")  # Python 3.13 has done so
+    first = _SECTION.search(text)
+    if first is None:
+        return docstring
+    if _TITLE not in text:
+        text = text[: first.start()] + _TITLE + "\n" + text[first.start() :]
+    before, _, section = text.partition(_TITLE)
     entries, blank, after = ("\n" + section).partition("\n\n")  # there are no blank lines between entries
-    heads = [line.split(" : ")[0] for line in entries.splitlines() if line[: _INDENT + 1].strip()]
+    lines = entries.splitlines()[1:]
+    heads = [line.split(" : ")[0] for line in lines if not line.startswith(" ")]
     written = {name.strip() for head in heads for name in head.split(",")}
     others = [name for name in names if name not in written]
     if table is None:
-        lines = _named(others, like)
+        lines += _named(others, like)
     else:
-        lines = [line for name in others for line in _described(name, table[name])]
-    said = [*entries.splitlines()[1:], *(" " * _INDENT + line for line in lines)]
-    return before + _TITLE + "\n".join(said) + blank + after
+        lines += [line for name in others for line in _described(name, table[name])]
+    return before + _TITLE + "\n".join(lines) + blank + after
 
 
 def _described(name: str, keyword: Keyword) -> list[str]:
     """The entry of a keyword."""
-    return [f"{name} : {keyword.form}", *_below(textwrap.wrap(keyword.meaning, _WIDTH - 2 * _INDENT))]
+    return [f"{name} : {keyword.form}", *_below(textwrap.wrap(keyword.meaning, _WIDTH - _INDENT))]
 
 
 def _named(names: Sequence[str], like: str) -> list[str]:
     """Entries that name keywords, and leave their sentences to another function's docstring."""
-    lines = textwrap.wrap(", ".join(names), _WIDTH - _INDENT)
+    lines = textwrap.wrap(", ".join(names), _WIDTH)
     return [part for line in lines for part in (line.rstrip(","), *_below([f"As in :func:`{like}`."]))]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -23,6 +23,11 @@ def is_dask(a: Any) -> bool:
     """Whether ``a`` is a Dask collection, by the module of its type; nothing is imported."""
     kind = type(a)
     return kind not in _USUAL and kind.__module__.startswith(_PACKAGES)
+
+
+def any_dask(args: Iterable[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether any argument of a call is a Dask collection: a form for collections then takes it."""
+    return any(map(is_dask, args)) or any(map(is_dask, kwargs.values()))
 
 
 def meta(a: Any) -> Any:
@@ -50,14 +55,13 @@ def over_dask(
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
-            for a in (*args, *kwargs.values()):
-                if is_dask(a):
-                    given = dict(zip(names, args, strict=False)) | kwargs
-                    if before is not None:
-                        before(given)
-                    form: Callable[..., T] = getattr(importlib.import_module(module), function.__name__)
-                    return form(*args, **{name: given[name] for name in kwargs if name in given})
-            return function(*args, **kwargs)
+            if not any_dask(args, kwargs):
+                return function(*args, **kwargs)
+            given = dict(zip(names, args, strict=False)) | kwargs
+            if before is not None:
+                before(given)
+            form: Callable[..., T] = getattr(importlib.import_module(module), function.__name__)
+            return form(*args, **{name: given[name] for name in kwargs if name in given})
 
         return call
 
@@ -90,8 +94,7 @@ def dask_form(**own: Any) -> Callable[[Callable[..., T]], Callable[..., T]]:
                 return function(*given.args, **given.kwargs)
 
         call.__signature__ = signature  # type: ignore[attr-defined]
-        if call.__doc__:
-            call.__doc__ = keywords.documented(call.__doc__, [*signature.parameters], like=f"cukde.{function.__name__}")
+        call.__doc__ = keywords.documented(call.__doc__, [*signature.parameters], like=f"cukde.{function.__name__}")
         return call
 
     return decorated

@@ -18,7 +18,7 @@ from cukde.core.over_dask import over_dask
 from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.core.warnings import NegativeDensityWarning, of_user
 from cukde.density import check, results, rules_by_name
-from cukde.density.arguments import prepare
+from cukde.density.arguments import prepare, problem_of
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.keywords import OfData, OfDensity, OfMass, OfScore, Shared, takes
 from cukde.density.problem import score_problem
@@ -29,9 +29,9 @@ from cukde.density.sums import Epilogue
 _over_dask = over_dask("cukde.density.dask.api", before=stacks_check.in_memory)
 
 
-def _posed(X: Any, Y: Any, h: Any, options: Any, **more: Any) -> Any:
+def _problem_of(X: Any, Y: Any, h: Any, options: Any, **more: Any) -> Any:
     """The problem of a density, or those of a stack, X of three dimensions; arguments are those of ``prepare``."""
-    return stacks.prepare(X, Y, h, **options, **more) if is_stack(X) else prepare(X, Y, h, **options, **more)[0]
+    return stacks.prepare(X, Y, h, **options, **more) if is_stack(X) else problem_of(X, Y, h, options, **more)
 
 
 def _sums_with_names(given: Given, result: Any) -> Any:
@@ -43,12 +43,7 @@ def _sums_with_names(given: Given, result: Any) -> Any:
 @public_call(returned.rows("Y", "density"))
 @_over_dask
 @takes(OfDensity, described=True)
-def kde(
-    X: ArrayLike,
-    Y: ArrayLike,
-    h: Bandwidth,
-    **options: Unpack[OfDensity],
-) -> Array:
+def kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfDensity]) -> Array:
     r"""Gaussian kernel density estimate of data ``X`` at queries ``Y``.
 
     .. math:: \hat p(y) = (2\pi h^2)^{-d/2} \sum_j w_j \exp(-|y - x_j|^2 / (2 h^2))
@@ -94,7 +89,7 @@ def kde(
     error is at most 1e-12 in float64 and 1e-5 in float32 (GPU: 3e-5). User guide: ``docs/densities.md``.
     """
     log = core_check.flag("log", options.pop("log", False))
-    problem = _posed(X, Y, h, options, may_be_unchecked=True, takes_factors=True)
+    problem = _problem_of(X, Y, h, options, may_be_unchecked=True, takes_factors=True)
     with problem.device:
         return problem.density(log=log)
 
@@ -103,12 +98,7 @@ def kde(
 @public_call(returned.rows("Y", "score"))
 @_over_dask
 @takes(OfScore)
-def score(
-    X: ArrayLike,
-    Y: ArrayLike,
-    h: Bandwidth,
-    **options: Unpack[OfScore],
-) -> Array:
+def score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfScore]) -> Array:
     r"""Gradient of the log density: :math:`s(y) = \nabla \log \hat p(y)`.
 
     .. math:: s(y) = \Big(\frac{\sum_j w_j \phi_j(y) x_j}{\sum_j w_j \phi_j(y)} - y\Big) / h^2
@@ -149,7 +139,7 @@ def score(
     It takes one pass. Its error, in units of 1/h, is the density's relative error times the mean of
     :math:`r_j / (\lambda_j^2 h)`.
     """
-    problem = _posed(X, Y, h, options, may_be_unchecked=True, takes_factors=True)
+    problem = _problem_of(X, Y, h, options, may_be_unchecked=True, takes_factors=True)
     with problem.device:
         return problem.score()
 
@@ -158,12 +148,7 @@ def score(
 @public_call(returned.each_rows("Y", "log_density", "score"))
 @_over_dask
 @takes(OfScore)
-def density_and_score(
-    X: ArrayLike,
-    Y: ArrayLike,
-    h: Bandwidth,
-    **options: Unpack[OfScore],
-) -> tuple[Array, Array]:
+def density_and_score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfScore]) -> tuple[Array, Array]:
     """Log density and its gradient, in a single pass, which costs as much as :func:`score`.
 
     Parameters
@@ -194,7 +179,7 @@ def density_and_score(
     -----
     Accuracy is that of :func:`kde` and :func:`score`.
     """
-    problem = _posed(X, Y, h, options, may_be_unchecked=True, takes_factors=True)
+    problem = _problem_of(X, Y, h, options, may_be_unchecked=True, takes_factors=True)
     with problem.device:
         return problem.log_density_and_score()
 
@@ -270,7 +255,7 @@ def debias(
     """
     steps, own_point = check.steps(steps), core_check.flag("own_point", own_point)
     check.one_step(h, steps, own_point=own_point)
-    problem = _posed(X, X, h, options, method="sd", steps=steps, may_be_unchecked=steps == 1 and own_point)
+    problem = _problem_of(X, X, h, options, method="sd", steps=steps, may_be_unchecked=steps == 1 and own_point)
     estimate = _of_score(problem, score_bandwidth, X, options, own_point=own_point)
     with problem.device:
         return problem.moved_rows(estimate, steps)
@@ -410,7 +395,7 @@ def sd_kde(
     log = core_check.flag("log", options.pop("log", False))
     steps, own_point = check.steps(steps), core_check.flag("own_point", own_point)
     check.one_step(h, steps, own_point=own_point)
-    problem = _posed(X, Y, h, options, method="sd", steps=steps, may_be_unchecked=steps == 1 and own_point)
+    problem = _problem_of(X, Y, h, options, method="sd", steps=steps, may_be_unchecked=steps == 1 and own_point)
     estimate = _of_score(problem, score_bandwidth, X, options, own_point=own_point)
     with problem.device:
         return problem.density_of_moved(estimate, log=log, steps=steps)
@@ -477,7 +462,7 @@ def laplace_kde(
     """
     check.negative(negative)
     log = core_check.flag("log", options.pop("log", False))
-    problem = _posed(X, Y, h, options, method="laplace", may_be_unchecked=negative != "clip")
+    problem = _problem_of(X, Y, h, options, method="laplace", may_be_unchecked=negative != "clip")
     with problem.device:
         if negative != "clip":
             return problem.laplace_density(log=log)
@@ -492,13 +477,7 @@ def laplace_kde(
 @public_call(_sums_with_names)
 @_over_dask
 @takes(Shared)
-def kernel_sum(
-    X: ArrayLike,
-    V: ArrayLike,
-    Y: ArrayLike,
-    h: Bandwidth,
-    **options: Unpack[Shared],
-) -> Array:
+def kernel_sum(X: ArrayLike, V: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[Shared]) -> Array:
     r"""Gaussian kernel sum of values, not normalised: :math:`\sum_j \exp(-|y_i - x_j|^2 / (2 h^2)) V_j`.
 
     Parameters

@@ -185,7 +185,7 @@ def prepare(
         return problem._replace(domain=domain, outside=outside, leave_one_out=leave_one_out, devices=numbers), v
 
 
-def posed(X: Any, Y: Any, h: Any, options: Mapping[str, Any], **more: Any) -> Problem:
+def problem_of(X: Any, Y: Any, h: Any, options: Mapping[str, Any], **more: Any) -> Problem:
     """The problem of a public call, with the options that its caller has given; see :func:`prepare`."""
     return prepare(X, Y, h, **options, **more)[0]
 

@@ -11,7 +11,7 @@ from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
 from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density import results
-from cukde.density.arguments import posed
+from cukde.density.arguments import problem_of
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.keywords import InDomain, takes
 from cukde.density.problem import Problem
@@ -20,12 +20,7 @@ from cukde.density.problem import Problem
 @declare(cost_formulas.cdf, cost_calls.of_queries)
 @public_call(returned.rows("Y", "cdf"))
 @takes(InDomain)
-def cdf(
-    X: ArrayLike,
-    Y: ArrayLike,
-    h: Bandwidth,
-    **options: Unpack[InDomain],
-) -> Array:
+def cdf(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[InDomain]) -> Array:
     r"""Distribution function of :func:`kde` in one dimension: the mass of the estimate below each query.
 
     .. math:: \hat F(y) = \sum_j w_j \Phi((y - x_j) / h), \quad
@@ -103,12 +98,7 @@ def cdf(
 @declare(cost_formulas.log_cdf, cost_calls.of_queries)
 @public_call(returned.rows("Y", "log_cdf"))
 @takes(InDomain)
-def log_cdf(
-    X: ArrayLike,
-    Y: ArrayLike,
-    h: Bandwidth,
-    **options: Unpack[InDomain],
-) -> Array:
+def log_cdf(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[InDomain]) -> Array:
     r"""Logarithm of :func:`cdf`, accurate in both tails.
 
     If :math:`\hat F(y)` is at least 1/2, the result is :math:`\log(1 - \hat S(y))`, where
@@ -149,7 +139,7 @@ def log_cdf(
 
 
 def _distribution(X: Any, Y: Any, h: Any, options: Any, *, log: bool) -> Any:
-    problem = posed(X, Y, h, options, one_column=True)
+    problem = problem_of(X, Y, h, options, one_column=True)
     with problem.device:
         if problem.domain is None or not problem.domain.periodic.any():
             return problem.distribution(log=log)

@@ -60,6 +60,7 @@ TABLE = {
         "raise",
         '{"raise", "omit"}',
         '"omit" leaves out data with missing values; such queries give NaN.',
+        {"stacks": "leave out the rows of each member", "Dask arrays": "write X.dropna()"},  # refused with all frames
     ),
 }
 """What a call that leaves a keyword out takes, and what the keyword is, in the order of signatures."""

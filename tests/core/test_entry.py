@@ -224,9 +224,9 @@ class TestMissingValues:
 
     def test_data_stay_their_own_queries(self, monkeypatch: pytest.MonkeyPatch) -> None:
         seen = []
-        prepare = sys.modules["cukde.density.api"].prepare
+        problem_of = sys.modules["cukde.density.api"].problem_of
         monkeypatch.setattr(
-            "cukde.density.api.prepare", lambda X, Y, *a, **k: seen.append(Y is X) or prepare(X, Y, *a, **k)
+            "cukde.density.api.problem_of", lambda X, Y, *a, **k: seen.append(Y is X) or problem_of(X, Y, *a, **k)
         )
         spoilt = FRAME.mask(FRAME["b"] > 1.5)
         cukde.kde(FRAME, FRAME, 0.5)

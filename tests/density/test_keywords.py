@@ -11,7 +11,7 @@ import pytest
 
 import cukde
 import cukde.dask
-from cukde.core.keywords import Keyword, takes
+from cukde.core.keywords import Keyword, documented as documented_with, takes
 from cukde.density import keywords
 from cukde.density.keywords import TABLE
 
@@ -141,7 +141,7 @@ def test_dask_takes_it_or_refuses_it(operation: Operation, name: str) -> None:
     arguments, options = operation.arguments(X, name), operation.options(name)
     lazy = da.from_array(arguments[0], chunks=(15, -1))
     blocks = [lazy if each is arguments[0] else each for each in arguments]
-    if "Dask arrays" in TABLE[name].not_of or name == "nan_policy":
+    if "Dask arrays" in TABLE[name].not_of:
         with pytest.raises(ValueError, match=f"{name} must be .* Dask"):
             operation.function(*blocks, **options)
         return
@@ -168,7 +168,7 @@ def test_dask_takes_it_or_refuses_it(operation: Operation, name: str) -> None:
 def test_stacks_take_it_or_refuse_it(operation: Operation, name: str) -> None:
     members = np.stack([X, X[::-1] * 0.9])
     arguments, options = operation.arguments(members, name), operation.options(name)
-    if "stacks" in TABLE[name].not_of or name == "nan_policy":
+    if "stacks" in TABLE[name].not_of:
         with pytest.raises(ValueError, match=f"{name} must be .* for stacks"):
             operation.function(*arguments, **options)
         return
@@ -228,6 +228,17 @@ def test_a_function_says_what_it_takes() -> None:
     assert typing.get_type_hints(documented) == {"x": int, "return": float, "first": int | None, "second": bool}
     said = inspect.getdoc(documented) or ""
     assert "x\n    One.\nsecond : bool\n    Do.\nfirst : int\n    Count.\n\nReturns" in said
+
+
+def test_a_docstring_is_the_same_however_it_is_indented() -> None:
+    """Python 3.13 takes the indentation away as it compiles."""
+    text = "Do.\n\n{0}Parameters\n{0}----------\n{0}x\n{0}    One.\n\n{0}Returns\n{0}-------\n{0}float\n{0}"
+    for space in ("", "    ", "        "):
+        found = documented_with(text.format(space), ["x", "first"], SENTENCES, like="")
+        assert found == "Do.\n\nParameters\n----------\nx\n    One.\nfirst : int\n    Count.\n\nReturns\n-------\nfloat"
+    without = text[: text.index("{0}Par")] + text[text.index("{0}Ret") :]
+    found = documented_with(without.format("    "), ["x"], like="cukde.kde")
+    assert found == "Do.\n\nParameters\n----------\nx\n    As in :func:`cukde.kde`.\n\nReturns\n-------\nfloat"
 
 
 def test_a_docstring_without_sections_stays() -> None:

@@ -15,8 +15,6 @@ from cukde.density.keywords import TABLE
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "densities.md"
 _TABLE = re.compile(r"(?<=<!-- keywords -->\n\n).*?(?=\n\n<!-- end -->)", re.DOTALL)
 _FORMS = ("stacks", "Dask arrays")
-_NOT_OF_FORMS = {"nan_policy": _FORMS}
-"""What the entry of all calls refuses."""
 
 
 def table() -> str:
@@ -35,7 +33,7 @@ def table() -> str:
             said = ", ".join(takes)
         else:
             said = "all" + (f" but {', '.join(others)}" if others else "")
-        forms = ", ".join(form for form in _FORMS if form in of.not_of or form in _NOT_OF_FORMS.get(keyword, ()))
+        forms = ", ".join(form for form in _FORMS if form in of.not_of)
         lines.append(f"| `{keyword}` | {said} | {forms} |")
     return "\n".join(lines)
 

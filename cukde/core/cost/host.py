@@ -10,8 +10,3 @@ NUMBA_LAUNCH = 2.8e-5
 TIES = 3e-4
 """From the moment when the host knows the ties of all columns of a matrix to the next kernel of Kendall's tau. Calls
 with hardly any device work take 0.47 ms, most of it here (table in cukde/kendall/plan.py)."""
-
-DENSITY = 2.8e-4
-"""From the beginning of a call of the density family to its first launch after the pre-pass reductions, where nothing
-hides it. A density by the fast Gauss transform takes 0.45 ms however few its points are; this is the rest of it
-(cukde/density/one_dimension/gpu/passes.py)."""

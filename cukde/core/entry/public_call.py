@@ -14,7 +14,7 @@ from cukde.core import words
 from cukde.core.entry import outputs, plain, returned as entry_returned
 from cukde.core.entry.given import Chosen, Entry, Given
 from cukde.core.entry.returned import Returned
-from cukde.core.over_dask import is_dask, takes_collections
+from cukde.core.over_dask import any_dask, takes_collections
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -58,7 +58,7 @@ def public_call(
         def call(*args: Any, **kwargs: Any) -> Any:
             with np.errstate(all="ignore"):  # see :mod:`cukde.core.quiet`
                 try:
-                    if not (rest_too or kwargs.keys() <= parameters.keys()) and not _goes_to_dask(args, kwargs):
+                    if not (rest_too or kwargs.keys() <= parameters.keys()) and not any_dask(args, kwargs):
                         raise TypeError("an unexpected keyword argument")
                     if (
                         are_plain(map(type, args))
@@ -77,8 +77,3 @@ def public_call(
         return call  # type: ignore[return-value]
 
     return decorated
-
-
-def _goes_to_dask(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a form for Dask collections, which may have keywords of its own, takes the call."""
-    return any(map(is_dask, (*args, *kwargs.values())))

@@ -16,7 +16,7 @@ from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import is_dask, over_dask
 from cukde.core.types import Array, ArrayLike, Bandwidth, Columns
 from cukde.density import check as density_check, rules_by_name
-from cukde.density.arguments import posed, prepare
+from cukde.density.arguments import prepare, problem_of
 from cukde.density.compositions import check, columns as compositions_columns, cost, ratio
 from cukde.density.compositions.columns import Widths
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
@@ -38,13 +38,7 @@ def _of_others(arguments: Mapping[str, Any], labels: Sequence[Any], d: int) -> l
 @public_call(returned.rows("Y", "density"), chosen=_of_columns)
 @over_dask("cukde.density.compositions.dask")
 @takes(LogInDomain)
-def marginal(
-    X: ArrayLike,
-    columns: Columns,
-    Y: ArrayLike,
-    h: Bandwidth,
-    **options: Unpack[LogInDomain],
-) -> Array:
+def marginal(X: ArrayLike, columns: Columns, Y: ArrayLike, h: Bandwidth, **options: Unpack[LogInDomain]) -> Array:
     r"""Density of some columns: the marginal of the density of all columns that :func:`cukde.kde` estimates.
 
     .. math:: \hat p(y) = \int \hat p(y, z)\, dz
@@ -101,7 +95,7 @@ def marginal(
         y = check.queries(Y, len(chosen), "one for each of columns", backend)
         h, factors = rules_by_name.with_factors(h, x, weights, **ends)
         of_columns = Widths.of(h, **ends, d=d).of_columns(chosen)
-        problem = posed(x[:, chosen], y, options=options, local_factors=factors, **of_columns)
+        problem = problem_of(x[:, chosen], y, options=options, local_factors=factors, **of_columns)
     with problem.device:
         return problem.density(log=log)
 
@@ -111,11 +105,7 @@ def marginal(
 @over_dask("cukde.density.compositions.dask")
 @takes(LogInDomain)
 def conditional(
-    X: ArrayLike,
-    given: Mapping[Any, Any],
-    Y: ArrayLike,
-    h: Bandwidth,
-    **options: Unpack[LogInDomain],
+    X: ArrayLike, given: Mapping[Any, Any], Y: ArrayLike, h: Bandwidth, **options: Unpack[LogInDomain]
 ) -> Array:
     r"""Conditional density of the other columns, given values of some: the joint density over its marginal.
 

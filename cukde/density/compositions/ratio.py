@@ -13,7 +13,7 @@ from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
 from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density import check as density_check, results, rules_by_name
-from cukde.density.arguments import posed, prepare
+from cukde.density.arguments import prepare, problem_of
 from cukde.density.compositions import check, cost
 from cukde.density.cost import calls as cost_calls
 from cukde.density.domains import check as domains_check
@@ -116,7 +116,7 @@ def density_ratio(
             own_factors = rules_by_name.factors(z, width, denominator_weights, **ends)
         dtype = density_check.result_dtype(x, z, y)
         options["precision"] = density_check.precision(options.get("precision"), dtype)
-        above = posed(x, y, h, options, local_factors=factors)
+        above = problem_of(x, y, h, options, local_factors=factors)
         below = _denominator(z, y, width, denominator_weights, above, ends | {"local_factors": own_factors})
     return quotient(above, below, log=log, dtype=dtype)
 

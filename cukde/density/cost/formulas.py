@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cukde.core import check as core_check
-from cukde.core.cost import elementwise, host
+from cukde.core.cost import elementwise
 from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.core.plan import consulted
@@ -361,9 +361,10 @@ def _survey(task: Pass, on: Peaks, first: Pass | None = None) -> list[Part]:
     """
     if on.backend == "cpu":
         return cost_cpu.before(task, *(_name_on_cpu(one, on) for one in (first, task) if one is not None))
-    called = []
-    if task.ran is not None:  # what an observed call waits for; without one it is work of the device that is counted
-        called.append(Part("host", cycles=1e-3 * plan_gpu.call_ms(task.ran) * on.clock, launches=0))
+    # What an observed call waits for, and the transform in any case. Else work of the device alone is counted.
+    transform = task.d == 1 and not one_dimension_cost.takes_pairs(task, "gpu")
+    name = task.ran or ("line" if transform else None)
+    called = [] if name is None else [Part("host", cycles=1e-3 * plan_gpu.call_ms(name) * on.clock, launches=0)]
     if task.ran == "small":  # whose launch does it
         return called
     data = float(task.itemsize * task.d) * task.n
@@ -376,12 +377,7 @@ def _survey(task: Pass, on: Peaks, first: Pass | None = None) -> list[Part]:
     means = _MEAN * (1 + (task.n * task.d > _ENTRIES_OF_PART))
     others = elementwise.short(_WEIGHT_LAUNCHES * task.weighted + _SURVEY_LAUNCHES * looks)
     launches += _SURVEY_LAUNCHES * looks
-    parts = [*called, Part("survey", data + looked + weights, cycles=means + others, launches=launches)]
-    if (
-        not called and task.d == 1 and not one_dimension_cost.takes_pairs(task, "gpu")
-    ):  # the transform waits, so nothing hides the host
-        parts.insert(0, Part("host", cycles=host.DENSITY * on.clock, launches=0))
-    return parts
+    return [*called, Part("survey", data + looked + weights, cycles=means + others, launches=launches)]
 
 
 def _name_on_cpu(task: Pass, on: Peaks) -> str:

@@ -17,7 +17,7 @@ from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
 from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density import axes as density_axes, check as density_check, results
-from cukde.density.arguments import posed
+from cukde.density.arguments import problem_of
 from cukde.density.cost import calls as cost_calls
 from cukde.density.grids import check, cost, exact, plan as grids_plan, transform as grids_transform
 from cukde.density.grids.in_domain import GridInDomain
@@ -126,7 +126,7 @@ def evaluated(
         d = x.shape[1]
         grid = density_axes.checked(axes, d)
         check.algorithm(algorithm, d, log=log)
-        problem = posed(x, _corners(grid), h, options, takes_factors=algorithm != "fft")
+        problem = problem_of(x, _corners(grid), h, options, takes_factors=algorithm != "fft")
         problem = problem if dtype is None else problem._replace(dtype=dtype)
         with problem.device:
             return results.cast(_Grid(problem, grid).density(algorithm, log=log), problem.dtype)

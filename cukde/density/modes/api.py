@@ -12,7 +12,7 @@ from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
 from cukde.core.types import ArrayLike, Bandwidth
 from cukde.density import check as density_check
-from cukde.density.arguments import posed
+from cukde.density.arguments import problem_of
 from cukde.density.cost.calls import of_modes
 from cukde.density.keywords import InDomain, takes
 from cukde.density.modes import check
@@ -127,7 +127,7 @@ def modes(
         x, shape = density_check.data(X, backend)
         if seeds is not None:
             seeds = check.seeds(seeds, x.shape[1], backend, finite=check_finite)
-        problem = posed(x, seeds, h, options, takes_factors=True)
+        problem = problem_of(x, seeds, h, options, takes_factors=True)
         if problem.domain is not None:
             check.bandwidth_in_domain(problem.whitening.bandwidth)
             if check_finite and problem.outside is not None:  # of data they have been refused

@@ -295,7 +295,7 @@ def copy_costs(m: int) -> bool:
 
 def threads_pay(n: int, m: int, d: int) -> bool:
     """Whether pairs take so long that other threads than the caller's are worth waking: 0.1 ms."""
-    return n * m * (_EXPONENTIAL_PRODUCTS + d) > _LEAST_WORK
+    return n > rows_of_thread(d, m)
 
 
 def rows_of_thread(d: int, queries: int) -> int:

@@ -16,7 +16,7 @@ from cukde.core.over_dask import over_dask
 from cukde.core.random_state import DEFAULT, RandomState
 from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density import correction, results
-from cukde.density.arguments import posed
+from cukde.density.arguments import problem_of
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.keywords import OfDensity, OfMass, Weighted, before_dask, takes
 from cukde.density.mass_sizes import SAMPLES
@@ -33,12 +33,7 @@ _over_dask = over_dask("cukde.density.dask.positive", before=before_dask)
 @_over_dask
 @takes(OfDensity)
 def positive_kde(
-    X: ArrayLike,
-    Y: ArrayLike,
-    h: Bandwidth,
-    *,
-    mass: float | Mass | None = None,
-    **options: Unpack[OfDensity],
+    X: ArrayLike, Y: ArrayLike, h: Bandwidth, *, mass: float | Mass | None = None, **options: Unpack[OfDensity]
 ) -> Array:
     r"""Positive density estimate whose bias is of fourth order, in one pass.
 
@@ -101,7 +96,7 @@ def positive_kde(
     log = core_check.flag("log", options.pop("log", False))
     given = None if mass is None else check.mass(mass)
     check.no_stack(X)
-    problem = posed(X, Y, h, options, method="positive", may_be_unchecked=given is not None)
+    problem = problem_of(X, Y, h, options, method="positive", may_be_unchecked=given is not None)
     with problem.device:
         return density(problem, default_mass(problem).value if given is None else given, log=log)
 
@@ -110,12 +105,7 @@ def positive_kde(
 @public_call(returned.rows("Y", "score"))
 @_over_dask
 @takes(Weighted)
-def positive_score(
-    X: ArrayLike,
-    Y: ArrayLike,
-    h: Bandwidth,
-    **options: Unpack[Weighted],
-) -> Array:
+def positive_score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[Weighted]) -> Array:
     r"""Gradient of the logarithm of :func:`positive_kde`.
 
     The mass does not matter; bounds and periods are not supported.
@@ -148,7 +138,7 @@ def positive_score(
     times :math:`1 + d/2` (``tests/density/test_positive.py``).
     """
     check.no_stack(X)
-    problem = posed(X, Y, h, options, method="positive")
+    problem = problem_of(X, Y, h, options, method="positive")
     with problem.device:
         return score(problem)
 
@@ -217,7 +207,7 @@ def positive_mass(
     check.no_stack(X)
     count = check.samples(samples)
     seed = core_random_state.integer(random_state)
-    problem = posed(X, None, h, options, method="positive")
+    problem = problem_of(X, None, h, options, method="positive")
     nodes = None if axes is None else quadrature.of_grid(check.axes(axes, problem.X.shape[1]))
     with problem.device:
         if nodes is not None:

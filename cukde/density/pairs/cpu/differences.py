@@ -206,10 +206,10 @@ def add_laplace_moments(
     of: Any, begin: int, end: int, room: Any, constant: float, soften: bool, shift: Any, total: Any, moments: Any
 ) -> None:
     """Add the sums of weights, and of weights times Laplace factors and differences to ``moments`` (q, d)."""
-    rescale, sizes = np.empty(total.size), np.empty(total.size)
+    rescale = np.empty(total.size)
     for start in range(begin, end, room.step):
         tile, columns, weights = _exponents(of, start, min(start + room.step, end), room)
-        tiles.weigh_by_laplace(tile, shift, rescale, constant, weights, total, sizes)
+        tiles.weigh_by_laplace(tile, shift, rescale, constant, weights, total)
         _rescale(moments, rescale)
         _add_moments(of, start, tile, columns, soften, moments)
 

@@ -206,10 +206,8 @@ def weigh_laplace(tile: Any, shift: Any, constant: Any, log2_weights: Any, total
 
 
 @njit(**_JIT)
-def weigh_by_laplace(
-    tile: Any, shift: Any, rescale: Any, constant: Any, log2_weights: Any, total: Any, sizes: Any
-) -> None:
-    """Turn exponents into weights times Laplace factors in place, and write the sums of these to ``sizes`` (queries,).
+def weigh_by_laplace(tile: Any, shift: Any, rescale: Any, constant: Any, log2_weights: Any, total: Any) -> None:
+    """Turn exponents into weights times Laplace factors in place.
 
     The rest is as in :func:`weigh`, with weights alone in ``total``, and as in :func:`weigh_laplace`.
     """
@@ -219,18 +217,15 @@ def weigh_by_laplace(
     for i in range(tile.shape[0]):
         row = tile[i]
         row_shift, factor = _settle(row, lanes, shift[i])
-        row_sum = size = tile.dtype.type(0)
+        row_sum = tile.dtype.type(0)
         for j in range(row.size):
             e = row[j]
             w = _exp2(e + row_shift)
             row_sum += w
-            product = w * (constant + ln2 * (e - log2_weights[j]))
-            row[j] = product
-            size += product
+            row[j] = w * (constant + ln2 * (e - log2_weights[j]))
         shift[i] = row_shift
         rescale[i] = factor
         total[i] = total[i] * factor + row_sum
-        sizes[i] = size
 
 
 @njit(**_JIT)
@@ -389,7 +384,7 @@ def _add_moments_of_four(rows: Any, Y: Any, XT: Any, k: int, moments: Any) -> No
 
 @njit(**_JIT)
 def add_both_moments(tile: Any, Y: Any, XT: Any, moments: Any, opposite: Any) -> None:
-    """Do so, and subtract the sums over queries from ``opposite`` (columns, d), those at the other points of the pairs.
+    """Add weights times differences to ``moments``; subtract their sums over queries from ``opposite`` (columns, d).
 
     The sums over queries are in the tile's own precision; a few dimensions of all columns are taken at a time.
     """
