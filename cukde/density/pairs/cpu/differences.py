@@ -131,14 +131,20 @@ def _exponents(of: Any, start: int, stop: int, room: Any) -> Any:
 
 
 @njit(**_JIT)
+def _adds_rows(of: Any, tile: Any) -> Any:
+    """Whether terms are added row by row: nobody has written columns, or few weights of the tile are not 0."""
+    is_wide = of.queries.shape[1] >= _SPARSE_FROM
+    return _takes_rows(of) or (is_wide and tiles.count_weights(tile) * _SPARSE < tile.size)
+
+
+@njit(**_JIT)
 def _add_moments(of: Any, start: int, tile: Any, columns: Any, soften: bool, moments: Any) -> None:
     """Add differences times a tile of weights, and softness if they are those of a gradient."""
     if soften and of.softness.size:
         for i in range(tile.shape[0]):
             for j in range(tile.shape[1]):
                 tile[i, j] *= of.softness[start + j]
-    few = moments.shape[1] >= _SPARSE_FROM and tiles.count_weights(tile) * _SPARSE < tile.size
-    if few or _takes_rows(of):
+    if _adds_rows(of, tile):
         data = of.data[start : start + tile.shape[1]]
         _add_moments_of_some(tile, of.queries, data, of.centre, moments, moments[:0])
     else:
@@ -272,7 +278,7 @@ def add_once(
         if d == 0:
             continue
         opposite = moments[start:stop] if both else moments[:0]
-        if _takes_rows(of) or (d >= _SPARSE_FROM and tiles.count_weights(tile) * _SPARSE < tile.size):
+        if _adds_rows(of, tile):
             _add_moments_of_some(tile, of.queries, of.data[start:stop], of.centre, query_moments, opposite)
         elif both:
             tiles.add_both_moments(tile, of.queries, columns, query_moments, opposite)
