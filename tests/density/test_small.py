@@ -19,6 +19,7 @@ CASES = [
     Case(d, h, (0.0, 1e4)[i % 2], ("uniform", "skewed", "zeros")[i % 3], "scalar")
     for i, (d, h) in enumerate(
         [(1, 0.1), (2, 0.1), (3, 0.03), (4, 3.0), (5, 0.5), (8, 0.1), (9, 0.5), (16, 0.5), (17, 3.0), (32, 0.1)]
+        + [(33, 0.5), (64, 3.0), (100, 1.0), (300, 3.0)]
     )
 ]
 SMALL = {f"small_{sums}_{real}" for sums in ("sum", "moments", "laplace") for real in ("f32", "f64")}
@@ -51,8 +52,9 @@ def _sample(n: int, m: int, d: int, dtype: str = "float32") -> tuple[np.ndarray,
 
 
 @pytest.mark.parametrize("check_finite", [True, False])
-def test_launches(device: Backend, launched: list[str], check_finite: bool) -> None:
-    X, Y = map(device.asarray, _sample(200, 30, 3))
+@pytest.mark.parametrize("d", [3, 40])
+def test_launches(device: Backend, launched: list[str], d: int, check_finite: bool) -> None:
+    X, Y = map(device.asarray, _sample(200, 30, d))
     for function in (cukde.kde, cukde.score, cukde.density_and_score, cukde.laplace_kde):
         launched.clear()
         function(X, Y, 0.5, check_finite=check_finite)
@@ -65,7 +67,7 @@ def test_launches(device: Backend, launched: list[str], check_finite: bool) -> N
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("n", "m", "d"), [(1500, 2, 1), (400, 30, 3), (3001, 3, 16)])
+@pytest.mark.parametrize(("n", "m", "d"), [(1500, 2, 1), (400, 30, 3), (3001, 3, 16), (1000, 3, 65)])
 def test_a_positive_density_takes_one_launch(
     device: Backend, launched: list[str], n: int, m: int, d: int, dtype: str, weighted: bool
 ) -> None:
@@ -88,7 +90,7 @@ def test_a_positive_density_takes_one_launch(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("n", "m", "d"), [(5000, 1, 2), (3001, 3, 16), (1030, 5, 32)])
+@pytest.mark.parametrize(("n", "m", "d"), [(5000, 1, 2), (3001, 3, 16), (1030, 5, 32), (1030, 5, 33), (700, 3, 260)])
 def test_splits_merge(device: Backend, dtype: str, n: int, m: int, d: int) -> None:
     """Few queries of many data: blocks share the data, and every run gives the same bits."""
     X, Y = _sample(n, m, d, dtype)

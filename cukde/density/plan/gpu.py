@@ -74,7 +74,9 @@ _CENTRED_COLUMNS = {"moments": ((227, 64), (163, 32), (99, 16)), "sum": ((163, 6
 SKIPPING_COLUMNS = max(_SKIPPING["screen"])
 """Of passes that leave out pairs, at most."""
 
-_SMALL_COLUMNS = 32
+SMALL_COLUMNS = 1024
+"""Of the launch for few pairs, at most: queries lie in shared memory."""
+
 # Work of one launch for few pairs: pairs times what one costs, in instructions of the CUDA cores. At the limit it takes
 # about as long as the launches of other passes, 0.3 to 0.5 ms on an H200 (python -m benchmarks.density.bench_seams).
 _MOST_SMALL_WORK = 2**31
@@ -369,7 +371,7 @@ def small_serves(n: int, m: int, d: int, precision: str, *, moments: bool) -> bo
     if wanted("small") is False:
         return False
     work = n * m * small_work(d, precision, moments=moments)
-    return 0 < d <= _SMALL_COLUMNS and 0 < work <= _MOST_SMALL_WORK
+    return 0 < d <= SMALL_COLUMNS and 0 < work <= _MOST_SMALL_WORK
 
 
 def small_work(d: int, precision: str, *, moments: bool) -> int:
@@ -710,7 +712,7 @@ def _small(shape: Shape) -> Candidate | None:
     if shape.local or shape.output in ("values", "laplace_moments", "cdf"):
         return None
     if not small_serves(shape.n, shape.m, shape.d, shape.precision, moments=moments):
-        return Candidate("small", refused=f"more than {_MOST_SMALL_WORK:,} instructions, or {_SMALL_COLUMNS} columns")
+        return Candidate("small", refused=f"more than {_MOST_SMALL_WORK:,} instructions, or {SMALL_COLUMNS} columns")
     return Candidate("small", condition="C-contiguous arrays, a number as bandwidth")
 
 

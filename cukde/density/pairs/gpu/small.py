@@ -26,9 +26,11 @@ from cukde.density.plan import gpu as plan_gpu
 
 _THREADS = 256
 _MOST_SPLITS, _ROWS_OF_SPLIT, _FEW_GROUPS = 64, 512, 4
+# Of more than 32 columns, whose rows take longer: sums of splits are few but for moments.
+_MOST_SPLITS_OF_SUMS, _ROWS_OF_WIDE_SPLIT, _BLOCKS = 256, 128, 2
 
 _TYPES = "10P 3q 7i 2{real} 3d"
-_DIMENSIONS = 4, 8, 16, 32
+_DIMENSIONS = 4, 8, 16, 32  # of points that threads hold; 0 stands for more
 
 _Output = Literal["SUM", "MOMENTS", "LAPLACE"]
 _OUTPUTS: tuple[_Output, ...] = ("SUM", "MOMENTS", "LAPLACE")
@@ -82,28 +84,47 @@ class _Plan(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def _plan(n: int, m: int, d: int, arithmetic: Arithmetic, output: _Output, multiprocessors: int) -> _Plan:
-    dimensions = at_least(d, _DIMENSIONS)
-    moments = output == "MOMENTS"
-    words = dimensions * (arithmetic.storage.itemsize + arithmetic.real.itemsize) // 8
-    queries = 4 if words <= 16 else 2 if words <= (24 if moments else 32) else 1  # of a block, as in the kernel
+    kernel = _kernel(output, arithmetic, at_least(d, _DIMENSIONS) if d <= _DIMENSIONS[-1] else 0)
+    queries, others = _of_block(d, arithmetic, output)
     groups = -(-m // queries)
-    splits = 1
-    if groups * _FEW_GROUPS <= multiprocessors:  # to merge takes as long as to sum a few hundred rows
+    if d > _DIMENSIONS[-1]:
+        most = _MOST_SPLITS if output == "MOMENTS" else _MOST_SPLITS_OF_SUMS
+        splits = max(1, min(most, _BLOCKS * multiprocessors // groups, n // _ROWS_OF_WIDE_SPLIT))
+    elif groups * _FEW_GROUPS <= multiprocessors:  # to merge takes as long as to sum a few hundred rows
         splits = max(1, min(_MOST_SPLITS, multiprocessors // groups, n // _ROWS_OF_SPLIT))
+    else:
+        splits = 1
     rows = -(-n // splits)
     splits = -(-n // rows)
     memory = None
     if splits > 1:
-        sums_of_query = 1 + (dimensions if moments else output == "LAPLACE")
         parts = splits * groups
-        shapes = (parts * queries * sums_of_query,), (parts * queries,), (parts,)
+        shapes = (parts * queries * (1 + others),), (parts * queries,), (parts,)
         memory = scratch.Layout([[(shape, DOUBLE) for shape in shapes]], [((groups,), np.dtype(np.uint32))])
-    kernel = _kernel(output, arithmetic, dimensions)
     return _Plan(kernel, (groups, splits), rows, d * arithmetic.storage.itemsize % 16 == 0, memory)
 
 
+def _of_block(d: int, arithmetic: Arithmetic, output: _Output) -> tuple[int, int]:
+    """Queries of a block, and their sums beside the total, as in the kernel."""
+    moments = output == "MOMENTS"
+    if d > _DIMENSIONS[-1]:
+        return (2, d) if moments else (4, int(output == "LAPLACE"))
+    dimensions = at_least(d, _DIMENSIONS)
+    words = dimensions * (arithmetic.storage.itemsize + arithmetic.real.itemsize) // 8
+    queries = 4 if words <= 16 else 2 if words <= (24 if moments else 32) else 1
+    return queries, dimensions if moments else int(output == "LAPLACE")
+
+
+def _shared_bytes(arithmetic: Arithmetic, output: _Output) -> int:
+    """Dynamic shared memory of a block of ``small_columns.cuh``, for as many columns as there may be."""
+    d = plan_gpu.SMALL_COLUMNS
+    queries, others = _of_block(d, arithmetic, output)
+    moments = arithmetic.real.itemsize * d if output == "MOMENTS" else 0
+    return queries * (8 * (1 + others) + arithmetic.storage.itemsize * d + moments)
+
+
 def _cases() -> Iterator[tuple[_Output, Arithmetic, int]]:
-    for output, dimensions in itertools.product(_OUTPUTS, _DIMENSIONS):
+    for output, dimensions in itertools.product(_OUTPUTS, (*_DIMENSIONS, 0)):
         yield from ((output, Arithmetic(real, real), dimensions) for real in C_TYPE)
         if output != "MOMENTS":
             yield output, Arithmetic(DOUBLE, FLOAT), dimensions
@@ -117,7 +138,8 @@ def _kernel(output: _Output, arithmetic: Arithmetic, dimensions: int) -> Special
     defines = core_compile.macros(
         KERNEL=name, OUTPUT=output, STORAGE=C_TYPE[storage], REAL=C_TYPE[real], DIMENSIONS=dimensions
     )
-    return Specialisation("density/small", name, defines, _TYPES.format(real=real.char))
+    shared = 0 if dimensions else _shared_bytes(arithmetic, output)
+    return Specialisation("density/small", name, defines, _TYPES.format(real=real.char), shared)
 
 
 # What arrays of a dtype are computed in.
