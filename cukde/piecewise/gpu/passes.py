@@ -18,6 +18,7 @@ from cukde.core import plan as core_plan
 from cukde.core.dtypes import arithmetic
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import BITS, Launch, Specialisation
+from cukde.core.gpu.repeated import Kept, Repeated
 from cukde.piecewise import plan as piecewise_plan
 from cukde.piecewise.pieces import Pieces, Reduction
 from cukde.piecewise.plan import COEFFICIENTS, TABLE_BYTES, Search, own_kernel
@@ -147,6 +148,14 @@ def launch(prepared: Prepared, n: int, extrapolate: bool | str) -> Launch | None
     if prepared.plan is None or beyond == _PERIODIC or (prepared.lookups is not None and _looked_up(n)):
         return None
     return _launch(prepared, prepared.plan, n, beyond)
+
+
+def keep(repeated: Repeated, prepared: Prepared, x: Any, extrapolate: bool | str) -> None:
+    """Keep an evaluation, where it is one launch on the points as they were given."""
+    compute = launch(prepared, x.size, extrapolate) if x.size else None
+    if compute is not None and prepared.plan is not None:
+        table = prepared.plan.table
+        repeated.keep(Kept(table.search, compute, x.shape, x.dtype, (prepared.rows, table.rows)), (x,), extrapolate)
 
 
 def _looked_up(n: int) -> bool:
