@@ -67,7 +67,8 @@ def _key(arrays: Sequence[Any], options: Sequence[Any]) -> Key | None:
     types = tuple(map(type, options))
     if not _PLAIN.issuperset(types) or asked() is not None:
         return None
-    number, layouts = device.current(), []
+    number = device.current()
+    layouts: list[tuple[Any, Any] | None] = []
     for a in arrays:
         if a is None:
             layouts.append(None)

@@ -142,20 +142,13 @@ def evaluate(prepared: Prepared, x: Any, extrapolate: bool | str, out: Any | Non
     return out
 
 
-def launch(prepared: Prepared, n: int, extrapolate: bool | str) -> Launch | None:
-    """The launch of :func:`evaluate`, which takes x, coefficients, table and result; None where that is another one."""
-    beyond = _BEYOND[extrapolate]
-    if prepared.plan is None or beyond == _PERIODIC or (prepared.lookups is not None and _looked_up(n)):
-        return None
-    return _launch(prepared, prepared.plan, n, beyond)
-
-
 def keep(repeated: Repeated, prepared: Prepared, x: Any, extrapolate: bool | str) -> None:
     """Keep an evaluation, where it is one launch on the points as they were given."""
-    compute = launch(prepared, x.size, extrapolate) if x.size else None
-    if compute is not None and prepared.plan is not None:
-        table = prepared.plan.table
-        repeated.keep(Kept(table.search, compute, x.shape, x.dtype, (prepared.rows, table.rows)), (x,), extrapolate)
+    plan, beyond = prepared.plan, _BEYOND[extrapolate]
+    looked_up = prepared.lookups is not None and _looked_up(x.size)
+    if x.size and plan is not None and beyond != _PERIODIC and not looked_up:
+        kept = plan.table.search, _launch(prepared, plan, x.size, beyond), x.shape, x.dtype
+        repeated.keep(Kept(*kept, (prepared.rows, plan.table.rows)), (x,), extrapolate)
 
 
 def _looked_up(n: int) -> bool:
