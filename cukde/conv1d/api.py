@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,7 +14,6 @@ from cukde.core import dispatch, dtypes
 from cukde.core.check import flag
 from cukde.core.cost.registry import declare
 from cukde.core.entry.over_arrays import over_arrays
-from cukde.core.gpu import kernel_cache
 from cukde.core.over_dask import over_dask
 from cukde.core.types import Array, ArrayLike
 
@@ -123,12 +119,12 @@ def depthwise_conv1d(
     - Gu, A., Goel, K. and Re, C. (2022). Efficiently modeling long sequences with structured state spaces. ICLR.
     """
     fused, after = check.activation(activation)
-    repeated = None
+    gpu = None
     if state is None and return_state is False and dispatch.is_gpu_array(x):
-        repeated = _repeated()
+        gpu = _passes(dispatch.backend(x, "x"))
         w = check.per_channel(w)
-        given = (x, w, bias, padding, stride, dilation, fused, layout, flip)
-        y = repeated.forward(*given)
+        arrays, given = (x, w, bias), (padding, stride, dilation, fused, layout, flip)
+        y = gpu.REPEATED.result(arrays, *given)
         if y is not None:
             return y if after is None else check.activated(after(y), y)
     options = check.options(padding, stride, dilation, layout, flip)
@@ -143,8 +139,8 @@ def depthwise_conv1d(
         signal, taps = _contiguous(backend, signal, dtype), _contiguous(backend, taps, dtype)
         if state is None:
             y = _passes(backend).forward(signal, taps, bias, g, fused)
-            if repeated is not None:
-                repeated.keep((signal, taps, bias), g, *given)
+            if gpu is not None:
+                gpu.keep((signal, taps, bias), g, fused, arrays, given)
         else:
             y = conv1d_state.forward(_passes(backend), backend.xp, signal, taps, bias, state, g, fused)
         if after is not None:
@@ -300,13 +296,6 @@ def depthwise_conv1d_weight_grad(
             _contiguous(backend, signal, dtype), _contiguous(backend, gradient, dtype), g, bias
         )
         return (dw, dbias) if bias else dw
-
-
-@functools.cache
-def _repeated() -> ModuleType:
-    """The GPU's memory of calls, loaded by the first call there."""
-    kernel_cache.ensure()
-    return importlib.import_module("cukde.conv1d.gpu.repeated")
 
 
 def _contiguous(backend: Any, a: Any, dtype: np.dtype) -> Any:

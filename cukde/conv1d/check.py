@@ -28,7 +28,7 @@ def activation(value: Any) -> tuple[str | None, Callable[[Any], Any] | None]:
     if callable(value):
         return None, value
     core_check.option("activation", value, _names(), ", a function of an array or None")
-    return None, elementwise.by_name(value)
+    return None, elementwise.BY_NAME[value]
 
 
 def name_of_activation(value: Any) -> str | None:
@@ -45,7 +45,7 @@ def name_of_activation(value: Any) -> str | None:
 
 
 def _names() -> tuple[str, ...]:
-    return FUSED + tuple(name for name in elementwise.names() if name not in FUSED)
+    return tuple(dict.fromkeys((*FUSED, *elementwise.BY_NAME)))
 
 
 def activated(out: Any, sums: Any) -> Any:

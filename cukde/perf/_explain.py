@@ -133,20 +133,22 @@ class Explanation:
     @property
     def share(self) -> tuple[float | None, ...] | None:
         """Share of the pairs that each pass takes, None for a pass that takes all; None if all passes do."""
-        share = self.cost.shapes.get("share")
-        return share if share is None or isinstance(share, tuple) else (share,)
+        return self._found("share")
 
     @property
     def ran(self) -> tuple[str | None, ...] | None:
         """Names of the passes over all pairs that ran, in order; None where nothing says which."""
-        ran = self.cost.shapes.get("ran")
-        return ran if ran is None or isinstance(ran, tuple) else (ran,)
+        return self._found("ran")
 
     @property
     def cells(self) -> tuple[int | None, ...] | None:
         """Cells of queries of each pass that the transform of few columns took, None for pairs; None without any."""
-        cells = self.cost.shapes.get("cells")
-        return cells if cells is None or isinstance(cells, tuple) else (cells,)
+        return self._found("cells")
+
+    def _found(self, name: str) -> tuple[Any, ...] | None:
+        """What the run of the call has found of each pass."""
+        found = self.cost.shapes.get(name)
+        return found if found is None or isinstance(found, tuple) else (found,)
 
     @property
     def requested(self) -> float:

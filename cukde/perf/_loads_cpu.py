@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 
 from cukde.core.cost.cost import Unit
-from cukde.core.cost.peaks import Load, Peaks
+from cukde.core.cost.peaks import Load
 from cukde.core.cpu import processor, threads as core_threads
-from cukde.core.cpu.jit import njit
+from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 from cukde.density.pairs.cpu import tiles
-
-_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 
 SAME: dict[Unit, Unit] = {"fma": "gemm_f32", "float64": "gemm_f64"}
 """Units with the rate of another unit: products by BLAS stand for multiply-adds of vectors."""
@@ -146,9 +144,7 @@ def versions() -> str:
     return f"NumPy {np.__version__}, Numba {numba.__version__}"
 
 
-def described(
-    rates: Mapping[Unit, float], launch: float, source: str, quartiles: Mapping[str, tuple[float, float]]
-) -> Peaks:
-    """Make peaks of measured rates."""
-    of_processor = (core_threads.count(), clock(), processor.cache_bytes(), (0, 0))
-    return Peaks(name(), "cpu", rates, launch, *of_processor, source, quartiles)
+def described(rates: Mapping[Unit, float]) -> dict[str, Any]:
+    """What peaks say of the processor beside its rates."""
+    sizes = {"multiprocessors": core_threads.count(), "clock": clock(), "cache_bytes": processor.cache_bytes()}
+    return {"name": name(), "backend": "cpu", "capability": (0, 0), **sizes}

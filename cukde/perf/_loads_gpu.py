@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -11,7 +10,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.cost.cost import Unit
-from cukde.core.cost.peaks import Load, Peaks
+from cukde.core.cost.peaks import Load
 from cukde.core.gpu import compile as core_compile, device, gemm as core_gemm
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.perf import _published
@@ -155,29 +154,21 @@ def _launches() -> Load:
     return Load("launch", _LAUNCHES, launch, on_host=True)
 
 
-@functools.cache
+@core_compile.specialised(_CHAINS)
 def _chain_kernel(unit: Chained) -> Specialisation:
     of, name = _CHAINS[unit], f"peaks_{unit}"
     defines = core_compile.macros(KERNEL=name, REAL=C_TYPE[of.real], EXPONENTIAL=of.exponential, CHAINS=of.chains)
     return Specialisation("perf/peaks", name, defines, "2P i")
 
 
+@core_compile.specialised(_DEPTHS)
 def _product_kernel(kind: Product) -> Specialisation:
     name = f"peaks_{kind}_products"
     return Specialisation("perf/peaks_products", name, core_compile.macros(KERNEL=name, PRODUCT=kind), "2P i")
 
 
 _CACHE_KERNEL = Specialisation("perf/peaks_cache", "peaks_cache", (), "2P 2i")
-
-
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    for unit in _CHAINS:
-        yield _chain_kernel(unit)
-    for kind in _DEPTHS:
-        yield _product_kernel(kind)
-    yield _CACHE_KERNEL
+core_compile.listed(lambda: (_CACHE_KERNEL,))
 
 
 def versions() -> str:
@@ -189,13 +180,11 @@ def versions() -> str:
     return f"driver for CUDA {driver}, CUDA {runtime}, CuPy {cp.__version__}"
 
 
-def described(
-    rates: Mapping[Unit, float], launch: float, source: str, quartiles: Mapping[str, tuple[float, float]]
-) -> Peaks:
-    """Complete what was measured."""
+def described(rates: Mapping[Unit, float]) -> dict[str, Any]:
+    """What peaks say of the device beside its rates."""
     multiprocessors, capability = device.multiprocessors(), device.capability()
     lanes = _published.LANES.get(capability)
     # Exponentials keep their unit busy in every cycle: they tell the clock under load.
     clock = device.rated_clock() if lanes is None else rates["exponential"] / (multiprocessors * lanes.exponential)
-    of_device = (multiprocessors, clock, device.cache_bytes(), capability)
-    return Peaks(device.name(), "gpu", rates, launch, *of_device, source, quartiles)
+    sizes = {"multiprocessors": multiprocessors, "clock": clock, "cache_bytes": device.cache_bytes()}
+    return {"name": device.name(), "backend": "gpu", "capability": capability, **sizes}

@@ -17,7 +17,7 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.cpu import meanwhile
 from cukde.core.public import public_in
 from cukde.core.random_state import DEFAULT, RandomState, integer
-from cukde.perf import _clocks, _cold
+from cukde.perf import _clocks
 
 _WARM_UP = 0.2
 """Part of the seconds of a measurement: processors slow down when they wait."""
@@ -211,7 +211,7 @@ def measure(
 def _ahead(some: Callable[[], None], gpu: bool, calls: int, cold: bool) -> Callable[[], Any] | None:
     """What runs before each run, outside its time."""
     if cold:
-        return _cold.emptier(gpu=gpu)
+        return _clocks.emptier(gpu=gpu)
     if gpu and calls > 1:
         from cukde.perf import _wait_gpu
 

@@ -73,18 +73,17 @@ def measure_peaks(backend: str | None = None) -> Peaks:
     quartiles: dict[str, tuple[float, float]] = {}
     launch = 0.0
     for load in device.loads():
-        fast, median, slow = _seconds(load)
+        times = timed(load, _SECONDS)
+        slow, median, fast = (1e3 * load.amount / ms for ms in (times.q3_ms, times.median_ms, times.q1_ms))
         if load.unit == "launch":
-            launch = median / load.amount
-            quartiles["launch"] = fast / load.amount, slow / load.amount
+            launch, quartiles["launch"] = 1 / median, (1 / fast, 1 / slow)
         else:
-            rates[load.unit] = load.amount / median
-            quartiles[load.unit] = load.amount / slow, load.amount / fast
+            rates[load.unit], quartiles[load.unit] = median, (slow, fast)
     for unit, other in device.SAME.items():
         rates[unit], quartiles[unit] = rates[other], quartiles[other]
     today = datetime.datetime.now(datetime.UTC).date()
     source = f"measured on {today} by cukde.perf.measure_peaks(); {device.versions()}"
-    measured: Peaks = device.described(rates, launch, source, quartiles)
+    measured = Peaks(**device.described(rates), rates=rates, launch=launch, source=source, quartiles=quartiles)
     _kept.keep(measured)
     return measured
 
@@ -97,9 +96,3 @@ def loads_of(backend: str | None) -> ModuleType:
 def timed(load: Load, seconds: float) -> Times:
     """Time a load; on a GPU no call waits for its launch."""
     return measure(load.call, gpu=not load.on_host, seconds=seconds, calls=1 if load.on_host else _CALLS)
-
-
-def _seconds(load: Load) -> tuple[float, float, float]:
-    """Lower quartile, median and upper quartile of the time of a call."""
-    times = timed(load, _SECONDS)
-    return 1e-3 * times.q1_ms, 1e-3 * times.median_ms, 1e-3 * times.q3_ms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -105,18 +106,12 @@ class RooflinePoint:
     @property
     def family(self) -> str:
         """Family of the operation, for the colour: "density", "Kendall", "piecewise", "convolution" or "other"."""
-        name = _family_name(self.op)
-        return next((family for family, parts in _FAMILIES.items() if any(part in name for part in parts)), "other")
+        name = self.op
+        with contextlib.suppress(ValueError):  # it is not declared any more
+            name += f" {by_name(self.op).target.__module__}"
+        return next((family for family, parts in _FAMILIES.items() if any(p in name.lower() for p in parts)), "other")
 
     def row(self) -> dict[str, Any]:
         """Its numbers by name; None for an infinite one."""
         names = (*self.__dataclass_fields__, "intensity", "rate", "roof", "percent", "percent_of_bound", "family")
         return {name: None if (number := getattr(self, name)) == math.inf else number for name in names}
-
-
-def _family_name(op: str) -> str:
-    """The name of an operation, and the module that defines it if it is still declared."""
-    try:
-        return f"{op} {by_name(op).target.__module__}".lower()
-    except ValueError:
-        return op.lower()

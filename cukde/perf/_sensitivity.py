@@ -176,28 +176,20 @@ def sensitivity(op: str, gpu: str | Peaks | None = None, *, cold: bool = True, *
 
 def perturbed(cost: Cost, on: Peaks, *, cold: bool) -> Sensitivity:
     """Perturb the model of a cost."""
-    units = tuple(
-        dict.fromkeys(
-            unit
-            for part in cost.parts
-            for unit, count in part.work.items()
-            if count > 0 and unit not in ("memory", "cache")
-        )
-    )
-    groups = {THROUGHPUT: units}
-    if len(units) > 1:
-        groups |= {f"throughput of {unit}": (unit,) for unit in units}
-    changes: list[tuple[str, float, dict[str, Any]]] = [
-        *((HIT_RATE, value, {"hit_rate": value}) for value in HIT_RATES),
-        *((REDUCTION, value, {"reduction": value}) for value in REDUCTIONS),
-        *(
-            (name, value, {"throughput": dict.fromkeys(group, value)})
-            for name, group in groups.items()
-            for value in THROUGHPUTS
-        ),
-    ]
-    rows = []
-    for name, value, change in changes:
+    worked = (unit for part in cost.parts for unit, count in part.work.items() if count > 0)
+    units = tuple(unit for unit in dict.fromkeys(worked) if unit not in ("memory", "cache"))
+    rows: list[Perturbed] = []
+
+    def perturb(assumption: str, value: float, **change: Any) -> None:
         prediction = predicted(cost, on, cold=cold, **change)
-        rows.append(Perturbed(name, value, prediction.seconds, prediction.binds))
+        rows.append(Perturbed(assumption, value, prediction.seconds, prediction.binds))
+
+    for value in HIT_RATES:
+        perturb(HIT_RATE, value, hit_rate=value)
+    for value in REDUCTIONS:
+        perturb(REDUCTION, value, reduction=value)
+    groups = {THROUGHPUT: units} | {f"throughput of {unit}": (unit,) for unit in units if len(units) > 1}
+    for assumption, group in groups.items():
+        for value in THROUGHPUTS:
+            perturb(assumption, value, throughput=dict.fromkeys(group, value))
     return Sensitivity(cost.op, predicted(cost, on, cold=cold), tuple(rows))

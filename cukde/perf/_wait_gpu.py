@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import cupy as cp
@@ -12,6 +11,7 @@ from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import Specialisation
 
 _KERNEL = Specialisation("perf/wait", "wait", (), "P q")
+core_compile.listed(lambda: (_KERNEL,))
 
 
 def wait(milliseconds: float) -> Any:
@@ -19,9 +19,3 @@ def wait(milliseconds: float) -> Any:
     waited = cp.empty(1, np.int64)
     _KERNEL.launch((1,), (1,), waited, int(1e6 * milliseconds))
     return waited
-
-
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    yield _KERNEL

@@ -39,7 +39,7 @@ class Evaluator:
         if extrapolate == "raise":
             return self._within(self(x, False, backend, out), x, backend)
         on_gpu = backend.name == "gpu" and out is None
-        if on_gpu and (values := self._repeated.values(x, extrapolate)) is not None:
+        if on_gpu and (values := self._repeated.result((x,), extrapolate)) is not None:
             return values
         dtype = np.dtype(np.float64) if extrapolate == "periodic" else x.dtype
         prepared = self._prepare(backend, dtype, extrapolate)
@@ -49,7 +49,7 @@ class Evaluator:
             return out
         values = _passes(backend).evaluate(prepared, flat, extrapolate)
         if on_gpu:
-            self._repeated.keep(prepared, x, extrapolate)
+            _passes(backend).keep(self._repeated, prepared, x, extrapolate)
         if values.dtype != x.dtype:
             with np.errstate(over="ignore"):
                 values = values.astype(x.dtype)
@@ -63,9 +63,9 @@ class Evaluator:
     def again(self, x: Any, extrapolate: Any) -> Any | None:
         """Evaluate at points on a GPU that are like those of a call before; None where there was none."""
         if type(extrapolate) is str and extrapolate == "raise":
-            values = self._repeated.values(x, False)
+            values = self._repeated.result((x,), False)
             return None if values is None else self._within(values, x, dispatch.backend(x, "x"))
-        return self._repeated.values(x, extrapolate)
+        return self._repeated.result((x,), extrapolate)
 
     def _within(self, values: Any, x: Any, backend: ModuleType) -> Any:
         """Return values that are NaN beyond the knots, if no x lies there; a capture cannot wait to tell."""
@@ -75,7 +75,7 @@ class Evaluator:
 
     @functools.cached_property
     def _repeated(self) -> Any:
-        return importlib.import_module("cukde.piecewise.gpu.repeated").Repeated()
+        return importlib.import_module("cukde.core.gpu.repeated").Repeated(64)
 
     def _prepare(self, backend: ModuleType, dtype: np.dtype, extrapolate: Extrapolate) -> Any:
         """Return the tables, which depend on ``extrapolate`` only where an end piece has no number of the dtype."""

@@ -64,7 +64,8 @@ def _declared(f: F) -> F:
     made = _FUNCTIONS[f.__name__]
     pieces = made.pieces + 2 * (made.reduction is None)
     count = cost.function(pieces, _DEGREE, made.reduction, _beyond(made), of_numpy=f.__name__ in _OF_NUMPY)
-    return elementwise.add(declare(count, cost.of_points, f"functions.{f.__name__}")(quiet(f)))
+    elementwise.BY_NAME[f.__name__] = declared = declare(count, cost.of_points, f"functions.{f.__name__}")(quiet(f))
+    return declared
 
 
 def _beyond(function: _Piecewise) -> bool | Literal["clamp"]:

@@ -98,18 +98,9 @@ __device__ inline void of_warp(const Operands& of) {
     const Stored* const w = of.w + channel * of.taps;
     const Real start = of.bias ? of.bias[channel] : Real(0);
     Real sums[slabs][vector];
-    switch (of.taps * (of.taps - 1) / 2 + of.before) {
-        case 0: convolve<along, 1, 0>(sums, window, w, of.flip, start); break;
-        case 1: convolve<along, 2, 0>(sums, window, w, of.flip, start); break;
-        case 2: convolve<along, 2, 1>(sums, window, w, of.flip, start); break;
-        case 3: convolve<along, 3, 0>(sums, window, w, of.flip, start); break;
-        case 4: convolve<along, 3, 1>(sums, window, w, of.flip, start); break;
-        case 5: convolve<along, 3, 2>(sums, window, w, of.flip, start); break;
-        case 6: convolve<along, 4, 0>(sums, window, w, of.flip, start); break;
-        case 7: convolve<along, 4, 1>(sums, window, w, of.flip, start); break;
-        case 8: convolve<along, 4, 2>(sums, window, w, of.flip, start); break;
-        case 9: convolve<along, 4, 3>(sums, window, w, of.flip, start); break;
-    }
+    of_taps(of.taps, of.before, [&](auto known) {
+        convolve<along, decltype(known)::taps, decltype(known)::before>(sums, window, w, of.flip, start);
+    });
 
     if (of.activation != NO_ACTIVATION) {
         // One slab at a time, the sums of the others moving on: the code of all at once is long.

@@ -30,6 +30,29 @@ __device__ inline uint4 chosen(bool condition, uint4 a, uint4 b) {
     return make_uint4(condition ? a.x : b.x, condition ? a.y : b.y, condition ? a.z : b.z, condition ? a.w : b.w);
 }
 
+// Taps and those before an output, as numbers that a compiler knows.
+template <int taps_, int before_>
+struct Taps {
+    static constexpr int taps = taps_, before = before_;
+};
+
+// Call a function with the Taps of 1 <= taps <= 4 and 0 <= before < taps.
+template <class Call>
+__device__ inline void of_taps(int taps, int before, const Call& call) {
+    switch (taps * (taps - 1) / 2 + before) {
+        case 0: call(Taps<1, 0>()); break;
+        case 1: call(Taps<2, 0>()); break;
+        case 2: call(Taps<2, 1>()); break;
+        case 3: call(Taps<3, 0>()); break;
+        case 4: call(Taps<3, 1>()); break;
+        case 5: call(Taps<3, 2>()); break;
+        case 6: call(Taps<4, 0>()); break;
+        case 7: call(Taps<4, 1>()); break;
+        case 8: call(Taps<4, 2>()); break;
+        case 9: call(Taps<4, 3>()); break;
+    }
+}
+
 // Of vectors next to those of a lane, the words that hold `before` elements on the left and `after` on the right.
 template <int along, int before, int after>
 struct Neighbours {

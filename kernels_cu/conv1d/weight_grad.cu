@@ -25,15 +25,12 @@
 //
 // The reduction of the weight gradient in two stages: CUDA Kernel Optimization and Counter-Free Performance Analysis
 // for Depthwise Convolution (2026). Planes, sums of all taps in registers and tiles ahead are not from the source.
-#include "storage.cuh"
-#include "weight_grad_partial.cuh"
+#include "weight_grad_rows.cuh"
 
-constexpr int warps = 4, planes = 4;
-constexpr int own = planes * row_width;  // outputs of a lane
+constexpr int planes = 4;
 constexpr int tile = 32 * own;
 constexpr int halo = (TAPS + vector + vector - 1) / vector * vector;  // x beyond a tile that its outputs may meet
 constexpr int sums = TAPS + vector - 1;
-constexpr int rows_met = (own + sums - 1 + row_width - 1) / row_width;  // of x, by the outputs of a lane
 constexpr int loads = tile / (32 * vector);
 
 // Rows of a plane, two more than a multiple of eight: eight lanes that write rows next to each other meet all banks.
@@ -112,26 +109,9 @@ conv1d_weight_grad(const Stored* __restrict__ x, const Stored* __restrict__ dy, 
         __syncwarp();
         if (index + warps < end) fetch(index + warps, ahead);
 
-        Real g[planes][row_width];
-#pragma unroll
-        for (int plane = 0; plane < planes; plane++) {
-            from_row(dy_rows[warp][plane * plane_of_dy + lane], g[plane]);
-#pragma unroll
-            for (int e = 0; e < row_width; e++) sum[sums] += g[plane][e];
-        }
-#pragma unroll
-        for (int row = 0; row < rows_met; row++) {
-            Real met[row_width];
-            from_row(x_rows[warp][row % planes * plane_of_x + lane + row / planes], met);
-#pragma unroll
-            for (int e = 0; e < row_width; e++) {
-#pragma unroll
-                for (int i = 0; i < own; i++) {
-                    const int k = row * row_width + e - i;
-                    if (k >= 0 && k < sums) sum[k] += g[i / row_width][i % row_width] * met[e];
-                }
-            }
-        }
+        add_products<sums>(
+            sum, [&](int r) { return dy_rows[warp][r * plane_of_dy + lane]; },
+            [&](int r) { return x_rows[warp][r % planes * plane_of_x + lane + r / planes]; });
         __syncwarp();  // all lanes have read
     }
 

@@ -88,17 +88,7 @@ conv1d_weight_grad_few_taps(const Stored* __restrict__ x, const Stored* __restri
     Real sum[most_taps + 1];  // the last of dy
 #pragma unroll
     for (int k = 0; k <= most_taps; k++) sum[k] = 0;
-    switch (taps * (taps - 1) / 2 + before) {
-        case 0: accumulate<1, 0>(sum, of, begin, end); break;
-        case 1: accumulate<2, 0>(sum, of, begin, end); break;
-        case 2: accumulate<2, 1>(sum, of, begin, end); break;
-        case 3: accumulate<3, 0>(sum, of, begin, end); break;
-        case 4: accumulate<3, 1>(sum, of, begin, end); break;
-        case 5: accumulate<3, 2>(sum, of, begin, end); break;
-        case 6: accumulate<4, 0>(sum, of, begin, end); break;
-        case 7: accumulate<4, 1>(sum, of, begin, end); break;
-        case 8: accumulate<4, 2>(sum, of, begin, end); break;
-        case 9: accumulate<4, 3>(sum, of, begin, end); break;
-    }
+    of_taps(taps, before,
+            [&](auto known) { accumulate<decltype(known)::taps, decltype(known)::before>(sum, of, begin, end); });
     write_partial<warps>(sum, partial + ((long long)split * channels + channel) * (taps + 1), 0, 0, taps, taps);
 }

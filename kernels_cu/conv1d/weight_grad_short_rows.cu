@@ -23,12 +23,9 @@
 // The reduction of the weight gradient in two stages: CUDA Kernel Optimization and Counter-Free Performance Analysis
 // for Depthwise Convolution (2026). Rows side by side and sums of all taps in registers are not from the source.
 #include "short_rows.cuh"
-#include "weight_grad_partial.cuh"
+#include "weight_grad_rows.cuh"
 
-constexpr int warps = 4;
-constexpr int own = 4 * row_width;  // outputs of a lane
 constexpr int sums = TAPS + row_width - 1;
-constexpr int rows_met = (own + sums - 1 + row_width - 1) / row_width;  // of x, by the outputs of a lane
 
 extern "C" __global__ void __launch_bounds__(32 * warps)
 conv1d_weight_grad_short_rows(const Stored* __restrict__ x, const Stored* __restrict__ dy, Real* __restrict__ partial,
@@ -69,30 +66,8 @@ conv1d_weight_grad_short_rows(const Stored* __restrict__ x, const Stored* __rest
         }
         __syncwarp();
         if (own_row < there && chunk < chunks) {
-            Real g[own];
-#pragma unroll
-            for (int r = 0; r < 4; r++) {
-                Real part[row_width];
-                from_row(own_dy[r], part);
-#pragma unroll
-                for (int e = 0; e < row_width; e++) {
-                    g[r * row_width + e] = part[e];
-                    sum[sums] += part[e];
-                }
-            }
-#pragma unroll
-            for (int r = 0; r < rows_met; r++) {
-                Real met[row_width];
-                from_row(own_x[r + shift / row_width], met);
-#pragma unroll
-                for (int e = 0; e < row_width; e++) {
-#pragma unroll
-                    for (int i = 0; i < own; i++) {
-                        const int k = r * row_width + e - i;
-                        if (k >= 0 && k < sums) sum[k] += g[i] * met[e];
-                    }
-                }
-            }
+            add_products<sums>(
+                sum, [&](int r) { return own_dy[r]; }, [&](int r) { return own_x[r + shift / row_width]; });
         }
         __syncwarp();  // all lanes have read
     }

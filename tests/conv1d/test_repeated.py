@@ -14,11 +14,12 @@ import cukde
 @pytest.fixture
 def kept(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> dict[Any, Any]:
     """Calls that are kept; NumPy arrays count as the GPU's."""
-    from cukde.conv1d.gpu import repeated
+    from cukde.conv1d.gpu import passes
+    from cukde.core.gpu.repeated import Repeated
 
     monkeypatch.setattr("cukde.core.dispatch.is_gpu_array", lambda a: isinstance(a, np.ndarray))
-    monkeypatch.setattr(repeated, "_kept", calls := {})
-    return calls
+    monkeypatch.setattr(passes, "REPEATED", calls := Repeated(1024))
+    return calls.kept
 
 
 def arrays(dtype: str = "float32", length: int = 64) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -91,7 +92,9 @@ def test_errors_are_those_of_a_first_call(kept: dict[Any, Any], wrong: dict[str,
 
 
 def test_calls_are_forgotten(kept: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cukde.conv1d.gpu.repeated._MOST", 2)
+    from cukde.conv1d.gpu import passes
+
+    monkeypatch.setattr(passes.REPEATED, "_most", 2)
     x, w, _ = arrays()
     for padding in (0, 1, 2):
         cukde.depthwise_conv1d(x, w, padding=padding)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import cukde
-from cukde.core.frames import cudf_frames, libraries
+from cukde.core.frames import libraries
 from tests.array_api import Tensor
 from tests.conftest import Backend
 
@@ -385,7 +385,7 @@ def test_frames_on_a_gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch)
     """Of cuDF, by its documented methods: it is not installed where tests run."""
     made = types.SimpleNamespace(Series=pd.Series, DataFrame=pd.DataFrame)
     monkeypatch.setitem(sys.modules, "cudf", made)
-    monkeypatch.setattr(libraries, "_of_kind", lambda kind: cudf_frames if kind is OnDevice else None)
+    monkeypatch.setattr(libraries, "_of_kind", lambda kind: libraries.named("cudf") if kind is OnDevice else None)
     frame, queries = OnDevice(FRAME.astype({"b": "Float64"})), OnDevice(QUERIES)
     got = cukde.kde(frame, queries, {"b": 0.5, "a": 1.0})
     np.testing.assert_allclose(got, cukde.kde(X, Y, [1.0, 0.5]), rtol=1e-12)

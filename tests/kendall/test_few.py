@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.core.cpu.first_calls import FirstCalls
 from cukde.kendall import statistics
 from cukde.kendall.cpu import few, passes
 
@@ -68,9 +67,10 @@ def test_one_pair_has_the_bits_of_arrays() -> None:
 
 
 def test_first_calls_end_with_their_number_and_with_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = FirstCalls("cukde.not_loaded", 3)
-    assert [first() for _ in range(5)] == [True, True, True, False, False]
-    first = FirstCalls("cukde.not_loaded", 3)
-    assert first()
+    monkeypatch.setattr(few, "_COMPILED", "cukde.not_loaded")
+    monkeypatch.setattr(few, "_left", 3)
+    assert [few.serves(1, 9) for _ in range(5)] == [True, True, True, False, False]
+    monkeypatch.setattr(few, "_left", 3)
+    assert few.serves(1, 9)
     monkeypatch.setitem(sys.modules, "cukde.not_loaded", cukde)
-    assert not first()
+    assert not few.serves(1, 9)

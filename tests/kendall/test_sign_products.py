@@ -117,8 +117,8 @@ def test_bits_are_multiplied_where_hardware_does() -> None:
 
 
 def test_blocks_stay_within_what_every_device_has() -> None:
-    module = pytest.importorskip("cukde.kendall.gpu.sign_products", exc_type=ImportError)
-    for _, name, defines, *_ in module.specialisations():
+    catalogue = pytest.importorskip("cukde.catalogue", exc_type=ImportError)
+    for _, name, defines in catalogue.kernels():
         macros = dict(defines)
         if name == "sign_products":
             cut = sign_tiles.shape(macros["BITS"] == "1", macros["TIED"] == "1", int(macros["TILE"]))

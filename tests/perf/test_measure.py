@@ -16,7 +16,7 @@ import scipy.stats
 
 from cukde import perf
 from cukde.core.cpu import processor
-from cukde.perf import _clocks, _cold, _measure
+from cukde.perf import _clocks, _measure
 
 NUMBERS = np.random.default_rng(5).lognormal(size=25)
 
@@ -115,7 +115,7 @@ def test_the_cache_is_emptied_before_each_run_and_not_timed(monkeypatch: pytest.
     events: list[str] = []
     takes = {"call": 2.0, "empty": 100.0}  # seconds, of a clock that stands still otherwise
     monkeypatch.setattr(_clocks, "time", SimpleNamespace(perf_counter=lambda: sum(map(takes.get, events))))
-    monkeypatch.setattr(_cold, "emptier", lambda gpu: lambda: events.append("empty"))
+    monkeypatch.setattr(_clocks, "emptier", lambda gpu: lambda: events.append("empty"))
     times = perf.measure(events.append, "call", seconds=0.0, cold=True)
     assert events == ["call"] + 3 * ["empty", "call"]
     assert (times.q1_ms, times.median_ms, times.q3_ms) == (2000.0, 2000.0, 2000.0)
@@ -127,8 +127,8 @@ def test_more_is_written_than_the_cpus_last_cache_holds(tmp_path: Path, monkeypa
         (tmp_path / f"index{index}" / "size").write_text(size + "\n")
     monkeypatch.setattr(processor, "_CACHES", tmp_path)
     buffers = []
-    monkeypatch.setattr(_cold.np, "empty", lambda size, dtype: buffers.append(np.zeros(size, dtype)) or buffers[-1])
-    empty = _cold.emptier(gpu=False)
+    monkeypatch.setattr(_clocks.np, "empty", lambda size, dtype: buffers.append(np.zeros(size, dtype)) or buffers[-1])
+    empty = _clocks.emptier(gpu=False)
     (buffer,) = buffers
     assert buffer.nbytes > processor.cache_bytes() == 3 * 2**20
     empty()

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core.cpu.jit import njit
+from cukde.core.cpu.jit import FUSED as _JIT, njit
 
 __all__ = ["apply"]
 
-_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "cache": True}
 # Lowest exponents. Lower ones would make subnormal numbers, perhaps after further factors: these take processors a
 # hundred times as long, and are negligible beside the argument.
 _LOWEST = {"float32": -79.0, "float64": -700.0}

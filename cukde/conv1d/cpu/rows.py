@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 from numba import uint64
 
-from cukde.core.cpu.jit import njit
+from cukde.core.cpu.jit import FUSED as _JIT, njit
 
 __all__ = ["correlate", "spread", "tap_products"]
 
-# Multiplications and additions may be fused; NaN and infinities forbid other fast mathematics. Inner products may also
-# be summed in vector lanes, in an order that depends only on their length.
-_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "cache": True}
+# Inner products may also be summed in vector lanes, in an order that depends only on their length.
 _LANES = _JIT | {"fastmath": {"contract", "reassoc"}}
 
 _BLOCK = 1024  # outputs that stay in the first-level cache for all taps

@@ -38,16 +38,20 @@ _OWN = 4  # outputs of a thread of strided.cu
 def forward(x: Any, w: Any, bias: Any | None, geometry: Geometry, activation: str | None) -> Any:
     """Return y = act(bias + sum), as :func:`cukde.conv1d.gpu.passes.forward`."""
     y = cp.empty(geometry.shape(geometry.outputs), x.dtype)
-    _convolve(x, w, bias, y, geometry, activation)
+    if y.size:
+        aligned = (device.address(x) | device.address(y)) % 16 == 0
+        convolve = launch(geometry, x.dtype, aligned, activation, core_plan.asked())
+        core_plan.note(convolve.kernel.stem.removeprefix("conv1d/"))
+        convolve(x, w, bias, y)
     return y
 
 
 def input_grad(dy: Any, w: Any, geometry: Geometry) -> Any:
     """Gradient by x, of ``geometry.shape(geometry.length)``; of stride 1 it is a convolution of ``dy`` itself."""
-    dx = cp.empty(geometry.shape(geometry.length), dy.dtype)
     if geometry.stride == 1:
-        _convolve(dy, w, None, dx, conv1d_plan.adjoint(geometry), None)
-    elif dx.size:
+        return forward(dy, w, None, conv1d_plan.adjoint(geometry), None)
+    dx = cp.empty(geometry.shape(geometry.length), dy.dtype)
+    if dx.size:
         core_plan.note("strided_input_grad")
         _gathering(geometry, dy.dtype)(dy, w, dx)
     return dx
@@ -61,15 +65,6 @@ def specialisations() -> Iterator[Specialisation]:
         yield from (_channels_last_kernel(dtype, vectors) for vectors in (True, False))
         if bits < 64:
             yield from (_kernel("few_taps", "4P 10i", dtype), _short_rows_kernel(dtype))
-
-
-def _convolve(x: Any, w: Any, bias: Any | None, y: Any, g: Geometry, activation: str | None) -> None:
-    if y.size == 0:
-        return
-    aligned = (device.address(x) | device.address(y)) % 16 == 0
-    convolve = launch(g, x.dtype, aligned, activation, core_plan.asked())
-    core_plan.note(convolve.kernel.stem.removeprefix("conv1d/"))
-    convolve(x, w, bias, y)
 
 
 @functools.lru_cache(maxsize=1024)  # it takes longer than a small convolution

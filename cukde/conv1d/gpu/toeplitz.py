@@ -26,8 +26,6 @@ with four groups a warp (36 with two). With few taps memory binds.
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import cupy as cp
@@ -73,17 +71,11 @@ def _launch(g: Geometry, bits: int, activation: int, aligned: bool, newer: bool)
     return Launch(kernel, (cut.blocks,), (32 * cut.warps,), scalars)
 
 
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    yield from map(_short_kernel, _BLOCKS_OF_SHORT)
-    yield from dict.fromkeys(itertools.starmap(_long_kernel, _BLOCKS))
-
-
 def _newer() -> bool:
     return device.capability() >= (9, 0)
 
 
+@core_compile.specialised(_BLOCKS_OF_SHORT)
 def _short_kernel(tap_blocks: int) -> Specialisation:
     blocks = _BLOCKS_OF_SHORT[tap_blocks]
     defines = core_compile.macros(
@@ -92,6 +84,7 @@ def _short_kernel(tap_blocks: int) -> Specialisation:
     return Specialisation("conv1d/toeplitz_short", "conv1d_toeplitz_short", defines, "4P 3I 6i")
 
 
+@core_compile.specialised(cases=lambda: _BLOCKS)
 def _long_kernel(bits: int, newer: bool) -> Specialisation:
     groups, blocks = TOEPLITZ_GROUPS[bits, newer], _BLOCKS[bits, newer]
     defines = core_compile.macros(STORAGE=bits, THREADS=_THREADS, GROUPS=groups, CHUNK=_CHUNK, BLOCKS=blocks)

@@ -75,6 +75,9 @@ _fixer.catch_warnings = _catches_nothing_in_background(_fixer.catch_warnings)
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 """Of :func:`njit`, for most functions: without fast mathematics, which takes NaN and infinity for impossible."""
 
+FUSED: dict[str, Any] = OPTIONS | {"fastmath": {"contract"}}
+"""The same, where multiplications and additions may be fused."""
+
 _DIGEST = 32  # bytes of SHA-256
 
 _dispatchers: list[Any] = []  # one for each function passed to :func:`njit`

@@ -6,14 +6,14 @@ from typing import Any
 
 from numba import uint64
 
-from cukde.core.cpu.jit import njit
+from cukde.core.cpu.jit import OPTIONS, njit
 
 __all__ = ["transpose"]
 
 _EIGHT = 8  # columns at a time, read from one cache line and written to eight
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(**OPTIONS)
 def transpose(a: Any, out: Any) -> None:
     """Write out[b, q, p] = a[b, p, q]; the arrays may have any strides."""
     rows, columns = uint64(a.shape[1]), uint64(a.shape[2])  # unsigned: Numba tests signed indices for negative ones

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from contextlib import AbstractContextManager
-from types import TracebackType
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Literal
 
 from cukde.core import check as core_check
@@ -20,23 +19,7 @@ def asked_for(caller: Any) -> bool:
     return forced is not None and not caller.f_globals.get("__name__", "").startswith("cukde.")
 
 
-class _Restored:
-    """Leaves things as they were when a block of ``with`` ends."""
-
-    def __init__(self, before: str | None) -> None:
-        self._before = before
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        global forced
-        forced = self._before
-
-
-def set_output(kind: Literal["default", "array", "pandas", "polars"] = "default") -> AbstractContextManager[None]:
+def set_output(kind: Literal["default", "array", "pandas", "polars"] = "default") -> AbstractContextManager[Any]:
     """Choose the type of results that have a number, or a row, for each row of an argument.
 
     Parameters
@@ -74,9 +57,15 @@ def set_output(kind: Literal["default", "array", "pandas", "polars"] = "default"
     results are arrays, like scikit-learn's. Numbers are exactly those of arrays (``tests/core/test_entry.py``). Cost:
     if a GPU array becomes a series on the host, a copy that waits for the GPU; otherwise almost nothing.
     """
-    global forced
     core_check.option("kind", kind, KINDS)
     if kind in ("pandas", "polars") and importlib.util.find_spec(kind) is None:
         raise ImportError(f'cukde.set_output("{kind}") needs {kind}: pip install {kind}')
-    before, forced = forced, None if kind == "default" else kind
-    return _Restored(before)
+    restored = ExitStack()
+    restored.callback(_force, forced)
+    _force(None if kind == "default" else kind)
+    return restored
+
+
+def _force(kind: str | None) -> None:
+    global forced
+    forced = kind

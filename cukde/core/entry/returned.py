@@ -80,7 +80,7 @@ def _made(given: Given, result: Any, like: Any, index: Any, name: str, columns: 
     library = _library(given, like)
     if library is None or result.ndim not in (1, 2):
         return as_arrays(given, result, like)
-    result = result if library.__name__.endswith("cudf_frames") else dispatch.to_host(result)
+    result = result if library.on_device else dispatch.to_host(result)
     index = index if library_of(index) is library else None
     if result.ndim == 1:
         return library.series(result, name, index)

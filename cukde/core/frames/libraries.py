@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
 import sys
 from collections.abc import Iterable
-from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 from cukde.core.frames.numbers import Numbers
 
@@ -19,51 +19,67 @@ _CLASSES = {
 }
 
 
-class Library(Protocol):
-    """What the module of a library has."""
+class Library:
+    """What is asked of frames and series, answered here for a library whose rows have no names but their positions."""
+
+    on_device = False
+    """Whether its columns are arrays on a GPU."""
 
     def labels(self, a: Any) -> tuple[Any, ...] | None:
         """Names of the columns of a frame; None of a series."""
+        raise NotImplementedError
 
     def rows(self, a: Any) -> tuple[Any, ...] | None:
         """Names of the rows of a frame or a series of few; None where the library has none."""
+        return None
 
-    def columns(self, a: Any) -> Iterable[Any]:
+    def columns(self, a: Any) -> list[Any]:
         """The columns of a frame, or the series itself."""
+        raise NotImplementedError
 
     def chosen(self, a: Any, places: list[int]) -> Any:
         """The frame of the columns at these positions."""
+        return a[:, places]
 
     def dtype(self, column: Any) -> Any:
         """The library's own dtype."""
+        return column.dtype
 
     def numbers(self, column: Any, by_order: bool) -> Numbers | None:
         """Return the numbers of a column, or ``by_order`` of ordered categories; None if it holds anything else."""
+        raise NotImplementedError
 
     def is_category(self, column: Any) -> bool:
         """Whether a column is of categories, ordered or not."""
+        raise NotImplementedError
 
     def whole(self, a: Any) -> Any | None:
         """Return a frame as an array at once where all columns are of one plain dtype, else None."""
+        return None
 
     def name(self, a: Any) -> Any:
         """The name of a series."""
+        return a.name
 
     def row_label(self, a: Any, row: int) -> Any:
         """The label of a row, None where the library has none."""
+        return None
 
     def same_rows(self, a: Any, b: Any) -> bool:
         """Whether the labels of two frames or series of the library agree, as far as both have some."""
+        return True
 
     def series(self, values: Any, name: str | None, like: Any) -> Any:
         """Return a series with the rows of a frame or a series, or of new ones where ``like`` is None."""
+        raise NotImplementedError
 
     def table(self, values: Any, labels: Iterable[Any], like: Any, rows: Iterable[Any] | None = None) -> Any:
         """Return a frame with columns of these names, and the rows of ``like``, or of the names ``rows``."""
+        raise NotImplementedError
 
 
 def library_of(a: Any) -> Library | None:
-    """The module of this folder for a frame or a series, of a subclass too; None of anything else."""
+    """The library of a frame or a series, of a subclass too; None of anything else."""
     kind: Any = type(a)
     return _of_kind(kind)
 
@@ -90,7 +106,8 @@ def _of_kind(kind: type) -> Library | None:
     return None
 
 
-def named(root: str) -> Any:
-    """Return the module of this folder for a library by its name."""
-    module: ModuleType = importlib.import_module(f"cukde.core.frames.{_CLASSES[root][0]}")
-    return module
+@functools.cache
+def named(root: str) -> Library:
+    """Return a library by its name."""
+    library: Library = importlib.import_module(f"cukde.core.frames.{_CLASSES[root][0]}").Frames()
+    return library

@@ -9,90 +9,81 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core.frames.libraries import Library
 from cukde.core.frames.numbers import Numbers, of_objects
 
 
-def labels(a: Any) -> tuple[Any, ...] | None:
-    """Names of the columns of a frame; None of a series."""
-    return tuple(a.columns) if a.ndim == 2 else None
+class Frames(Library):
+    """Columns are taken by position, as names may be there twice."""
+
+    library = "pandas"
+
+    def labels(self, a: Any) -> tuple[Any, ...] | None:
+        return tuple(self.host(a.columns)) if a.ndim == 2 else None
+
+    def rows(self, a: Any) -> tuple[Any, ...]:
+        return tuple(self.host(a.index))
+
+    def columns(self, a: Any) -> list[Any]:
+        return [a.iloc[:, k] for k in range(a.shape[1])] if a.ndim == 2 else [a]
+
+    def chosen(self, a: Any, places: list[int]) -> Any:
+        return a.iloc[:, places]
+
+    def numbers(self, column: Any, by_order: bool) -> Numbers | None:
+        kind = column.dtype
+        if by_order and self.is_category(column) and kind.ordered:
+            codes = column.array.codes
+            return Numbers(codes, codes < 0)
+        if getattr(kind, "type", None) in (np.object_, Decimal):
+            return of_objects(column.to_numpy(dtype=object), by_order)
+        if not _is_numeric(kind):
+            return None
+        if isinstance(kind, np.dtype):
+            return Numbers(column.to_numpy())
+        plain, missing = _plain(kind), column.isna().to_numpy()
+        if not missing.any():
+            return Numbers(column.to_numpy(dtype=plain))
+        return Numbers(column.to_numpy(dtype=plain, na_value=0), missing)
+
+    def is_category(self, column: Any) -> bool:
+        return isinstance(column.dtype, _pandas().CategoricalDtype)
+
+    def whole(self, a: Any) -> Any | None:
+        if a.ndim == 1:
+            return None
+        kinds = set(a.dtypes)
+        if len(kinds) == 1 and isinstance(kind := kinds.pop(), np.dtype) and _is_numeric(kind):
+            return a.to_numpy()
+        return None
+
+    def row_label(self, a: Any, row: int) -> Any:
+        return self.host(a.index)[row]
+
+    def same_rows(self, a: Any, b: Any) -> bool:
+        if a.index is b.index or bool(a.index.equals(b.index)):
+            return True
+        return not _contradict(self.host(a.index), self.host(b.index))
+
+    def series(self, values: Any, name: str | None, like: Any) -> Any:
+        return importlib.import_module(self.library).Series(values, index=getattr(like, "index", None), name=name)
+
+    def table(self, values: Any, labels: Iterable[Any], like: Any, rows: Iterable[Any] | None = None) -> Any:
+        index = getattr(like, "index", None) if rows is None else list(rows)
+        return importlib.import_module(self.library).DataFrame(values, index=index, columns=list(labels))
+
+    def host(self, index: Any) -> Any:
+        """Return an index that can be gone through."""
+        return index
 
 
-def rows(a: Any) -> tuple[Any, ...]:
-    """Names of the rows of a frame or a series of few."""
-    return tuple(a.index)
-
-
-def columns(a: Any) -> list[Any]:
-    """The columns of a frame, or the series itself; by position, as names may be there twice."""
-    return [a.iloc[:, k] for k in range(a.shape[1])] if a.ndim == 2 else [a]
-
-
-def chosen(a: Any, places: list[int]) -> Any:
-    """The frame of the columns at these positions."""
-    return a.iloc[:, places]
-
-
-def dtype(column: Any) -> Any:
-    """The dtype as pandas prints it."""
-    return column.dtype
-
-
-def is_numeric(kind: Any) -> bool:
+def _is_numeric(kind: Any) -> bool:
     """Whether a dtype is of real numbers that the backends take, whichever way pandas stores them."""
     plain = _plain(kind)
     return plain is not None and plain.kind in "fiub" and plain.itemsize <= 8
 
 
-def numbers(column: Any, by_order: bool) -> Numbers | None:
-    """Return the numbers of a column, or ``by_order`` of ordered categories; None if it holds anything else."""
-    kind = column.dtype
-    if by_order and is_category(column) and kind.ordered:
-        codes = column.array.codes
-        return Numbers(codes, codes < 0)
-    if getattr(kind, "type", None) in (np.object_, Decimal):
-        return of_objects(column.to_numpy(dtype=object), by_order)
-    if not is_numeric(kind):
-        return None
-    if isinstance(kind, np.dtype):
-        return Numbers(column.to_numpy())
-    plain, missing = _plain(kind), column.isna().to_numpy()
-    if not missing.any():
-        return Numbers(column.to_numpy(dtype=plain))
-    return Numbers(column.to_numpy(dtype=plain, na_value=0), missing)
-
-
-def is_category(column: Any) -> bool:
-    """Whether a column is of categories, ordered or not."""
-    return isinstance(column.dtype, _pandas().CategoricalDtype)
-
-
-def whole(a: Any) -> np.ndarray | None:
-    """Return a frame as an array at once where all columns are of one plain dtype, else None."""
-    if a.ndim == 1:
-        return None
-    kinds = set(a.dtypes)
-    if len(kinds) == 1 and isinstance(kind := kinds.pop(), np.dtype) and is_numeric(kind):
-        out: np.ndarray = a.to_numpy()
-        return out
-    return None
-
-
-def name(a: Any) -> Any:
-    """The name of a series."""
-    return a.name
-
-
-def row_label(a: Any, row: int) -> Any:
-    """The label of a row."""
-    return a.index[row]
-
-
-def same_rows(a: Any, b: Any) -> bool:
-    """Whether nothing says that rows at the same position are different ones."""
-    return a.index is b.index or bool(a.index.equals(b.index)) or not contradict(a.index, b.index)
-
-
-def contradict(a: Any, b: Any) -> bool:
+def _contradict(a: Any, b: Any) -> bool:
     """Whether different labels say so: of two of which one is 0, 1, 2, ..., only if the other has the same, moved."""
     if len(a) != len(b):
         return False  # another error
@@ -102,27 +93,12 @@ def contradict(a: Any, b: Any) -> bool:
     return not is_numbered or bool(a.isin(b).all())
 
 
-def series(values: Any, name: str | None, like: Any) -> Any:
-    """Return a series with the rows of a frame or a series, or of new ones where ``like`` is None."""
-    return _pandas().Series(values, index=_index(like), name=name)
-
-
-def table(values: Any, labels: Iterable[Any], like: Any, rows: Iterable[Any] | None = None) -> Any:
-    """Return a frame with columns of these names, and the rows of ``like``, or of the names ``rows``."""
-    index = _index(like) if rows is None else list(rows)
-    return _pandas().DataFrame(values, index=index, columns=list(labels))
-
-
 def _plain(kind: Any) -> np.dtype | None:
     """NumPy's dtype of the values, None where there is none."""
     if isinstance(kind, np.dtype):
         return kind
     plain = kind.subtype if isinstance(kind, _pandas().SparseDtype) else getattr(kind, "numpy_dtype", None)
     return plain if isinstance(plain, np.dtype) else None
-
-
-def _index(like: Any) -> Any:
-    return getattr(like, "index", None)
 
 
 def _pandas() -> Any:

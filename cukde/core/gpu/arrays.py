@@ -9,30 +9,9 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import device as core_device, transfers, upload
-from cukde.core.gpu.devices import several, spread
-from cukde.core.gpu.survey import look, mean
-
-__all__ = [
-    "asarray",
-    "asnumpy",
-    "asnumpy_together",
-    "device",
-    "device_key",
-    "device_of",
-    "erfcx",
-    "look",
-    "mean",
-    "name",
-    "place",
-    "release_memory",
-    "several",
-    "special",
-    "spread",
-    "synchronize",
-    "upload",
-    "xp",
-]
+from cukde.core.gpu import device as core_device, transfers, upload as upload
+from cukde.core.gpu.devices import several as several, spread as spread
+from cukde.core.gpu.survey import look as look, mean as mean
 
 name = "gpu"
 xp = cp

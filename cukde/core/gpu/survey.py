@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import cupy as cp
@@ -158,12 +158,6 @@ def numbers(a: Any) -> Any:
     return cp.ascontiguousarray(a, dtype=np.float32 if a.dtype == np.float32 else np.float64)
 
 
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    return (_kernel(name, storage) for name in _TYPES for storage in C_TYPE)
-
-
 def kernel_of_mean(dtype: np.dtype) -> Specialisation:
     """What :func:`mean` launches."""
     return _kernel("column_means", dtype)
@@ -172,6 +166,6 @@ def kernel_of_mean(dtype: np.dtype) -> Specialisation:
 _TYPES = {"column_means": "2P q i q d", "survey": "5P 2q 3i d", "range": "2P q", "ends": "3P 2q"}
 
 
-@functools.cache
+@core_compile.specialised(_TYPES, C_TYPE)
 def _kernel(name: str, dtype: np.dtype) -> Specialisation:
     return Specialisation("core/survey", name, core_compile.macros(STORAGE=C_TYPE[dtype]), _TYPES[name])

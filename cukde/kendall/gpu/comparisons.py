@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -92,12 +91,7 @@ def _launch(
     return launch, None if parts == 1 else Layout([], [((pairs, _WORDS), np.dtype(np.uint64))])
 
 
+@core_compile.specialised((False, True))
 def _kernel(wide: bool) -> Specialisation:
     defines = core_compile.macros(KEY="unsigned long long" if wide else "unsigned int") + MACROS
     return Specialisation("kendall/comparisons", "kendall_comparisons", defines, "6P 4q 14i")
-
-
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    return map(_kernel, (False, True))

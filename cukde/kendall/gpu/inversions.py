@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import cupy as cp
@@ -88,14 +87,9 @@ def _adding(b: int) -> Launch:
     return Launch(_kernel("pair_counts"), (-(-b // THREADS),), (THREADS,), (b,))
 
 
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    return map(_kernel, _TYPES)
-
-
 _TYPES = {"pair_keys": "5P q i", "pair_runs": "3P q i", "value_runs": "2P q i", "pair_counts": "4P q"}
 
 
+@core_compile.specialised(_TYPES)
 def _kernel(name: str) -> Specialisation:
     return Specialisation("kendall/inversions", name, (), _TYPES[name])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import cupy as cp
@@ -126,16 +125,11 @@ def _adding(p: int) -> Launch:
     return Launch(_COLUMN_TIES, (-(-p // THREADS),), (THREADS,), (p,))
 
 
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    yield from map(_key_kernel, _WORDS)
-    yield from (_RANK_RUNS, _COLUMN_TIES)
-
-
+@core_compile.specialised(_WORDS)
 def _key_kernel(size: int) -> Specialisation:
     return Specialisation("kendall/order_keys", "order_keys", core_compile.macros(WORD=_WORDS[size]), "2P q 2i Q")
 
 
 _RANK_RUNS = Specialisation("kendall/ranks", "rank_runs", (), "4P q 2i Q")
 _COLUMN_TIES = Specialisation("kendall/ranks", "column_ties", (), "3P q")
+core_compile.listed(lambda: (_RANK_RUNS, _COLUMN_TIES))

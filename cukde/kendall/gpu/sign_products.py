@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import cupy as cp
@@ -30,8 +29,10 @@ _FEWEST_SLABS_OF_BLOCK = 4  # as long as it takes to add to the results
 
 _CODES = Specialisation("kendall/sign_codes", "sign_codes", (), "4P 3i q")
 _FINISH = Specialisation("kendall/sign_products_finish", "finish_sign_products", (), "7P 2i q 4i q")
+core_compile.listed(lambda: (_CODES, _FINISH))
 
 
+@core_compile.specialised((True, False), (False, True), sign_tiles.EDGES)
 def _product_kernel(bits: bool, tied: bool, edge: int) -> Specialisation:
     chosen = shape(bits, tied, edge)
     defines = core_compile.macros(
@@ -46,6 +47,7 @@ def _product_kernel(bits: bool, tied: bool, edge: int) -> Specialisation:
     return Specialisation("kendall/sign_products", "sign_products", defines, "4P 5i q", chosen.shared_bytes)
 
 
+@core_compile.specialised(cases=lambda: ((True, 1), (True, 2), (False, 1)))
 def _sign_kernel(bits: bool, planes: int) -> Specialisation:
     return Specialisation("kendall/signs", "signs", core_compile.macros(BITS=bits, PLANES=planes), "3P 4i")
 
@@ -203,11 +205,3 @@ def _finishing(
     """The launch that brings results into the order of the caller's rows."""
     scalars = p, q, width, *untied, first_column, symmetric, n * (n - 1) // 2
     return Launch(_FINISH, (-(-p * q // _THREADS),), (_THREADS,), scalars)
-
-
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    yield from (_CODES, _FINISH)
-    yield from itertools.starmap(_sign_kernel, ((True, 1), (True, 2), (False, 1)))
-    yield from itertools.starmap(_product_kernel, itertools.product((True, False), (False, True), sign_tiles.EDGES))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import cupy as cp
@@ -85,9 +84,4 @@ MACROS = core_compile.macros(LARGEST=kendall_null.LARGEST, LARGEST_FACTORIAL=ken
 """Of ``statistics.cuh``."""
 
 _KERNEL = Specialisation("kendall/statistics", "kendall_statistics", MACROS, "14P 9q 4i")
-
-
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    yield _KERNEL
+core_compile.listed(lambda: (_KERNEL,))

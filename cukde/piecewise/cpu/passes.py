@@ -9,15 +9,12 @@ from numba import uint64
 
 from cukde.core import dtypes
 from cukde.core.cpu import float16, threads
-from cukde.core.cpu.jit import njit
+from cukde.core.cpu.jit import FUSED as _JIT, njit
 from cukde.core.plan import note
 from cukde.piecewise.cpu import locate
 from cukde.piecewise.pieces import Pieces
 
 __all__ = ["Prepared", "evaluate", "prepare"]
-
-# Multiplications and additions may be fused; NaN and infinities forbid other fast mathematics.
-_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "cache": True}
 
 _BLOCK = 512  # points whose pieces, differences and values fit into the first-level cache
 _TASK = 2**16  # points of a task of a thread

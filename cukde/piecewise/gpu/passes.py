@@ -18,6 +18,7 @@ from cukde.core import plan as core_plan
 from cukde.core.dtypes import arithmetic
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import BITS, Launch, Specialisation
+from cukde.core.gpu.repeated import Kept, Repeated
 from cukde.piecewise import plan as piecewise_plan
 from cukde.piecewise.pieces import Pieces, Reduction
 from cukde.piecewise.plan import COEFFICIENTS, TABLE_BYTES, Search, own_kernel
@@ -141,12 +142,13 @@ def evaluate(prepared: Prepared, x: Any, extrapolate: bool | str, out: Any | Non
     return out
 
 
-def launch(prepared: Prepared, n: int, extrapolate: bool | str) -> Launch | None:
-    """The launch of :func:`evaluate`, which takes x, coefficients, table and result; None where that is another one."""
-    beyond = _BEYOND[extrapolate]
-    if prepared.plan is None or beyond == _PERIODIC or (prepared.lookups is not None and _looked_up(n)):
-        return None
-    return _launch(prepared, prepared.plan, n, beyond)
+def keep(repeated: Repeated, prepared: Prepared, x: Any, extrapolate: bool | str) -> None:
+    """Keep an evaluation, where it is one launch on the points as they were given."""
+    plan, beyond = prepared.plan, _BEYOND[extrapolate]
+    looked_up = prepared.lookups is not None and _looked_up(x.size)
+    if x.size and plan is not None and beyond != _PERIODIC and not looked_up:
+        kept = plan.table.search, _launch(prepared, plan, x.size, beyond), x.shape, x.dtype
+        repeated.keep(Kept(*kept, (prepared.rows, plan.table.rows)), (x,), extrapolate)
 
 
 def _looked_up(n: int) -> bool:
