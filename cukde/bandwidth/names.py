@@ -9,6 +9,7 @@ from typing import Any
 from cukde.bandwidth import rules, selection
 from cukde.bandwidth.search import CrossValidation
 from cukde.density import rules_by_name
+from cukde.density.estimates import ESTIMATES, NOT_NEGATIVE
 
 CROSS_VALIDATE, SELECT = "cross_validate", "select"
 
@@ -35,19 +36,26 @@ def _sd(X: Any, weights: Any, method: str, steps: int, factors: bool, **domain: 
 
 def _cross_validated(X: Any, weights: Any, method: Any, steps: int, factors: bool, **domain: Any) -> Any:
     """Choose by likelihood where densities have logarithms."""
-    objective: Any = "least_squares" if method == "laplace" else "likelihood"
+    objective: Any = "least_squares" if ESTIMATES[method].negative else "likelihood"
     return rules.cross_validate(X, method, objective=objective, weights=weights, **domain)
 
 
 def _selected(X: Any, weights: Any, method: str, steps: int, factors: bool, **domain: Any) -> Any:
     """Choose among the methods that the density has: with local factors or without, where it takes any."""
-    if method not in selection.CANDIDATES:
+    if method not in NOT_NEGATIVE:
         raise ValueError(
             f'"select" is not for method={method!r}, whose densities can be negative and have no logarithm there: '
             'write "cross_validate"'
         )
     methods = [method, rules_by_name.ABRAMSON] if factors and method == "kde" else [method]
     return selection.select(X, methods, weights=weights, **domain)
+
+
+def _search(method: str) -> str:
+    """The call that searches for the bandwidth of a method."""
+    if method in NOT_NEGATIVE:
+        return f"cukde.bandwidth.select(X, [{method!r}])"
+    return f'cukde.bandwidth.cross_validate(X, "{method}", objective="least_squares")'
 
 
 rules_by_name.add("scott", partial(_by, rules.scott))
@@ -57,4 +65,4 @@ for _rule, _name in OF_RULES.items():
     rules_by_name.add(_name, _OF_METHOD.get(_name, partial(_by, _rule)))
 rules_by_name.add("scott_covariance", partial(_by, partial(rules.scott, covariance=True)))
 rules_by_name.add("silverman_covariance", partial(_by, partial(rules.silverman, covariance=True)))
-rules_by_name.add_results(CrossValidation, selection.Selection, factors=rules.abramson)
+rules_by_name.add_results(CrossValidation, selection.Selection, factors=rules.abramson, search=_search)

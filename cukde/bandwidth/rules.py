@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from cukde.bandwidth import check, circular, data, improved_sheather_jones, normal_reference, search
+from cukde.bandwidth import check, circular, data, improved_sheather_jones, search
 from cukde.bandwidth.cost import cross_validation as cross_validation_cost, isj as isj_cost, of_cross_validation
 from cukde.bandwidth.data import Rows
+from cukde.bandwidth.factors import FACTORS, Factor, of_steps
 from cukde.bandwidth.in_domain import LeaveOneOutInDomain
 from cukde.bandwidth.positive_scores import LeaveOneOutPositive
 from cukde.bandwidth.scores import LeaveOneOut
@@ -28,6 +28,7 @@ from cukde.density.arguments import problem_of
 from cukde.density.cost.calls import of_abramson, of_bandwidth
 from cukde.density.cost.formulas import abramson as abramson_cost, bandwidth as cost
 from cukde.density.domains.domain import Domain as Ends
+from cukde.density.estimates import ESTIMATES, Method
 from cukde.density.keywords import OfRule, OfValidation, takes
 from cukde.density.rules_by_name import ABRAMSON
 
@@ -99,7 +100,7 @@ def scott(X: ArrayLike, *, covariance: bool = False, **options: Unpack[OfRule]) 
     - Scott, D. W. (1992). *Multivariate Density Estimation: Theory, Practice, and Visualization*. Wiley.
     - Mardia, K. V. and Jupp, P. E. (2000). *Directional Statistics*. Wiley, sections 2.3.4 and 3.5.7.
     """
-    return _scaled_deviations(X, options, _scott_factor, covariance=covariance)
+    return _scaled_deviations(X, options, FACTORS["scott"], covariance=covariance)
 
 
 @declare(cost, of_bandwidth, name="bandwidth.silverman")
@@ -128,7 +129,7 @@ def silverman(X: ArrayLike, *, covariance: bool = False, **options: Unpack[OfRul
     ----------
     - Silverman, B. W. (1986). *Density Estimation for Statistics and Data Analysis*. Chapman and Hall, section 4.3.
     """
-    return _scaled_deviations(X, options, _silverman_factor, covariance=covariance)
+    return _scaled_deviations(X, options, FACTORS["silverman"], covariance=covariance)
 
 
 @declare(cost, of_bandwidth, name="bandwidth.sd")
@@ -186,7 +187,7 @@ def sd(X: ArrayLike, *, steps: int = 1, **options: Unpack[OfRule]) -> Array:
       :math:`n^{-1/(d+8)}` of the best bandwidth; the rule is derived above.
     """
     steps = density_check.steps(steps)
-    return _scaled_deviations(X, options, functools.partial(normal_reference.factor, "sd", steps=steps))
+    return _scaled_deviations(X, options, of_steps(steps))
 
 
 @declare(cost, of_bandwidth, name="bandwidth.laplace")
@@ -233,7 +234,7 @@ def laplace(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
     - Epstein, E. L., Flash-SD-KDE, section 5, for the estimator; Marron, J. S. and Wand, M. P. (1992). Exact mean
       integrated squared error. *Annals of Statistics* 20, 712-736, for the method.
     """
-    return _scaled_deviations(X, options, _reference("laplace"))
+    return _scaled_deviations(X, options, FACTORS["laplace"])
 
 
 @declare(cost, of_bandwidth, name="bandwidth.positive")
@@ -293,7 +294,7 @@ def positive(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
       estimation. *Statistica Sinica* 6, 1005-1013, for estimates that a function of such a ratio makes positive; the
       rule is derived above.
     """
-    return _scaled_deviations(X, options, _reference("positive"))
+    return _scaled_deviations(X, options, FACTORS["positive"])
 
 
 @declare(isj_cost, of_bandwidth, name="bandwidth.isj")
@@ -399,7 +400,7 @@ def isj(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
 @takes(OfValidation)
 def cross_validate(
     X: ArrayLike,
-    method: Literal["kde", "sd", "laplace", "positive"] = "kde",
+    method: Method = "kde",
     bandwidths: ArrayLike | None = None,
     objective: Literal["likelihood", "least_squares"] = "likelihood",
     *,
@@ -496,12 +497,12 @@ def cross_validate(
         chosen = density_check.precision(options.get("precision"), rows.points.dtype)
         domain = data.domain(X, rows, options, backend)
         if bandwidths is None:
-            tried = backend.asnumpy(_scaled(rows, backend, _FACTORS[method], domain))
+            tried = backend.asnumpy(_scaled(rows, backend, FACTORS[ESTIMATES[method].rule], domain))
         else:
             tried = check.bandwidths(dispatch.to_host(bandwidths), rows.points.shape[1])
         criterion: Criterion
         weighted = weights is not None
-        if method == "positive":
+        if ESTIMATES[method].mass is not None:
             criterion = LeaveOneOutPositive(
                 rows, domain, weighted=weighted, objective=objective, precision=chosen, backend=backend
             )
@@ -514,14 +515,6 @@ def cross_validate(
         tied = functools.partial(rows.tied, objective, backend)
         best, score, *grid = search.search(criterion, tried, tied, per_dimension=per_dimension)
         return CrossValidation(backend.asarray(best), score, *map(backend.asarray, grid))
-
-
-def _scott_factor(n: float, d: int) -> float:
-    return float(n ** (-1 / (d + 4)))
-
-
-def _silverman_factor(n: float, d: int) -> float:
-    return (n * (d + 2) / 4) ** (-1 / (d + 4))
 
 
 def _widest_factor(n: float, d: int) -> float:
@@ -609,22 +602,7 @@ def abramson(X: ArrayLike, h: Bandwidth, *, alpha: float = 0.5, **options: Unpac
         return xp.exp(xp.where(w > 0, exponent * (w @ log_p - log_p), 0.0))
 
 
-def _reference(method: str, steps: int = 1) -> Callable[[float, int], float]:
-    return functools.partial(normal_reference.factor, method, steps=steps)
-
-
-_FACTORS = {
-    "kde": _silverman_factor,
-    "sd": _reference("sd"),
-    "laplace": _reference("laplace"),
-    "positive": _reference("positive"),
-}
-"""Those of the reference rules that are the best for normal data, by method."""
-
-
-def _scaled_deviations(
-    X: Any, options: OfRule, factor: Callable[[float, int], float], *, covariance: bool = False
-) -> Any:
+def _scaled_deviations(X: Any, options: OfRule, factor: Factor, *, covariance: bool = False) -> Any:
     """Check the arguments; return ``factor(effective rows, d)`` times each column's standard deviation.
 
     With ``covariance`` its square times the covariance of the columns.
@@ -640,7 +618,7 @@ def _scaled_deviations(
         return _scaled_covariance(rows, backend, factor)
 
 
-def _scaled(rows: Rows, backend: ModuleType, factor: Callable[[float, int], float], domain: Ends | None = None) -> Any:
+def _scaled(rows: Rows, backend: ModuleType, factor: Factor, domain: Ends | None = None) -> Any:
     """Return deviations of checked data."""
     deviations, ranges, share = _centred(rows, backend)
     deviations *= deviations
@@ -655,7 +633,7 @@ def _scaled(rows: Rows, backend: ModuleType, factor: Callable[[float, int], floa
     return out * factor(rows.effective, deviations.shape[1])
 
 
-def _scaled_covariance(rows: Rows, backend: ModuleType, factor: Callable[[float, int], float]) -> Any:
+def _scaled_covariance(rows: Rows, backend: ModuleType, factor: Factor) -> Any:
     """Return the covariance of checked data."""
     deviations, ranges, share = _centred(rows, backend)
     products = (deviations * rows.weights[:, None]).T @ deviations * share

@@ -13,6 +13,7 @@ from cukde.bandwidth import backends, check, least_squares, scores_1d
 from cukde.bandwidth.data import Rows, largest
 from cukde.bandwidth.one_by_one import STEP
 from cukde.density.arguments import prepare
+from cukde.density.estimates import Method
 from cukde.density.leave_one_out import log_rest
 from cukde.density.problem import Problem, score_problem
 
@@ -49,7 +50,7 @@ class LeaveOneOut:
         rows: Rows,
         *,
         weighted: bool,
-        method: Literal["kde", "sd", "laplace"],
+        method: Method,
         objective: Literal["likelihood", "least_squares"],
         precision: str,
         backend: ModuleType,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ from cukde.cli.progress import progress
 from cukde.core import dispatch, extras
 from cukde.density import rules_by_name
 from cukde.density.check import PRECISIONS
-
-_RULE_OF_METHOD = {"kde": "silverman", "sd": "sd", "laplace": "laplace", "positive": "positive"}
+from cukde.density.estimates import ESTIMATES
 
 _DESCRIPTION = """\
 Estimate the density of the rows of TRAIN at the rows of QUERY, or at the rows of TRAIN itself.
@@ -54,7 +52,7 @@ def add_parser(commands: Any) -> None:
         nargs="?",
         help="where to estimate the density; default: at the rows of TRAIN",
     )
-    parser.add_argument("--method", choices=_RULE_OF_METHOD, default="kde", help="the estimate; default: kde")
+    parser.add_argument("--method", choices=ESTIMATES, default="kde", help="the estimate; default: kde")
     parser.add_argument(
         "--bandwidth",
         metavar="H",
@@ -123,7 +121,7 @@ def run(args: argparse.Namespace) -> None:
     try:
         X = to_device(X)
         with progress():
-            h = bandwidth(args.bandwidth or _RULE_OF_METHOD[args.method], args.method, X, weights)
+            h = bandwidth(args.bandwidth or ESTIMATES[args.method].rule, args.method, X, weights)
             options = {"weights": weights, "log": args.log, "precision": args.precision}
             options |= {"leave_one_out": args.leave_one_out}
             densities = evaluate(args.method, X, X if Y is None else Y, h, **options)
@@ -132,7 +130,7 @@ def run(args: argparse.Namespace) -> None:
             save_picture(args.plot, X, h, args.method, weights, names)
     except ValueError as error:  # the library raises no other for wrong data
         raise CommandError(str(error)) from error
-    if args.method == "laplace" and args.log and (undefined := int(np.isnan(densities).sum())):
+    if ESTIMATES[args.method].negative and args.log and (undefined := int(np.isnan(densities).sum())):
         note(f"{undefined} of {len(densities)} Laplace-corrected densities are negative; their logarithm is nan")
     if args.out is None:
         output.show(densities)
@@ -170,9 +168,7 @@ def _by_rule(name: str, method: str, X: Any, weights: np.ndarray | None) -> Any:
 
 def evaluate(method: str, X: Any, Y: Any, h: Any, **options: Any) -> np.ndarray:
     """Compute the density on X's device, in one call: parts of the queries would each do what all of them share."""
-    functions: dict[str, Callable[..., Any]] = {"kde": cukde.kde, "sd": cukde.sd_kde}
-    functions |= {"laplace": cukde.laplace_kde, "positive": cukde.positive_kde}
-    out: np.ndarray = dispatch.to_host(functions[method](X, Y, h, **options))
+    out: np.ndarray = dispatch.to_host(ESTIMATES[method].density(X, Y, h, **options))
     return out
 
 

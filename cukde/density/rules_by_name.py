@@ -8,8 +8,8 @@ from typing import Any
 from cukde.core import dispatch, words
 
 Rule = Callable[..., Any]
-"""Takes data, weights or None, the method of the density ("kde", "sd", "laplace" or "positive"), the number of its
-steps, whether it takes local factors, and bounds and periods by name. Returns a bandwidth or a result."""
+"""Takes data, weights or None, the method of the density, the number of its steps, whether it takes local factors, and
+bounds and periods by name. Returns a bandwidth or a result."""
 
 ABRAMSON = "abramson"
 """The method of a result that is of "kde" with local factors."""
@@ -17,6 +17,7 @@ ABRAMSON = "abramson"
 _RULES: dict[str, Rule] = {}
 _RESULTS: tuple[type, ...] = ()
 _FACTORS: list[Callable[..., Any]] = []
+_SEARCHES: list[Callable[[str], str]] = []
 
 
 def add(name: str, rule: Rule) -> None:
@@ -24,11 +25,14 @@ def add(name: str, rule: Rule) -> None:
     _RULES[name] = rule
 
 
-def add_results(*types: type, factors: Callable[..., Any]) -> None:
-    """Add types of results, which have a ``bandwidth`` and may have a ``method``; and the function of local factors."""
+def add_results(*types: type, factors: Callable[..., Any], search: Callable[[str], str]) -> None:
+    """Add types of results, which have a ``bandwidth`` and may have a ``method``.
+
+    ``factors`` is the function of local factors, and ``search`` tells the call that makes a result of a method.
+    """
     global _RESULTS
     _RESULTS += types
-    _FACTORS[:] = [factors]
+    _FACTORS[:], _SEARCHES[:] = [factors], [search]
 
 
 def names() -> tuple[str, ...]:
@@ -90,9 +94,7 @@ def _of_other_method(name: str, h: Any, of: str, method: str) -> ValueError:
     """Return the error for a result of another method than that of the density."""
     what = 'method "kde" with local factors' if of == ABRAMSON else f"method {of!r}"
     here = 'method "kde" without local factors' if of == ABRAMSON and method == "kde" else f"method {method!r}"
-    write = f"cukde.bandwidth.select(X, [{method!r}])"
-    if method == "laplace":
-        write = 'cukde.bandwidth.cross_validate(X, "laplace", objective="least_squares")'
+    write = _SEARCHES[0](method)
     return ValueError(
         f"{name} must be a bandwidth of {here}; got a {type(h).__name__} of {what}: write {name}={write}, "
         "or found.density(X, Y), which has both of this result"

@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from cukde.bandwidth.factors import FACTORS
 from cukde.core import check as core_check, dispatch, words
 from cukde.density import check as density_check, kernels, rules_by_name
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
+from cukde.density.estimates import ESTIMATES, with_methods
 from cukde.density.positive.check import mass as mass
 from cukde.estimators import bandwidths
 
 KERNELS = ("gaussian", *kernels.KERNELS)
-METHODS = ("kde", "sd", "laplace", "positive")
 DEVICES = ("auto", "cpu", "gpu")
 _ALGORITHMS = ("auto", "kd_tree", "ball_tree")
 _SAMPLED = ("gaussian", "tophat")
@@ -27,7 +28,7 @@ def parameters(values: Mapping[str, Any]) -> Any | None:
     """Check the constructor's arguments; return scikit-learn's distance metric, or None for the euclidean one."""
     core_check.option("algorithm", values["algorithm"], _ALGORITHMS)
     core_check.option("kernel", values["kernel"], KERNELS)
-    core_check.option("method", values["method"], METHODS)
+    core_check.option("method", values["method"], tuple(ESTIMATES))
     core_check.option("device", values["device"], DEVICES)
     for name in ("atol", "rtol"):
         value = values[name]
@@ -78,8 +79,9 @@ def parameters(values: Mapping[str, Any]) -> Any | None:
 def _steps(steps: Any, own_point: Any, method: str, bandwidth: Any) -> None:
     """Check how points are moved."""
     count, own_point = density_check.steps(steps), core_check.flag("own_point", own_point)
-    if method != "sd" and (count > 1 or not own_point):
-        raise ValueError(f'steps and own_point are for method="sd"; got steps={count}, {own_point=} and {method=}')
+    if not ESTIMATES[method].moves and (count > 1 or not own_point):
+        those = with_methods(lambda each: each.moves)
+        raise ValueError(f"steps and own_point are for {those}; got steps={count}, {own_point=} and {method=}")
     density_check.one_step(bandwidth, count, own_point=own_point, name="bandwidth")
 
 
@@ -105,8 +107,7 @@ def bandwidth(value: Any, n: float, d: int, metric: Any | None) -> Any:
     if isinstance(value, str):
         if n < 2:
             raise ValueError(f"X must have at least 2 rows for bandwidth={value!r}; got n_samples={n}: give a number")
-        factor = n if value == "scott" else n * (d + 2) / 4
-        return float(factor ** (-1 / (d + 4)))
+        return FACTORS[value](n, d)
     h = density_check.bandwidth(dispatch.to_host(value), d, "bandwidth")
     if h.ndim == 2:
         density_check.cholesky(h, "bandwidth")
@@ -119,8 +120,10 @@ def fit(values: Mapping[str, Any], metric: Any | None, row: Any, n: float) -> An
     """Check the constructor's arguments against ``n`` rows like ``row``, NaN if unknown; return the bandwidth."""
     if metric is not None:
         distance(metric, row, values["metric"])
-    if values["method"] == "sd":
-        rows_to_debias(n)
+    if ESTIMATES[values["method"]].moves and n < 2:
+        raise ValueError(
+            f'X must have at least 2 rows for method="{values["method"]}"; got n_samples={n}: write method="kde"'
+        )
     return bandwidth(values["bandwidth"], n, row.shape[1], metric)
 
 
@@ -142,12 +145,6 @@ def ends(values: Any, h: Any, d: int) -> None:
     if not isinstance(values, np.ndarray) or values.shape != (3, d) or values.dtype != np.float64:
         raise ValueError(f"bounds and periods do not fit points of {d} columns")
     domain(Domain(*values).arguments, h, d)
-
-
-def rows_to_debias(n: float) -> None:
-    """Raise for a single row, which cannot be debiased."""
-    if n < 2:
-        raise ValueError(f'X must have at least 2 rows for method="sd"; got n_samples={n}: write method="kde"')
 
 
 def distance(metric: Any, X: np.ndarray, name: str) -> None:
@@ -258,13 +255,14 @@ def kernel_of_factors(kernel: str, metric: str) -> None:
 
 def gradient(kernel: str, metric: Any | None, name: str, method: str, *, in_domain: bool) -> None:
     """Raise if the log density has no gradient here."""
-    if method == "laplace":
+    estimate = ESTIMATES[method]
+    if estimate.score is None:
+        those = with_methods(lambda each: each.score)
+        raise NotImplementedError(f'grad_log_density needs {those}; got "{method}", whose density may be negative')
+    if in_domain and not estimate.score_in_domain:
+        those = with_methods(lambda each: each.score and each.score_in_domain)
         raise NotImplementedError(
-            'grad_log_density needs method="kde", "sd" or "positive"; got "laplace", whose density may be negative'
-        )
-    if method == "positive" and in_domain:
-        raise NotImplementedError(
-            'grad_log_density of method="positive" needs bounds and periods to be None; write method="kde" or "sd"'
+            f'grad_log_density of method="{method}" needs bounds and periods to be None; write {those}'
         )
     if kernel != "gaussian" or metric is not None:
         raise NotImplementedError(
@@ -274,10 +272,10 @@ def gradient(kernel: str, metric: Any | None, name: str, method: str, *, in_doma
 
 def sampled(kernel: str, method: str) -> None:
     """Raise if no samples can be drawn."""
-    if method == "laplace":
+    if ESTIMATES[method].negative:
+        those = with_methods(lambda each: not each.negative)
         raise NotImplementedError(
-            'sample needs method="kde", "sd" or "positive"; got "laplace", whose density may be negative and so has no '
-            "samples"
+            f'sample needs {those}; got "{method}", whose density may be negative and so has no samples'
         )
     if kernel not in _SAMPLED:
         raise NotImplementedError(f'sample needs kernel="gaussian" or "tophat"; got {kernel!r}')

@@ -25,14 +25,15 @@ from cukde.core.random_state import RandomState
 from cukde.core.types import Array, ArrayLike
 from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import check as density_check
-from cukde.density.api import kde, laplace_kde, score as gradient
+from cukde.density.api import kde
 from cukde.density.arguments import prepare
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
+from cukde.density.estimates import ESTIMATES, Estimate
 from cukde.density.kernel_density import kernel_density
 from cukde.density.metric_density import log_sums
 from cukde.density.positive import api as density_positive
-from cukde.density.positive.api import positive_kde, positive_mass, positive_score
+from cukde.density.positive.api import positive_kde
 from cukde.density.problem import Problem, least_factor, score_problem
 from cukde.estimators import bandwidths, check, file, rejection, sampling
 
@@ -232,7 +233,7 @@ class KernelDensity(BaseEstimator):
             self.__dict__.pop(name, None)
         self._on_gpu = backend.name == "gpu"
         self._from_gpu = self.device != "cpu" and dispatch.is_gpu_array(meta(X))
-        if self.method == "positive":
+        if self._estimate.mass is not None:
             self.mass_, self.mass_error_ = self._mass(backend)
         return self
 
@@ -300,7 +301,7 @@ class KernelDensity(BaseEstimator):
         with backend.device_of(meta(self.points_)):
             log_p = self._log_density(X, backend)
             total = float(log_p.sum(dtype=np.float64))  # of Dask arrays it is computed now
-        if self.method == "laplace" and math.isnan(total):
+        if self._estimate.negative and math.isnan(total):
             core_warnings.once(_NEGATIVE, NegativeDensityWarning)
             return -math.inf
         return total
@@ -339,19 +340,18 @@ class KernelDensity(BaseEstimator):
         backend = self._fitted(X)
         metric = check.parameters(self.get_params(deep=False))
         check.gradient(self.kernel, metric, self.metric, self.method, in_domain=self._ends is not None)
-        positive = self.method == "positive"
+        of: Any = self._estimate.of_centres
         with backend.device_of(meta(self.points_)):
             if not self._is_lazy(X):
-                problem, dtype = self._problem(X, backend, tolerance=None, unchecked=not positive)
+                problem, dtype = self._problem(X, backend, tolerance=None, unchecked=of.mass is None)
                 with problem.device:
-                    out = density_positive.score(problem) if positive else problem.score()
+                    out = of.score_of_problem(problem)
             else:
                 Y = self._array(X, backend, reset=False)
                 dtype = self._result_dtype(Y)
                 options = {"weights": self.sample_weight_, "precision": self._precision(dtype)}
-                options |= {} if positive else {"local_factors": self.local_factors_}
-                function = positive_score if positive else gradient
-                out = function(self.points_, Y, self.bandwidth_, **options, **self._domain_arguments)
+                options |= {} if self.local_factors_ is None else {"local_factors": self.local_factors_}
+                out = of.score(self.points_, Y, self.bandwidth_, **options, **self._domain_arguments)
             return self._returned(_rounded(out, dtype), X, backend)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Array:
@@ -394,7 +394,7 @@ class KernelDensity(BaseEstimator):
         count = core_check.count("n_samples", n_samples)
         with backend.device_of(meta(self.points_)):
             rng = sampling.source(random_state)
-            if self.method == "positive":
+            if self._estimate.mass is not None:
                 acceptance = float(self.mass_) / rejection.largest(self.points_)
                 out = rejection.draw(self._proposed(backend, rng), self._log_factor(backend), count, acceptance, rng)
             else:
@@ -518,7 +518,7 @@ class KernelDensity(BaseEstimator):
                 bandwidths.warn_of_units(width, h, a, weights, gaussian=self.kernel == "gaussian", **ends)
             dtype = density_check.result_dtype(a)
             points = backend.xp.array(a, dtype=dtype, order="C")  # a copy: X may change afterwards
-            if self.method == "sd":
+            if self._estimate.moves:
                 points = self._debiased(points, h, weights, domain)
             return points, h, weights, factors, dtype, domain
 
@@ -609,12 +609,18 @@ class KernelDensity(BaseEstimator):
         points, weights, h = self.points_, self.sample_weight_, self.bandwidth_
         options = {"weights": weights, "precision": self.precision} | self._domain_arguments
         if is_dask(points) or is_dask(weights):
-            lazy: tuple[Any, Any] = positive_mass(points, h, **options)
+            mass: Any = self._estimate.mass
+            lazy: tuple[Any, Any] = mass(points, h, **options)
             return lazy
         with backend.device_of(points):
             problem, _ = prepare(points, None, h, **options)
             with problem.device:
                 return density_positive.default_mass(problem)
+
+    @property
+    def _estimate(self) -> Estimate:
+        """What belongs to the method."""
+        return ESTIMATES[self.method]
 
     @property
     def _domain(self) -> Domain | None:
@@ -637,14 +643,14 @@ class KernelDensity(BaseEstimator):
 
     def _precision(self, dtype: np.dtype) -> str | None:
         # Debiased data are always float64, so their dtype does not determine it.
-        return dtype.name if self.precision is None and self.method == "sd" else self.precision
+        return dtype.name if self.precision is None and self._estimate.moves else self.precision
 
     def _check_data(self, X: Any, backend: ModuleType) -> None:
         """Check that rows are the data of the fit, and that something is left without one of them."""
         weights, points = self.sample_weight_, self.points_
         density_check.rows_to_leave_out(len(points) if weights is None else int((weights > 0).sum()))
         same = X.shape == points.shape
-        if same and self.method == "sd":  # may round differently, by far less than a hundredth of the step
+        if same and self._estimate.moves:  # may round differently, by far less than a hundredth of the step
             moved, X = self._debiased(X, self.bandwidth_, weights, self._domain), X.astype(np.float64)
             step = 0.01 * abs(moved - X).max()
             same = bool((abs(moved - points) <= step).all())
@@ -659,6 +665,8 @@ class KernelDensity(BaseEstimator):
             metric = check.parameters(self.get_params(deep=False))
             check.metric_device(metric, self.metric, backend)
         kernel: Any = None if self.kernel == "gaussian" else self.kernel
+        of = self._estimate.of_centres
+        masses = () if of.mass is None else (self.mass_,)
         if metric is None and not self._is_lazy(queries):
             problem, dtype = self._problem(queries, backend, self._tolerance, unchecked=not leave_one_out)
             if leave_one_out:
@@ -668,10 +676,8 @@ class KernelDensity(BaseEstimator):
             with problem.device:
                 if kernel is not None:
                     out = problem.kernel_density(kernel, log=True)
-                elif self.method == "positive":
-                    out = density_positive.density(problem, float(self.mass_), log=True)
                 else:
-                    out = problem.laplace_density(log=True) if self.method == "laplace" else problem.density(log=True)
+                    out = of.of_problem(problem, *masses, log=True)
             return _rounded(out, dtype)
         Y = self._array(queries, backend, reset=False)
         X, h, dtype = self.points_, self.bandwidth_, self._result_dtype(Y)
@@ -692,13 +698,10 @@ class KernelDensity(BaseEstimator):
         elif kernel is not None:
             out = kernel_density(X, Y, h, kernel=kernel, log=True, **options)
         else:
-            function: Any = {"laplace": laplace_kde, "positive": positive_kde}.get(self.method, kde)
-            options |= self._domain_arguments
-            if self.method == "positive":
+            options |= self._domain_arguments | {"local_factors": self.local_factors_}
+            if masses:
                 options["mass"] = self.mass_
-            elif self.method == "kde":
-                options["local_factors"] = self.local_factors_
-            out = function(X, Y, h, log=True, precision=self._precision(dtype), **options)
+            out = of.density(X, Y, h, log=True, precision=self._precision(dtype), **options)
         return _rounded(out, dtype)
 
     def _is_lazy(self, queries: Any) -> bool:
@@ -802,7 +805,7 @@ def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
     ends = fitted["_ends"]
     if ends is not None:
         check.ends(ends, fitted["bandwidth_"], d)
-    if estimator.method == "positive":
+    if estimator._estimate.mass is not None:
         fitted["mass_"], fitted["mass_error_"] = check.mass(fitted["mass_"]), float(fitted["mass_error_"])
     if fitted["_dtype"] not in ("float32", "float64") or not all(isinstance(fitted[flag], bool) for flag in _FLAGS):
         raise ValueError("the dtype or the device of the data is missing")

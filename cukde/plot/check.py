@@ -14,8 +14,6 @@ import numpy as np
 from cukde.core import check as core_check
 from cukde.density.compositions import check as compositions_check
 
-METHODS = ("kde", "sd", "laplace", "positive")
-
 # Limits of sizes: the product of two densities of such columns is within float64.
 _LARGEST, _SMALLEST = 1e100, 1e-100
 _MOST_PANELS = 16  # columns of a pair plot

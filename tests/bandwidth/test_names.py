@@ -138,7 +138,7 @@ def test_rules_have_the_domain_of_the_density(backend: Any) -> None:
     for call, message in (
         (lambda: cukde.kde(x, y, "scott_covariance", periods=[None, 3.0]), "periods must be None with covariance"),
         (lambda: bandwidth.silverman(x, covariance=True, periods=[None, 3.0]), "periods must be None with covariance"),
-        (lambda: cukde.sd_kde(x, y, "cross_validate", periods=[None, 3.0]), 'but for method="kde" and "positive"; got'),
+        (lambda: cukde.sd_kde(x, y, "cross_validate", periods=[None, 3.0]), 'but for method="kde" or "positive"; got'),
     ):
         with pytest.raises(ValueError, match=message):
             call()
