@@ -35,7 +35,7 @@ from cukde.density.rules_by_name import ABRAMSON
 
 @declare(cost, of_bandwidth, name="bandwidth.scott")
 @public_call()
-@takes(OfRule)
+@takes(OfRule, described=True)
 def scott(X: ArrayLike, *, covariance: bool = False, **options: Unpack[OfRule]) -> Array:
     r"""Scott's normal-reference rule for the bandwidth of :func:`cukde.kde`.
 
@@ -45,15 +45,11 @@ def scott(X: ArrayLike, *, covariance: bool = False, **options: Unpack[OfRule]) 
     ----------
     X : array_like, shape (n, d) or (n,)
         Data, at least two rows; (n,) means d = 1. A GPU array computes on the GPU.
-    weights : array_like, shape (n,), optional
-        Non-negative weights; only their ratios matter. Default 1 each.
     covariance : bool
         Return a covariance, which follows correlations of the columns, as SciPy's rule does; not with periods.
     bounds, periods : sequence of length d or mapping, optional
         As for :func:`cukde.kde`. The standard deviation of a column with a period is measured around it; see the notes.
         Bounds are checked, but have no effect.
-    nan_policy : {"raise", "omit"}
-        As in :func:`cukde.kde`.
 
     Returns
     -------
@@ -299,7 +295,7 @@ def positive(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
 
 @declare(isj_cost, of_bandwidth, name="bandwidth.isj")
 @public_call()
-@takes(OfRule)
+@takes(OfRule, like="cukde.bandwidth.scott")
 def isj(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
     r"""Improved Sheather-Jones rule for :func:`cukde.kde` in one dimension, for data of any shape.
 
@@ -312,13 +308,9 @@ def isj(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
     ----------
     X : array_like, shape (n,) or (n, 1)
         Data, at least two rows. A GPU array computes on the GPU.
-    weights : array_like, shape (n,), optional
-        Non-negative weights; only their ratios matter. Default 1 each.
     bounds, periods : sequence of length 1 or mapping, optional
         As for :func:`cukde.kde`. The norm is then that of the density on the domain, where data are reflected or lie on
         a circle.
-    nan_policy : {"raise", "omit"}
-        As in :func:`cukde.kde`.
 
     Returns
     -------
@@ -428,18 +420,11 @@ def cross_validate(
         The score, which is to be large: the mean log density, :math:`\sum_j w_j \log \hat p_{-j}(x_j)`, or minus the
         integrated squared error up to a constant, :math:`-(\int \hat p^2 - 2 \sum_j w_j \hat p_{-j}(x_j))`. Method
         "laplace" has only the latter, because its densities can be negative.
-    weights : array_like, shape (n,), optional
-        Non-negative weights; only their ratios matter. Default 1 each. Rows of weight 0 do not count. Without row j the
-        others have the weights :math:`w_i / (1 - w_j)`.
     per_dimension : bool
         Whether to search further for a standard deviation for each column: from the best candidate by gradients to a
         local maximum, within a factor of 256 of the start.
-    precision : {"float32", "tf32", "ieee", "float64"}, optional
-        Arithmetic of the pairs; default: as the dtype. "tf32" and "ieee" mean "float32" here.
     bounds, periods : sequence of length d or mapping, optional
         As for :func:`cukde.kde`, for ``method="kde"`` and ``"positive"``. Sums are then in float64.
-    nan_policy : {"raise", "omit"}
-        As in :func:`cukde.kde`.
 
     Returns
     -------
@@ -474,8 +459,9 @@ def cross_validate(
 
     Notes
     -----
-    Mean logarithms, and least squares relative to the mean density, are accurate to 1e-12 (sd: 3e-11) in float64 and to
-    3e-5 (sd: 3e-4) in float32.
+    Rows of weight 0 do not count; without row j the others have the weights :math:`w_i / (1 - w_j)`. The precisions
+    "tf32" and "ieee" mean "float32" here. Mean logarithms, and least squares relative to the mean density, are accurate
+    to 1e-12 (sd: 3e-11) in float64 and to 3e-5 (sd: 3e-4) in float32.
 
     Cost: n (n - 1) / 2 distances, and an exponential for each pair and bandwidth; for sd a pass of the score and 2 n^2
     exponentials for each. Memory is O(n d), and at most 256 MiB or one row of n numbers. ``docs/bandwidths.md`` says
@@ -542,12 +528,6 @@ def abramson(X: ArrayLike, h: Bandwidth, *, alpha: float = 0.5, **options: Unpac
     alpha : float
         Exponent from 0 to 1. With 0 all factors are 1; 1/2 is Abramson's law; with 1/d factors grow like the distance
         to the nearest neighbours.
-    weights : array_like, shape (n,), optional
-        Non-negative weights; only their ratios matter. Default 1 each.
-    bounds, periods : sequence of length d or mapping, optional
-        As for :func:`cukde.kde`, for the pilot density.
-    nan_policy : {"raise", "omit"}
-        As in :func:`cukde.kde`.
 
     Returns
     -------

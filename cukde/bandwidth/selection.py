@@ -116,12 +116,6 @@ def select(
         is scaled to n rows: by the power 1/(d+4) of the ratio of the numbers, for "sd" and "positive" 1/(d+8).
     random_state : int, numpy.random.RandomState, numpy.random.Generator or None
         Random state of the sample and the folds; the default gives the same result on every call.
-    weights : array_like, shape (n,), optional
-        Non-negative weights; only their ratios matter. Default 1 each. Rows of weight 0 do not count.
-    bounds, periods : sequence of length d or mapping, optional
-        As for :func:`cukde.kde`.
-    nan_policy : {"raise", "omit"}
-        As in :func:`cukde.kde`.
 
     Returns
     -------

@@ -16,8 +16,10 @@ from cukde.cli.errors import CommandError, note
 from cukde.cli.progress import progress
 from cukde.core import dispatch, extras
 from cukde.density import rules_by_name
-from cukde.density.check import PRECISIONS
 from cukde.density.estimates import ESTIMATES
+from cukde.density.keywords import TABLE
+
+_KEYWORDS = ("log", "leave_one_out", "precision")  # of the functions
 
 _DESCRIPTION = """\
 Estimate the density of the rows of TRAIN at the rows of QUERY, or at the rows of TRAIN itself.
@@ -63,15 +65,8 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--columns", metavar="A,B", help="names of columns, or numbers from 0 if there is no header")
     parser.add_argument("--weights", metavar="COLUMN", help="column of TRAIN with the weights of the rows")
-    parser.add_argument("--log", action="store_true", help="write the logarithm of the density")
-    parser.add_argument(
-        "--leave-one-out",
-        action="store_true",
-        help="leave each row's own kernel out of the density at that row; only without QUERY",
-    )
-    parser.add_argument(
-        "--precision", choices=PRECISIONS, help="precision of the arithmetic; default: that of the data"
-    )
+    for name in _KEYWORDS:
+        _add_keyword(parser, name)
     device.add_option(parser)
     text.add_options(parser)
     parser.add_argument(
@@ -88,6 +83,14 @@ def add_parser(commands: Any) -> None:
         "column; .txt has numbers. Default: numbers on the terminal",
     )
     parser.set_defaults(run=run)
+
+
+def _add_keyword(parser: Any, name: str) -> None:
+    """Add an option that is a keyword of the functions, with its sentence and the words of this command."""
+    keyword = TABLE[name]
+    of: dict[str, Any] = {"action": "store_true"} if keyword.default is False else {"choices": keyword.choices}
+    said = keyword.meaning.removesuffix(".").replace("``Y`` must be ``X`` or None", "only without QUERY")
+    parser.add_argument(f"--{name.replace('_', '-')}", help=said[0].lower() + said[1:], **of)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -122,9 +125,8 @@ def run(args: argparse.Namespace) -> None:
         X = to_device(X)
         with progress():
             h = bandwidth(args.bandwidth or ESTIMATES[args.method].rule, args.method, X, weights)
-            options = {"weights": weights, "log": args.log, "precision": args.precision}
-            options |= {"leave_one_out": args.leave_one_out}
-            densities = evaluate(args.method, X, X if Y is None else Y, h, **options)
+            options = {name: getattr(args, name) for name in _KEYWORDS}
+            densities = evaluate(args.method, X, X if Y is None else Y, h, weights=weights, **options)
         if args.plot is not None:
             names = [f"x{index}" if train.names is None else train.names[index] for index in train_columns]
             save_picture(args.plot, X, h, args.method, weights, names)

@@ -19,7 +19,7 @@ from cukde.density.positive.check import mass as mass
 from cukde.estimators import bandwidths
 
 KERNELS = ("gaussian", *kernels.KERNELS)
-DEVICES = ("auto", "cpu", "gpu")
+BACKENDS = ("auto", "cpu", "gpu")
 _ALGORITHMS = ("auto", "kd_tree", "ball_tree")
 _SAMPLED = ("gaussian", "tophat")
 
@@ -29,9 +29,9 @@ def parameters(values: Mapping[str, Any]) -> Any | None:
     core_check.option("algorithm", values["algorithm"], _ALGORITHMS)
     core_check.option("kernel", values["kernel"], KERNELS)
     core_check.option("method", values["method"], tuple(ESTIMATES))
-    core_check.option("device", values["device"], DEVICES)
+    core_check.option("backend", values["backend"], BACKENDS)
     for name in ("atol", "rtol"):
-        value = values[name]
+        value = 0 if name == "rtol" and values[name] is None else values[name]
         if not isinstance(value, Real) or not float(value) >= 0:
             raise ValueError(f"{name} must be a number of at least 0; got {value!r}")
     if not isinstance(values["breadth_first"], bool | np.bool_):
@@ -159,7 +159,7 @@ def metric_device(metric: Any | None, name: str, backend: ModuleType) -> None:
     """Raise on the GPU for a metric that only the CPU has."""
     if metric is not None and backend.name == "gpu":
         raise ValueError(
-            f'metric must be "euclidean" on the GPU; got {name!r}: write device="cpu", which copies data to the host'
+            f'metric must be "euclidean" on the GPU; got {name!r}: write backend="cpu", which copies data to the host'
         )
 
 
@@ -203,7 +203,7 @@ def fitted_side(X: Any) -> None:
     if dispatch.is_gpu_array(X):
         raise TypeError(
             "X is on the GPU but the estimator was fitted on the CPU; fit it on GPU arrays or with "
-            'device="gpu", or write cupy.asnumpy(X)'
+            'backend="gpu", or write cupy.asnumpy(X)'
         )
 
 

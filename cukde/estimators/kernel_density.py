@@ -18,6 +18,7 @@ from cukde.core import check as core_check, dispatch, warnings as core_warnings,
 from cukde.core.entry import names, points as entry_points
 from cukde.core.frames.columns import labels_of
 from cukde.core.frames.libraries import library_of
+from cukde.core.keywords import describes
 from cukde.core.over_dask import is_dask, meta
 from cukde.core.public import public_in
 from cukde.core.quiet import quiet_methods
@@ -31,6 +32,7 @@ from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.estimates import ESTIMATES, Estimate
 from cukde.density.kernel_density import kernel_density
+from cukde.density.keywords import TABLE
 from cukde.density.metric_density import log_sums
 from cukde.density.positive import api as density_positive
 from cukde.density.positive.api import positive_kde
@@ -61,6 +63,7 @@ _OF_CENTRES = tuple((name, name[1:]) for name in _CENTRES)
 
 @public_in("cukde")
 @quiet_methods
+@describes(("precision", "bounds", "periods", "steps", "own_point"), TABLE)
 class KernelDensity(BaseEstimator):
     """Kernel density estimation with the interface of ``sklearn.neighbors.KernelDensity``.
 
@@ -78,30 +81,26 @@ class KernelDensity(BaseEstimator):
     algorithm : {"auto", "kd_tree", "ball_tree"}
         Determines which metrics are accepted, as in scikit-learn. No tree is built.
     kernel : {"gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"}
-        The kernel. Its normalising constant is exact in every dimension.
+        The kernel. Its normalising constant is exact in every dimension. ``precision``, ``bounds`` and ``periods`` are
+        of the Gaussian alone.
     metric : str
         A distance of scikit-learn's KDTree or BallTree. Only "euclidean" ("l2", "minkowski" with p = 2) runs on the
         GPU. Others have its normalising constant, so the result is at best proportional to a density.
-    rtol, atol : float
+    rtol, atol : float, optional
         Tolerances of :meth:`score_samples`: beside rounding the error of a density, in units of 1/volume, is at most
-        ``atol + rtol * density``. An ``rtol`` above 0.1 counts as 0.1; 0 means about rounding.
+        ``atol + rtol * density``. As in :func:`cukde.kde` an ``rtol`` of 0 sums all pairs, and None, the default, is
+        about rounding; more than 0.1 counts as 0.1.
     breadth_first, leaf_size : bool, int
         Checked as in scikit-learn, without effect: no tree is built.
     metric_params : dict, optional
         Further arguments of the metric.
     method : {"kde", "sd", "laplace", "positive"}
         The estimate: that of :func:`cukde.kde`, :func:`cukde.sd_kde`, :func:`cukde.laplace_kde` or
-        :func:`cukde.positive_kde`. All but the first require the Gaussian kernel and the euclidean metric.
-    precision : {"float32", "tf32", "ieee", "float64"}, optional
-        As in :func:`cukde.kde`; for the Gaussian kernel only.
-    device : {"auto", "cpu", "gpu"}
-        Where to compute: "auto" is the device of the data given to :meth:`fit`. "gpu" copies results for NumPy data
-        back; "cpu" returns NumPy arrays.
-    bounds, periods : sequence of length d or mapping, optional
-        As in :func:`cukde.kde`. Log densities outside are -inf, gradients NaN, and samples lie within. For the Gaussian
-        kernel only.
-    steps, own_point : int, bool
-        Of method "sd", as in :func:`cukde.sd_kde`.
+        :func:`cukde.positive_kde`. All but the first require the Gaussian kernel and the euclidean metric;
+        ``steps`` and ``own_point`` are of "sd".
+    backend : {"auto", "cpu", "gpu"}
+        Where to compute: "auto" is where the data given to :meth:`fit` are. "gpu" copies results for NumPy data back;
+        "cpu" returns NumPy arrays.
 
     Attributes
     ----------
@@ -126,7 +125,8 @@ class KernelDensity(BaseEstimator):
     Notes
     -----
     Results have the dtype ``result_type`` of data and queries, with the accuracy of :func:`cukde.kde`. Where a
-    tolerance is not used, they are more accurate than asked. Densities and gradients at Dask queries are Dask arrays.
+    tolerance is not used, they are more accurate than asked. Beyond bounds log densities are -inf and gradients NaN,
+    and samples lie within. Densities and gradients at Dask queries are Dask arrays.
 
     Cost: that of the functions of ``method``. :meth:`fit` copies the data; for method "sd" it debiases them once, with
     n^2 exponentials, and for "positive" it finds the mass. A metric other than the euclidean takes n m distances by
@@ -147,13 +147,13 @@ class KernelDensity(BaseEstimator):
         kernel: str = "gaussian",
         metric: str = "euclidean",
         atol: float = 0,
-        rtol: float = 0,
+        rtol: float | None = None,
         breadth_first: bool = True,
         leaf_size: int = 40,
         metric_params: dict[str, Any] | None = None,
         method: str = "kde",
         precision: str | None = None,
-        device: str = "auto",
+        backend: str = "auto",
         bounds: Any = None,
         periods: Any = None,
         steps: int = 1,
@@ -170,7 +170,7 @@ class KernelDensity(BaseEstimator):
         self.metric_params = metric_params
         self.method = method
         self.precision = precision
-        self.device = device
+        self.backend = backend
         self.bounds = bounds
         self.periods = periods
         self.steps = steps
@@ -200,13 +200,13 @@ class KernelDensity(BaseEstimator):
             For data that are not real numbers, for weights on the GPU with data on the CPU, and for a bandwidth that
             is a Dask collection.
         ValueError
-            For an unknown kernel, metric, method, device, precision or rule; a kernel or metric that the method does
+            For an unknown kernel, metric, method, backend, precision or rule; a kernel or metric that the method does
             not support, ``steps`` or ``own_point`` beside a method that moves no points, or a metric other than the
             euclidean on the GPU; bounds and periods that do not fit; data that are not two-dimensional, empty, not
             finite or outside their bounds; weights that are negative, not finite, all zero or of another length; a
             bandwidth that is not positive (definite); and a single row with method "sd" or a rule.
         RuntimeError
-            For ``device="gpu"`` if no GPU works.
+            For ``backend="gpu"`` if no GPU works.
 
         Warns
         -----
@@ -232,7 +232,7 @@ class KernelDensity(BaseEstimator):
         for name in _MASS:
             self.__dict__.pop(name, None)
         self._on_gpu = backend.name == "gpu"
-        self._from_gpu = self.device != "cpu" and dispatch.is_gpu_array(meta(X))
+        self._from_gpu = self.backend != "cpu" and dispatch.is_gpu_array(meta(X))
         if self._estimate.mass is not None:
             self.mass_, self.mass_error_ = self._mass(backend)
         return self
@@ -523,13 +523,13 @@ class KernelDensity(BaseEstimator):
             return points, h, weights, factors, dtype, domain
 
     def _backend_of_fit(self, X: Any, sample_weight: Any) -> ModuleType:
-        if self.device == "auto":
+        if self.backend == "auto":
             return dispatch.backend(X, sample_weight=sample_weight)
-        return dispatch.named(self.device, "device")
+        return dispatch.named(self.backend)
 
     def _moved(self, a: Any) -> Any:
-        """Copy a GPU array to the host if ``device`` is "cpu"."""
-        return dispatch.to_host(a) if self.device == "cpu" else a
+        """Copy a GPU array to the host if ``backend`` is "cpu"."""
+        return dispatch.to_host(a) if self.backend == "cpu" else a
 
     def _array(self, X: Any, backend: ModuleType, *, reset: bool) -> Any:
         """Check points and the names of their columns; return them as an array of the backend."""
@@ -582,7 +582,7 @@ class KernelDensity(BaseEstimator):
             check.kernel_of_factors(self.kernel, self.metric)
         if self._on_gpu:
             return dispatch.backend(meta(self.points_))
-        if self.device != "cpu":
+        if self.backend != "cpu":
             check.fitted_side(meta(X))
         return dispatch.named("cpu")
 
@@ -638,8 +638,8 @@ class KernelDensity(BaseEstimator):
 
     @property
     def _tolerance(self) -> float | None:
-        """Of :func:`cukde.kde`; scikit-learn's 0 is as exact as sums are by default."""
-        return min(float(self.rtol), density_check.MOST_RTOL) if self.rtol > 0 else None
+        """Of :func:`cukde.kde`, which takes no larger ones."""
+        return None if self.rtol is None else min(float(self.rtol), density_check.MOST_RTOL)
 
     def _precision(self, dtype: np.dtype) -> str | None:
         # Debiased data are always float64, so their dtype does not determine it.

@@ -21,6 +21,9 @@ Y = RNG.uniform(0.1, 0.9, (6, 2))
 V = RNG.normal(size=40)
 
 OTHER: dict[str, Any] = {
+    "score_bandwidth": 0.3,
+    "steps": 2,
+    "own_point": False,
     "weights": RNG.uniform(1, 2, 40),
     "local_factors": RNG.uniform(0.5, 2, 40),
     "rtol": 1e-2,
@@ -107,7 +110,7 @@ def assert_same(got: Any, want: Any) -> None:
 def test_all_functions_and_keywords_are_here() -> None:
     assert len(OPERATIONS) >= 18
     assert OTHER.keys() == TABLE.keys() == {name for _, name in CALLS}
-    assert typing.get_type_hints(keywords.OfDensity).keys() == TABLE.keys()
+    assert typing.get_type_hints(keywords.OfMovedDensity).keys() == TABLE.keys()
 
 
 @pytest.mark.parametrize(("operation", "name"), CALLS, ids=IDS)
