@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -15,6 +16,12 @@ from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.keywords import OfRule
 
 _PARTS = 1024  # that many rows are cut into
+
+OfFew = Callable[[Any], Any]
+"""Returns logarithms of sums among few rows without own terms, from their indices; -inf of one row."""
+
+OfOthers = Callable[[Any, Any], Any]
+"""Returns logarithms of sums over rows at others, from the indices of both."""
 
 
 class Rows(NamedTuple):
@@ -35,6 +42,21 @@ class Rows(NamedTuple):
     def effective(self) -> float:
         """Squared sum of the weights over the sum of their squares."""
         return self.total**2 / (1 + self.squares)
+
+    def counted(self, backend: ModuleType, *, weighted: bool) -> tuple[Any, Any | None, np.ndarray]:
+        """Rows of positive weight, their weights, which sum to 1, or None without any, and the ranges of the columns.
+
+        Ranges that overflow are infinite or NaN.
+        """
+        points, weights = self.points, None
+        if weighted:
+            kept = self.weights > 0
+            if not bool(kept.all()):
+                points = backend.xp.ascontiguousarray(points[kept])
+            weights = self.weights[kept] / self.total
+        with np.errstate(over="ignore", invalid="ignore"):
+            ranges: np.ndarray = backend.asnumpy(largest(abs(points - points[0]), backend.xp))
+        return points, weights, ranges.astype(np.float64)
 
     def tied(self, objective: str, backend: ModuleType) -> bool:
         """Whether rows share values such that a score may grow without bound as the bandwidth shrinks.
@@ -87,6 +109,30 @@ def without_each(shares: Any, xp: ModuleType) -> Any:
     others[heaviest] = 0
     out[heaviest] = others.sum()  # it may be next to nothing
     return out
+
+
+def with_lonely(logs: Any, lonely: Any, few: int, of_few: OfFew, of_others: OfOthers, xp: Any) -> Any:
+    """Write the sums of ``lonely`` rows, which others hardly reach, beside those of which own terms are taken off.
+
+    They are summed over all others and among themselves by halves, each the other's data, down to ``few`` rows. Nothing
+    is subtracted.
+    """
+
+    def among(rows: Any) -> Any:
+        n = len(rows)
+        if n <= few:
+            return of_few(rows)
+        parts = rows[: n // 2], rows[n // 2 :]
+        within = [among(part) for part in parts]
+        cross = [of_others(*pair) for pair in (parts[::-1], parts)]
+        return xp.concatenate([xp.logaddexp(*both) for both in zip(within, cross, strict=True)])
+
+    rows = xp.flatnonzero(lonely)
+    if len(rows):
+        logs[rows] = among(rows)
+        if len(rows) < len(logs):
+            logs[rows] = xp.logaddexp(logs[rows], of_others(xp.flatnonzero(~lonely), rows))
+    return logs
 
 
 class Sample(NamedTuple):

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cukde.bandwidth.data import Rows, largest
+from cukde.bandwidth.data import Rows
 from cukde.bandwidth.one_by_one import STEP, OneByOne
 from cukde.density import correction, results
 from cukde.density.arguments import prepare
@@ -49,13 +49,9 @@ class LeaveOneOutPositive(OneByOne):
         self._arguments: dict[str, Any] = {} if domain is None else domain.arguments
         self.precision = "float64" if precision == "float64" or domain is not None else "float32"
         self.step = STEP[self.precision]
-        xp = backend.xp
-        counted = rows.weights > 0
-        self._points = xp.ascontiguousarray(rows.points[counted])
-        self._mean_weights = rows.weights[counted] / rows.total
-        self._weights = self._mean_weights if weighted else None
-        ranges: np.ndarray = backend.asnumpy(largest(abs(self._points - self._points[0]), xp))
-        self.ranges = ranges.astype(np.float64)
+        self._points, self._weights, self.ranges = rows.counted(backend, weighted=weighted)
+        n = len(self._points)
+        self._mean_weights = backend.xp.full(n, 1 / n) if self._weights is None else self._weights
 
     def score(self, h: np.ndarray) -> float:
         """Score of (d,) deviations."""

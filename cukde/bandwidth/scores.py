@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cukde.bandwidth import backends, check, least_squares, scores_1d
-from cukde.bandwidth.data import Rows, largest
+from cukde.bandwidth.data import Rows
 from cukde.bandwidth.one_by_one import STEP
 from cukde.density.arguments import prepare
 from cukde.density.estimates import Method
@@ -60,17 +60,10 @@ class LeaveOneOut:
         self.precision = "float64" if precision == "float64" else "float32"
         self._dtype = np.dtype(self.precision)
         xp = backend.xp
-        self._points, self._weights = rows.points, None
-        if weighted:
-            counted = rows.weights > 0
-            if not bool(counted.all()):
-                self._points = xp.ascontiguousarray(self._points[counted])
-            self._weights = rows.weights[counted] / rows.total
+        self._points, self._weights, self.ranges = rows.counted(backend, weighted=weighted)
         self.n, self.d = self._points.shape
         with np.errstate(over="ignore", invalid="ignore"):  # such ranges are refused
             self._centre = backend.mean(self._points)
-            ranges: np.ndarray = backend.asnumpy(largest(abs(self._points - self._points[0]), xp))
-        self.ranges = ranges.astype(np.float64)
         # The logarithm of the weight that is left without a row, and its mean; the sum of squared weights.
         if self._weights is None:
             self._log_rest: Any = math.log1p(-1 / self.n)

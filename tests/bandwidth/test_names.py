@@ -145,11 +145,11 @@ def test_rules_have_the_domain_of_the_density(backend: Any) -> None:
 
 
 def test_errors_come_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: Any) -> Any:
+    def never(*_: Any, **__: Any) -> Any:
         raise AssertionError("a rule was applied")
 
     for name in rules_by_name.names():
-        monkeypatch.setitem(rules_by_name._RULES, name, never)
+        monkeypatch.setitem(rules_by_name._RULES, name, (never, lambda of: {}))
     for call, message in (
         (lambda: cukde.kde(X, Y[:, :1], "scott"), "Y must have 2 columns"),
         (lambda: cukde.kde(X, Y, "scott", weights=W[1:]), "weights must have shape"),
