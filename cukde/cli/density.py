@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import cukde
-from cukde.cli import device, sources, text
+from cukde.cli import columns, device, errors, output, sources, tables
 from cukde.cli.errors import CommandError, note
 from cukde.cli.progress import progress
 from cukde.core import dispatch, extras
@@ -44,7 +44,6 @@ def add_parser(commands: Any) -> None:
         help="estimate the density of the rows of a CSV, Parquet or NPY file",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("train", metavar="TRAIN", type=Path, help="the data")
     parser.add_argument(
@@ -63,12 +62,10 @@ def add_parser(commands: Any) -> None:
         "over all pairs of rows), select (held-out rows; for kde with local factors where these are more likely); "
         "default: silverman for kde, and the method's own rule for the others",
     )
-    parser.add_argument("--columns", metavar="A,B", help="names of columns, or numbers from 0 if there is no header")
     parser.add_argument("--weights", metavar="COLUMN", help="column of TRAIN with the weights of the rows")
     for name in _KEYWORDS:
         _add_keyword(parser, name)
-    device.add_option(parser)
-    text.add_options(parser)
+    tables.add_options(parser)
     parser.add_argument(
         "--plot",
         metavar="FILE.png",
@@ -95,9 +92,6 @@ def _add_keyword(parser: Any, name: str) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, compute and write, with all checks before the computation."""
-    from cukde.cli import columns, output
-    from cukde.cli.tables import open_table
-
     if args.out is not None:
         output.check(args.out, [args.train, args.query] if args.query else [args.train])
     if args.train == args.query == sources.STDIN:
@@ -105,8 +99,8 @@ def run(args: argparse.Namespace) -> None:
     to_device = device.asarray(args.gpu)
     if args.leave_one_out and args.query is not None:
         raise CommandError("--leave-one-out is for the density at TRAIN's own rows: leave out QUERY or the option")
-    train = open_table(args.train, args)
-    query = open_table(args.query, args) if args.query else train
+    train = tables.open_table(args.train, args)
+    query = tables.open_table(args.query, args) if args.query else train
     name = "log_density" if args.log else "density"
     if args.out is not None and args.out.suffix != ".npy" and name in (query.names or ()):
         raise CommandError(f"{query.path} has a column {name!r} already; write --out as .npy or .txt")
@@ -116,12 +110,10 @@ def run(args: argparse.Namespace) -> None:
     query_columns = train_columns if query is train else columns.matching(query, train, train_columns)
     if args.plot is not None:
         check_picture(args.plot, len(train_columns))
-    X = train.read(train_columns)
-    if len(X) == 0:
-        raise CommandError(f"{train.path} holds no rows of data")
+    X = tables.rows(train, train_columns)
     Y = None if query is train else query.read(query_columns)
     weights = None if weights_column is None else train.read([weights_column])[:, 0]
-    try:
+    with errors.of_data():
         X = to_device(X)
         with progress():
             h = bandwidth(args.bandwidth or ESTIMATES[args.method].rule, args.method, X, weights)
@@ -130,8 +122,6 @@ def run(args: argparse.Namespace) -> None:
         if args.plot is not None:
             names = [f"x{index}" if train.names is None else train.names[index] for index in train_columns]
             save_picture(args.plot, X, h, args.method, weights, names)
-    except ValueError as error:  # the library raises no other for wrong data
-        raise CommandError(str(error)) from error
     if ESTIMATES[args.method].negative and args.log and (undefined := int(np.isnan(densities).sum())):
         note(f"{undefined} of {len(densities)} Laplace-corrected densities are negative; their logarithm is nan")
     if args.out is None:
@@ -176,8 +166,6 @@ def evaluate(method: str, X: Any, Y: Any, h: Any, **options: Any) -> np.ndarray:
 
 def check_picture(path: Path, columns: int) -> None:
     """Refuse a picture that cannot be drawn or written."""
-    from cukde.cli import output
-
     if importlib.util.find_spec("matplotlib") is None:
         raise CommandError(f"--plot needs Matplotlib: {extras.install('plot')}")
     if path.suffix.lower() != ".png":
@@ -191,7 +179,6 @@ def save_picture(path: Path, X: Any, h: Any, method: Any, weights: Any, names: l
     """Draw the density of the rows, as a curve, contours or pairs by the number of columns, and write a PNG."""
     from matplotlib.figure import Figure
 
-    from cukde.cli import output
     from cukde.plot import artists, legends, pictures
 
     d = len(names)

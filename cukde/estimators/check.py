@@ -46,34 +46,34 @@ def parameters(values: Mapping[str, Any]) -> Any | None:
         )
     metric = _metric(values["metric"], values["metric_params"], values["algorithm"])
 
-    if values["method"] != "kde":
-        here = f"method={values['method']!r}"
-        if values["kernel"] != "gaussian":
-            raise ValueError(f'{here} needs kernel="gaussian"; got {values["kernel"]!r}: write method="kde" for it')
-        if metric is not None:
-            raise ValueError(f'{here} needs metric="euclidean"; got {values["metric"]!r}: write method="kde" for it')
-    for name in ("bounds", "periods"):
-        if values[name] is not None and (values["kernel"] != "gaussian" or metric is not None):
-            raise ValueError(
-                f'{name} must be None but for kernel="gaussian" and metric="euclidean"; got {values["kernel"]!r} and '
-                f"{values['metric']!r}: other kernels are not summed over images"
-            )
     rule = bandwidths.rule(values["bandwidth"])
+    density_check.precision(values["precision"], np.dtype(np.float64))
+    if values["kernel"] != "gaussian" or metric is not None:
+        _plain(values, metric, rule)
+    _steps(values["steps"], values["own_point"], values["method"], rule or values["bandwidth"])
+    return metric
+
+
+_IMAGES = "other kernels are not summed over images"
+_OF_GAUSSIAN = {"bounds": _IMAGES, "periods": _IMAGES, "precision": "give float32 or float64 data instead"}
+
+
+def _plain(values: Mapping[str, Any], metric: Any | None, rule: str | None) -> None:
+    """Raise for what the Gaussian kernel and the euclidean metric alone have."""
+    kernel, name, method = values["kernel"], values["metric"], values["method"]
+    if method != "kde":
+        needed, got = ('kernel="gaussian"', kernel) if kernel != "gaussian" else ('metric="euclidean"', name)
+        raise ValueError(f'{method=} needs {needed}; got {got!r}: write method="kde" for it')
+    both = f'kernel="gaussian" and metric="euclidean"; got {kernel!r} and {name!r}'
+    for option, instead in _OF_GAUSSIAN.items():
+        if values[option] is not None:
+            raise ValueError(f"{option} must be None but for {both}: {instead}")
     found = type(values["bandwidth"]).__name__ if rules_by_name.is_result(values["bandwidth"]) else None
-    if (rule or found) is not None and (values["kernel"] != "gaussian" or metric is not None):
+    if (rule or found) is not None:
         raise ValueError(
-            f'bandwidth={rule or found!r} is a rule for kernel="gaussian" and metric="euclidean"; got '
-            f'{values["kernel"]!r} and {values["metric"]!r}: give a number, or "scott" or "silverman" as in '
+            f'bandwidth={rule or found!r} is a rule for {both}: give a number, or "scott" or "silverman" as in '
             "scikit-learn"
         )
-    _steps(values["steps"], values["own_point"], values["method"], rule or values["bandwidth"])
-    density_check.precision(values["precision"], np.dtype(np.float64))
-    if values["precision"] is not None and (values["kernel"] != "gaussian" or metric is not None):
-        raise ValueError(
-            f'precision must be None but for kernel="gaussian" and metric="euclidean"; got {values["precision"]!r}: '
-            "give float32 or float64 data instead"
-        )
-    return metric
 
 
 def _steps(steps: Any, own_point: Any, method: str, bandwidth: Any) -> None:

@@ -53,11 +53,6 @@ _FITTED = (
     *(*_ARRAYS, *_FLAGS, *_MASS, "bandwidth_", "n_features_in_", "feature_names_in_", "_columns", "_dtype", "_ends"),
     *_CENTRES,
 )
-# What an estimator that was pickled or saved before there was such a thing has of it.
-_LATER: dict[str, Any] = {
-    **{"bounds": None, "periods": None, "_ends": None, "_columns": None, "local_factors_": None},
-    **{"steps": 1, "own_point": True, "_steps": 1, "_own_point": True},
-}
 _OF_CENTRES = tuple((name, name[1:]) for name in _CENTRES)
 
 
@@ -480,7 +475,6 @@ class KernelDensity(BaseEstimator):
         return {name: dispatch.to_host(value) if name in moved else value for name, value in state if name != _KEPT}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        state = _LATER | state
         if state.get("_on_gpu") and not is_dask(state["points_"]):
             if dispatch.why_no_gpu() is None:
                 gpu = dispatch.named("gpu")
@@ -783,7 +777,7 @@ def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
     n, d = points.shape
     if weights is not None:
         check.weights(weights, n, cpu)
-    factors = fitted.setdefault("local_factors_", None)
+    factors = fitted["local_factors_"]
     if factors is not None:
         density_check.weights(factors, n, cpu, "local_factors")
         core_check.finite({"local_factors": bool(np.isfinite(factors).all())})
@@ -794,8 +788,6 @@ def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
     if isinstance(fitted["bandwidth_"], str):
         raise ValueError("bandwidth_ is no number")
     check.bandwidth(fitted["bandwidth_"], n, d, metric)
-    for name in ("_ends", "_columns", *_CENTRES[1:]):
-        fitted.setdefault(name, _LATER[name])
     check.same_centres({name[1:]: (fitted[name], getattr(estimator, name[1:])) for name in _CENTRES})
     if fitted["_columns"] is not None:
         columns = np.asarray(fitted["_columns"], dtype=object)
