@@ -13,6 +13,7 @@ import cukde
 import cukde.dask
 from cukde.core.keywords import Keyword, documented as documented_with, takes
 from cukde.density import keywords
+from cukde.density.estimates import ESTIMATES
 from cukde.density.keywords import TABLE
 
 RNG = np.random.default_rng(0)
@@ -182,6 +183,19 @@ def test_stacks_take_it_or_refuse_it(operation: Operation, name: str) -> None:
         of_member = tuple(each[i] for each in stacked) if isinstance(stacked, tuple) else stacked[i]
         for one, other in zip(numbers(of_member), numbers(want), strict=True):
             np.testing.assert_allclose(one, other, rtol=0.05 if name == "rtol" else 1e-9, atol=1e-9)
+
+
+OF_ESTIMATOR = {name: each for name, each in inspect.signature(cukde.KernelDensity).parameters.items() if name in TABLE}
+
+
+@pytest.mark.parametrize("name", OF_ESTIMATOR)
+def test_the_estimator_takes_it_as_the_function_does(name: str) -> None:
+    assert OF_ESTIMATOR[name].default is TABLE[name].default
+    assert f"\n{name}" in (inspect.getdoc(cukde.KernelDensity) or "")
+    method = "kde" if name in inspect.signature(cukde.kde).parameters else "sd"
+    function, option = ESTIMATES[method].density, {name: OTHER[name]}
+    fitted = cukde.KernelDensity(bandwidth=0.2, method=method, **option).fit(X)
+    assert_same(fitted.score_samples(Y), function(X, Y, 0.2, log=True, **option))
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=[each.name for each in OPERATIONS])
