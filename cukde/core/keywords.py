@@ -26,13 +26,15 @@ _SECTION = re.compile(r"^\w[\w ]*\n-{3,}\n", re.MULTILINE)
 class Keyword(NamedTuple):
     """A keyword, as a Parameters section has it: ``name : form``, and what it means in a sentence or two.
 
-    Forms of a function that do not take it say what to do instead.
+    Forms of a function that do not take it say what to do instead. One that passes over the data take as it is has its
+    check, which returns it.
     """
 
     default: Any
     form: str
     meaning: str
     not_of: Mapping[str, str] = {}
+    of_passes: Callable[[Any], Any] | None = None
 
     @property
     def choices(self) -> list[str]:

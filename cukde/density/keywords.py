@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
-from cukde.core import keywords
+from cukde.core import check as core_check, keywords
 from cukde.core.keywords import Keyword
 from cukde.core.types import ArrayLike, Bandwidth, Devices, Domain
+from cukde.density import check
 
 _EACH = {"stacks": "call for each member"}
 
@@ -43,6 +45,7 @@ TABLE = {
         None,
         "float, optional",
         "Share of a density that may be left out, 0 to 0.1; 0 sums all pairs. Default: about rounding.",
+        of_passes=check.tolerance,
     ),
     "log": Keyword(False, "bool", "Return the log density, finite for any finite query."),
     "precision": Keyword(
@@ -50,7 +53,12 @@ TABLE = {
         '{"float32", "tf32", "ieee", "float64"}, optional',
         "Arithmetic of the pairs. Default: that of the dtype.",
     ),
-    "deterministic": Keyword(False, "bool", "Give the same bits on every run on the same machine."),
+    "deterministic": Keyword(
+        False,
+        "bool",
+        "Give the same bits on every run on the same machine.",
+        of_passes=functools.partial(core_check.flag, "deterministic"),
+    ),
     "check_finite": Keyword(True, "bool", "Refuse NaN and infinity."),
     "bounds": Keyword(
         None,
@@ -85,6 +93,15 @@ TABLE = {
 
 refuse = functools.partial(keywords.refuse, table=TABLE)
 """Raise for keywords that a form does not take: "stacks" or "Dask arrays"."""
+
+OF_PASSES = {name: each.of_passes for name, each in TABLE.items() if each.of_passes is not None}
+"""Checks of the keywords that passes take: fields of :class:`cukde.density.options.Options`."""
+
+
+def of_passes(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Check keywords that passes take, and return them."""
+    return {name: OF_PASSES[name](value) for name, value in options.items()}
+
 
 taken = functools.partial(keywords.taken, table=TABLE)
 """Take a keyword out of the options of a call: its value, or its default."""

@@ -140,7 +140,7 @@ def _denominator(z: Any, y: Any, h: Any, weights: Any, numerator: Problem, ends:
     if domain is not None and options.squared_radius is not None:
         outside = backend.asnumpy(domain.outside(z, backend.xp).sum(axis=0))
         domains_check.inside(outside, len(z), domain.low, domain.high, "Z")
-    problem, _ = prepare(z, y, h, w, options.precision, options.deterministic, check_finite=False, **ends)
+    problem, _ = prepare(z, y, h, w, options.precision, False, deterministic=options.deterministic, **ends)
     if options.squared_radius is None:  # unchecked
         return problem
     _, flags, ranges = backend.look(problem.X, None, None, [], [] if w is None else [w])
