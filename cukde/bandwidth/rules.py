@@ -110,11 +110,6 @@ def silverman(X: ArrayLike, *, covariance: bool = False, **options: Unpack[OfRul
     Result, exceptions, accuracy and cost are those of :func:`scott`. With ``covariance`` the result equals SciPy's
     ``gaussian_kde(X.T, bw_method="silverman").covariance``.
 
-    Parameters
-    ----------
-    X, covariance
-        As in :func:`scott`.
-
     Examples
     --------
     >>> import numpy as np, cukde
@@ -146,8 +141,6 @@ def sd(X: ArrayLike, *, steps: int = 1, **options: Unpack[OfRule]) -> Array:
     ----------
     steps : int
         Steps of the estimate, at least 1. More steps leave less bias, and need a wider bandwidth.
-    X
-        As in :func:`scott`.
 
     Examples
     --------
@@ -200,11 +193,6 @@ def laplace(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
     Result, exceptions and accuracy are those of :func:`scott`. So is the cost, plus 2 ms for the minimum, which is kept
     for further calls.
 
-    Parameters
-    ----------
-    X
-        As in :func:`scott`.
-
     Examples
     --------
     >>> import numpy as np, cukde
@@ -246,11 +234,6 @@ def positive(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
 
     Result, exceptions and accuracy are those of :func:`scott`. So is the cost, plus 5 ms for the minimum, which is kept
     for further calls.
-
-    Parameters
-    ----------
-    X
-        As in :func:`scott`.
 
     Examples
     --------

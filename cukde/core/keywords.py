@@ -62,8 +62,9 @@ def takes(
 ) -> Callable[[T], T]:
     """Say of a function with ``**options`` that it takes the keywords of ``kind``, a TypedDict, and no others.
 
-    Its signature, its type hints and the Parameters section of its docstring get them, in the order of the table.
-    Keywords that a caller leaves out are not among the options. The public call refuses others.
+    Its signature, its type hints and the Parameters section of its docstring get them, in the order of the table. The
+    section also gets other parameters that it lacks, as in the function ``like``. Keywords that a caller leaves out are
+    not among the options. The public call refuses others.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ def takes(
         function.__annotations__ = kept | {name: hints[name] for name in names}
         some = (table if described else ()) if isinstance(described, bool) else described
         sentences = {name: table[name] for name in names if name in some}
-        function.__doc__ = documented(function.__doc__, names, sentences, like=like)
+        function.__doc__ = documented(function.__doc__, [each.name for each in parameters], sentences, like=like)
         return function
 
     return decorated
@@ -111,7 +112,7 @@ def describes(names: Sequence[str], table: Mapping[str, Keyword]) -> Callable[[C
 def documented(
     docstring: str | None, names: Sequence[str], described: Mapping[str, Keyword] = MappingProxyType({}), *, like: str
 ) -> str | None:
-    """Put keywords at the end of the Parameters section, but for those that have an entry of their own there.
+    """Put parameters at the end of the Parameters section, but for those that have an entry of their own there.
 
     Those that are ``described`` have their sentences, others are as in the function ``like``. A docstring without
     sections, of a function that is not public, stays, and so does None, which ``python -OO`` leaves.

@@ -114,11 +114,6 @@ def score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfScore]) 
 
     .. math:: s(y) = \Big(\frac{\sum_j w_j \phi_j(y) x_j}{\sum_j w_j \phi_j(y)} - y\Big) / h^2
 
-    Parameters
-    ----------
-    X, Y, h
-        As in :func:`kde`.
-
     Returns
     -------
     array or frame, shape of ``Y``
@@ -161,11 +156,6 @@ def score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfScore]) 
 @takes(OfScore)
 def density_and_score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfScore]) -> tuple[Array, Array]:
     """Log density and its gradient, in a single pass, which costs as much as :func:`score`.
-
-    Parameters
-    ----------
-    X, Y, h
-        As in :func:`kde`.
 
     Returns
     -------
@@ -337,8 +327,6 @@ def sd_kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfMovedDe
     ----------
     score_bandwidth, steps, own_point
         As in :func:`debias`.
-    X, Y, h
-        As in :func:`kde`.
 
     Returns
     -------
@@ -402,8 +390,6 @@ def laplace_kde(
         "keep" returns negative values as they are; they still rank queries. "clip" sets them to 0, with a
         :class:`NegativeDensityWarning` of their number and their share of the absolute sum. On the GPU the warning
         waits for the result; for Dask arrays it comes with each block that is computed.
-    X, Y, h
-        As in :func:`kde`.
 
     Returns
     -------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import typing
 from typing import Any, NamedTuple
 
@@ -256,6 +257,22 @@ def test_a_docstring_is_the_same_however_it_is_indented() -> None:
     without = text[: text.index("{0}Par")] + text[text.index("{0}Ret") :]
     found = documented_with(without.format("    "), ["x"], like="cukde.kde")
     assert found == "Do.\n\nParameters\n----------\nx\n    As in :func:`cukde.kde`.\n\nReturns\n-------\nfloat"
+
+
+MODULES = (cukde, cukde.bandwidth, cukde.dask, cukde.plot)
+PUBLIC = [each for module in MODULES for name in module.__all__ if inspect.isfunction(each := getattr(module, name))]
+
+
+@pytest.mark.parametrize("function", PUBLIC, ids=lambda each: f"{each.__module__}.{each.__name__}")
+def test_entries_refer_to_functions_that_have_these_parameters(function: Any) -> None:
+    entries = re.findall(r"^([\w, ]+)\n    As in :func:`([\w.]+)`", inspect.getdoc(function) or "", re.MULTILINE)
+    for names, other in entries:
+        found = [
+            m for m in MODULES if other.rpartition(".")[0] in (m.__name__, "") and other.split(".")[-1] in m.__all__
+        ]
+        assert any(
+            set(names.split(", ")) <= set(inspect.signature(getattr(m, other.split(".")[-1])).parameters) for m in found
+        ), (names, other)
 
 
 def test_a_docstring_without_sections_stays() -> None:
