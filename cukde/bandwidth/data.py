@@ -11,7 +11,6 @@ import numpy as np
 from cukde.bandwidth import check
 from cukde.core import check as core_check
 from cukde.density import check as density_check
-from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.keywords import OfRule
 
@@ -97,8 +96,7 @@ def domain(X: Any, data_rows: Rows, options: OfRule, backend: ModuleType) -> Dom
     """Check bounds and periods beside checked rows of the data ``X``; None where no column has any."""
     out = domain_of(options.get("bounds"), options.get("periods"), data_rows.points.shape[1])
     if out is not None:
-        outside = backend.asnumpy(out.outside(density_check.data(X, backend)[0], backend.xp).sum(axis=0))
-        domains_check.inside(outside, len(data_rows.points), out.low, out.high)
+        out.hold(density_check.data(X, backend)[0], backend)
     return out
 
 

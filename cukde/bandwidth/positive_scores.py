@@ -22,7 +22,7 @@ from cukde.bandwidth.data import Rows
 from cukde.bandwidth.one_by_one import STEP, OneByOne
 from cukde.density import correction, results
 from cukde.density.arguments import prepare
-from cukde.density.domains.domain import Domain
+from cukde.density.domains.domain import Domain, arguments_of
 from cukde.density.positive import api as positive, mass as positive_masses
 from cukde.density.problem import Problem
 from cukde.density.sums import to_density
@@ -46,7 +46,7 @@ class LeaveOneOutPositive(OneByOne):
     ) -> None:
         """Drop rows of weight 0; ``weighted`` says whether there are weights at all."""
         self._backend, self.objective = backend, objective
-        self._arguments: dict[str, Any] = {} if domain is None else domain.arguments
+        self._arguments = arguments_of(domain)
         self.precision = "float64" if precision == "float64" or domain is not None else "float32"
         self.step = STEP[self.precision]
         self._points, self._weights, self.ranges = rows.counted(backend, weighted=weighted)

@@ -28,8 +28,7 @@ from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import check as density_check
 from cukde.density.api import kde
 from cukde.density.arguments import prepare
-from cukde.density.domains import check as domains_check
-from cukde.density.domains.domain import Domain, domain_of
+from cukde.density.domains.domain import Domain, arguments_of, domain_of
 from cukde.density.estimates import ESTIMATES, Estimate
 from cukde.density.kernel_density import kernel_density
 from cukde.density.keywords import TABLE
@@ -494,10 +493,9 @@ class KernelDensity(BaseEstimator):
             a = self._array(X, backend, reset=True)
             given = self._by_column(a.shape[1])
             domain = domain_of(given["bounds"], given["periods"], a.shape[1])
-            ends = {} if domain is None else domain.arguments
+            ends = arguments_of(domain)
             if domain is not None:
-                outside = backend.asnumpy(domain.outside(a, backend.xp).sum(axis=0))
-                domains_check.inside(outside, len(a), domain.low, domain.high)
+                domain.hold(a, backend)
             weights = None if sample_weight is None else check.weights(self._moved(sample_weight), len(a), backend)
             gaussian = self.kernel == "gaussian" and metric is None
             of_rule = given["bandwidth"], a, weights, self.method, self.steps
@@ -591,8 +589,7 @@ class KernelDensity(BaseEstimator):
 
     def _debiased(self, points: Any, h: Any, weights: Any | None, domain: Domain | None) -> Any:
         """Return the data debiased as in :func:`cukde.sd_kde`, in float64, so that an offset costs no accuracy."""
-        ends = {} if domain is None else domain.arguments
-        problem, _ = prepare(points, None, h, weights=weights, precision=self.precision, **ends)
+        problem, _ = prepare(points, None, h, weights=weights, precision=self.precision, **arguments_of(domain))
         estimate = score_problem(problem, None, own_point=self.own_point)
         with problem.device:
             moved = problem.moved(estimate, self.steps)
@@ -624,8 +621,7 @@ class KernelDensity(BaseEstimator):
     @property
     def _domain_arguments(self) -> dict[str, Any]:
         """The same as arguments of functions; none where there is no domain."""
-        domain = self._domain
-        return {} if domain is None else domain.arguments
+        return arguments_of(self._domain)
 
     def _result_dtype(self, Y: Any) -> np.dtype:
         return density_check.result_dtype(np.empty(0, self._dtype), Y)

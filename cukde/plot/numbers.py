@@ -17,7 +17,7 @@ from cukde.density import check as density_check, correction, rules_by_name
 from cukde.density.api import debias, kernel_sum
 from cukde.density.compositions import columns as compositions_columns, regions as compositions_regions
 from cukde.density.domains import check as domains_check
-from cukde.density.domains.domain import Domain
+from cukde.density.domains.domain import Domain, arguments_of
 from cukde.density.estimates import ESTIMATES, Estimate as Kind
 from cukde.density.grids.api import evaluate_grid
 from cukde.plot import check
@@ -74,7 +74,7 @@ class Estimate(NamedTuple):
     @property
     def ends(self) -> dict[str, Any]:
         """Arguments of a density on the domain."""
-        return {} if self.domain is None else self.domain.arguments
+        return arguments_of(self.domain)
 
     def within(self, k: int, low: float, high: float) -> tuple[float, float]:
         """Ends of an axis, no further than the bounds of column ``k``; of a period all of it."""
@@ -111,10 +111,9 @@ def estimate(
 ) -> Estimate:
     """Return an estimate of checked data; ``h`` None is the method's rule. ``adjust`` multiplies the bandwidth."""
     if domain is not None:
-        outside = backend.asnumpy(domain.outside(x, backend.xp).sum(axis=0))
-        domains_check.inside(outside, len(x), domain.low, domain.high)
+        domain.hold(x, backend)
         x = domain.restored(domain.anchored(x, backend.xp), backend.xp)
-    ends = {} if domain is None else domain.arguments
+    ends = arguments_of(domain)
     by_rule = h is None or isinstance(h, str)
     try:
         h = ESTIMATES[method].rule if h is None else h
