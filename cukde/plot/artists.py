@@ -111,6 +111,13 @@ def check_scales(axes: Axes, log: Sequence[bool]) -> None:
             raise ValueError(f"log_scale must be False for the {name} axis of ax, which has densities per unit already")
 
 
+def scaled(axes: Axes | None, log: Sequence[bool]) -> Axes:
+    """Return axes, those of a new figure if there are none, that are logarithmic where the columns are."""
+    axes = new_axes() if axes is None else axes
+    set_scales(axes, log)
+    return axes
+
+
 def set_scales(axes: Axes, log: Sequence[bool]) -> None:
     """Make the first axis logarithmic, and the second of two."""
     for scaled, axis, change in zip(log, (axes.xaxis, axes.yaxis), (axes.set_xscale, axes.set_yscale), strict=False):

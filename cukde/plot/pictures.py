@@ -121,10 +121,9 @@ def density(
     if ax is not None:
         artists.check_scales(ax, rows.log)
     colours = {} if of.color is None else _colours(artists, of.color, rows)
-    domain = _domain(rows, of)
     curves, marked = [], []
     with rows.backend.device_of(rows.groups[0].X):
-        rows, estimates = _estimates(rows, h, of, domain)
+        rows, estimates = _estimates(rows, h, of)
         for group, estimate in zip(rows.groups, estimates, strict=True):
             curve = numbers.curve(estimate, points, ends, level, resamples, of.seed)
             curves.append(numbers.as_drawn(curve, log_scale, group.share if common_norm else 1.0))
@@ -132,8 +131,7 @@ def density(
                 marks = rows.backend.asnumpy(numbers.some(estimate, numbers.MOST_MARKS, of.seed)[0][:, 0])
                 marked.append(10.0**marks if log_scale else marks)
 
-    ax = ax if ax is not None else artists.new_axes()
-    artists.set_scales(ax, rows.log)
+    ax = artists.scaled(ax, rows.log)
     for k, (group, estimate, curve) in enumerate(zip(rows.groups, estimates, curves, strict=True)):
         said = _of_curve(group, label, estimate, log_scale)
         artists.draw_curve(ax, curve, said, level, colours.get(group.number))
@@ -225,13 +223,11 @@ def contours(
     if ax is not None:
         artists.check_scales(ax, rows.log)
     colours = _colours(artists, of.color, rows)
-    domain = _domain(rows, of)
     with rows.backend.device_of(rows.groups[0].X):
-        rows, estimates = _estimates(rows, h, of, domain)
+        rows, estimates = _estimates(rows, h, of)
         found = [numbers.regions(estimate, masses, points, subsample, of.seed) for estimate in estimates]
 
-    ax = ax if ax is not None else artists.new_axes()
-    artists.set_scales(ax, rows.log)
+    ax = artists.scaled(ax, rows.log)
     left_out = sum(each.left_out for each in found)
     outside = outside and left_out > 0
     for group, each in zip(rows.groups, found, strict=True):
@@ -323,7 +319,6 @@ def pairs(
     rows = _rows(X, of, columns)
     d = rows.columns
     check.panels(d)
-    domain = _domain(rows, of)
     names = rows.names if names is None else check.column_names(names, d)
     grid = None if ax is None else check.grid_of_axes(ax, d, artists.Axes)
     for (row, column), each in np.ndenumerate([] if grid is None else grid):
@@ -334,7 +329,7 @@ def pairs(
     marginals: list[list[numbers.Estimate]] = []
     taus = []
     with rows.backend.device_of(rows.groups[0].X):
-        rows, estimates = _estimates(rows, h, of, domain)
+        rows, estimates = _estimates(rows, h, of)
         for group, estimate in zip(rows.groups, estimates, strict=True):
             marginals.append([numbers.marginal(estimate, [k], h is None) for k in range(d)])
             panels.append(
@@ -574,11 +569,9 @@ def _domain(rows: groups.Rows, of: SimpleNamespace) -> Ends | None:
     return domain
 
 
-def _estimates(
-    rows: groups.Rows, h: Any, of: SimpleNamespace, domain: Ends | None
-) -> tuple[groups.Rows, list[numbers.Estimate]]:
+def _estimates(rows: groups.Rows, h: Any, of: SimpleNamespace) -> tuple[groups.Rows, list[numbers.Estimate]]:
     """Return the rows, without groups for which the rule has no bandwidth, and the estimate of each group."""
-    factor = core_check.number("bw_adjust", of.bw_adjust, above=True)
+    domain, factor = _domain(rows, of), core_check.number("bw_adjust", of.bw_adjust, above=True)
     h = entry_names.bandwidth("h", h, rows.called, rows.columns, "the picture")
     out: list[numbers.Estimate] = []
     failed: dict[int, str] = {}
