@@ -61,7 +61,7 @@ CANDIDATES = {
         _adaptive,
         rules.silverman,
         _OF_KDE.order,
-        _OF_KDE.call.replace("h)", "h, local_factors=cukde.bandwidth.abramson(X, h))"),
+        f"{_OF_KDE.call[:-1]}, local_factors=cukde.bandwidth.abramson(X, h))",
     ),
 }
 
