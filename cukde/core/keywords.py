@@ -99,11 +99,11 @@ def takes(
     return decorated
 
 
-def describes(names: Sequence[str], table: Mapping[str, Keyword]) -> Callable[[C], C]:
-    """Give the docstring of a class the sentences of keywords that its ``__init__`` states, as scikit-learn asks."""
+def as_in(like: str, *names: str) -> Callable[[C], C]:
+    """Say of a class that keywords, which its ``__init__`` states as scikit-learn asks, are as in a function."""
 
     def decorated(cls: C) -> C:
-        cls.__doc__ = documented(cls.__doc__, names, {name: table[name] for name in names}, like="")
+        cls.__doc__ = documented(cls.__doc__, names, like=like)
         return cls
 
     return decorated

@@ -18,7 +18,7 @@ from cukde.core import check as core_check, dispatch, warnings as core_warnings,
 from cukde.core.entry import names, points as entry_points
 from cukde.core.frames.columns import labels_of
 from cukde.core.frames.libraries import library_of
-from cukde.core.keywords import describes
+from cukde.core.keywords import as_in
 from cukde.core.over_dask import is_dask, meta
 from cukde.core.public import public_in
 from cukde.core.quiet import quiet_methods
@@ -31,7 +31,6 @@ from cukde.density.arguments import prepare
 from cukde.density.domains.domain import Domain, arguments_of, domain_of
 from cukde.density.estimates import ESTIMATES, Estimate
 from cukde.density.kernel_density import kernel_density
-from cukde.density.keywords import TABLE
 from cukde.density.metric_density import log_sums
 from cukde.density.positive import api as density_positive
 from cukde.density.positive.api import positive_kde
@@ -57,7 +56,8 @@ _OF_CENTRES = tuple((name, name[1:]) for name in _CENTRES)
 
 @public_in("cukde")
 @quiet_methods
-@describes(("precision", "bounds", "periods", "steps", "own_point"), TABLE)
+@as_in("cukde.debias", "steps", "own_point")
+@as_in("cukde.kde", "precision", "bounds", "periods")
 class KernelDensity(BaseEstimator):
     """Kernel density estimation with the interface of ``sklearn.neighbors.KernelDensity``.
 

@@ -11,8 +11,8 @@ from cukde.core import check as core_check, keywords
 from cukde.core.keywords import Keyword
 from cukde.core.random_state import DEFAULT, RandomState, integer
 from cukde.core.types import ArrayLike, Domain
+from cukde.density import keywords as keywords_of_density
 from cukde.density.estimates import ESTIMATES, METHODS, Method
-from cukde.density.keywords import TABLE as OF_DENSITY
 
 _FUNCTIONS = ", ".join(f":func:`cukde.{each.density.__name__}`" for each in ESTIMATES.values())
 
@@ -42,10 +42,12 @@ TABLE = {
         "Random state of all that is drawn at random: the same integer gives the same picture.",
     ),
     "seed": Keyword(None, "optional", "Another name of ``random_state``."),
-    **{name: OF_DENSITY[name] for name in ("weights", "bounds", "periods")},
 }
+"""Those of pictures alone."""
 
-takes = functools.partial(keywords.takes, table=TABLE, like="cukde.plot.density")
+_OF_DENSITY = {name: keywords_of_density.TABLE[name] for name in ("weights", "bounds", "periods")}
+
+takes = functools.partial(keywords.takes, table=TABLE | _OF_DENSITY)
 """Decorator of pictures with ``**options``: see :func:`cukde.core.keywords.takes`."""
 
 
@@ -66,7 +68,7 @@ class OfPicture(TypedDict, total=False):
 
 def filled(options: OfPicture) -> SimpleNamespace:
     """The options of a call, and the defaults of those that it leaves out; the seed is a number."""
-    out = SimpleNamespace(**{name: keyword.default for name, keyword in TABLE.items()} | options)
+    out = SimpleNamespace(**{name: keyword.default for name, keyword in (TABLE | _OF_DENSITY).items()} | options)
     core_check.option("method", out.method, tuple(ESTIMATES))
     out.seed = integer(out.random_state, out.seed)
     return out

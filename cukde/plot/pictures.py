@@ -18,7 +18,7 @@ from cukde.core.types import ArrayLike, Bandwidth, Columns
 from cukde.density.domains.domain import Domain as Ends, domain_of
 from cukde.kendall.api import kendall_matrix
 from cukde.plot import check, groups, numbers
-from cukde.plot.keywords import OfPicture, filled, takes
+from cukde.plot.keywords import TABLE, OfPicture, filled, takes
 from cukde.plot.options import first_tries
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _ON_DIAGONAL = 256  # points of a curve in a pair plot
 
 @first_tries
 @quiet
-@takes(OfPicture, described=True)
+@takes(OfPicture, described=TABLE)
 def density(
     X: ArrayLike,
     h: Bandwidth | None = None,
@@ -143,7 +143,7 @@ def density(
 
 @first_tries
 @quiet
-@takes(OfPicture)
+@takes(OfPicture, like="cukde.plot.density")
 def contours(
     X: ArrayLike,
     h: Bandwidth | None = None,
@@ -194,12 +194,15 @@ def contours(
     Notes
     -----
     Regions are shades of the colour, and those of a group hold shares of its own rows. On logarithmic axes they are the
-    smallest regions as drawn. In a region the density is at least a level, which is chosen such that the region holds
-    its share of the rows, by weight. It is the smallest such region (Hyndman). With m rows evaluated, the share has a
-    standard error of sqrt(mass (1 - mass) / m): 0.3% of the rows for 95% and 5,000 rows. Levels, and the rows outside,
-    are by densities without a row's own kernel, as for a new row (:func:`cukde.hdr_threshold`). What is drawn has all
-    kernels: where they are much of the density, a row outside has an island of its own. A level is at least 1e-5 of the
-    lowest density at a row.
+    smallest regions as drawn.
+
+    In a region the density is at least a level, which is chosen such that the region holds its share of the rows, by
+    weight. It is the smallest such region (Hyndman). With m rows evaluated, the share has a standard error of sqrt(mass
+    (1 - mass) / m): 0.3% of the rows for 95% and 5,000 rows.
+
+    Levels, and the rows outside, are by densities without a row's own kernel, as for a new row
+    (:func:`cukde.hdr_threshold`). What is drawn has all kernels: where they are much of the density, a row outside has
+    an island of its own. A level is at least 1e-5 of the lowest density at a row.
 
     The grid covers the largest region: 4 bandwidths and a tenth of its size beyond the rows in it, or more until the
     region ends within it. It leaves out wide gaps between rows, so outliers do not make it coarser.
@@ -247,7 +250,7 @@ def contours(
 
 @first_tries
 @quiet
-@takes(OfPicture)
+@takes(OfPicture, like="cukde.plot.density")
 def pairs(
     X: ArrayLike,
     h: Bandwidth | None = None,
