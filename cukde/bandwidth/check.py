@@ -36,12 +36,12 @@ def options(method: Any, objective: Any, per_dimension: Any, *, in_domain: bool 
         )
 
 
-def varies(deviations: np.ndarray) -> None:
-    """Raise for columns that are constant around their period."""
-    constant = np.flatnonzero(deviations == 0)
+def varies(widths: np.ndarray, but: str = "") -> None:
+    """Raise for constant columns; ``but`` says what else they may differ by."""
+    constant = np.flatnonzero(widths == 0)
     if constant.size:
         raise ValueError(
-            "X must vary in every column, among the rows of positive weight; constant columns, but for whole periods: "
+            f"X must vary in every column, among the rows of positive weight; constant columns{but}: "
             f"{', '.join(map(str, constant))}: drop them or set h by hand"
         )
 
@@ -164,12 +164,7 @@ def plug_in(h: float | None, *, in_domain: bool = False) -> float:
 
 def ranges(widths: np.ndarray) -> None:
     """Raise for constant columns, and for a range that float64 cannot hold."""
-    constant = np.flatnonzero(widths == 0)
-    if constant.size:
-        raise ValueError(
-            "X must vary in every column, among the rows of positive weight; "
-            f"constant columns: {', '.join(map(str, constant))}: drop them or set h by hand"
-        )
+    varies(widths)
     endless = np.flatnonzero(np.isinf(widths))
     if endless.size:
         raise ValueError(f"X must span less than 1.8e308 in every column; column {endless[0]} does not: rescale it")

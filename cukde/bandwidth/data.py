@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from cukde.bandwidth import check
 from cukde.core import check as core_check
 from cukde.density import check as density_check
 from cukde.density.domains.domain import Domain, domain_of
+from cukde.density.estimates import Method
 from cukde.density.keywords import OfRule
 
 _PARTS = 1024  # that many rows are cut into
@@ -64,6 +65,28 @@ class Rows(NamedTuple):
         """
         counts = np.unique(backend.asnumpy(self.points[self.weights > 0]), axis=0, return_counts=True)[1]
         return bool(counts.min() > 1 if objective == "likelihood" else counts.max() > 1)
+
+
+class Question(NamedTuple):
+    """What cross-validation is asked; rows of weight 0 are left out of it."""
+
+    rows: Rows
+    domain: Domain | None
+    weighted: bool  # whether there are weights at all
+    method: Method
+    objective: Literal["likelihood", "least_squares"]
+    precision: str
+    backend: ModuleType
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """Whether scores have no unit: that of the data adds to them."""
+        return self.objective == "likelihood"
+
+    @property
+    def arithmetic(self) -> Literal["float32", "float64"]:
+        """That of the pairs."""
+        return "float64" if self.precision == "float64" or self.domain is not None else "float32"
 
 
 def rows(X: Any, weights: Any, backend: ModuleType, *, line: bool = False) -> Rows:

@@ -15,13 +15,12 @@ density is sum_j w_j p_g(x_j), of the same data.
 from __future__ import annotations
 
 import math
-from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from cukde.bandwidth.data import Rows, largest, with_lonely
-from cukde.bandwidth.one_by_one import STEP, OneByOne
+from cukde.bandwidth.data import Question, largest, with_lonely
+from cukde.bandwidth.one_by_one import OneByOne
 from cukde.density.api import kde
 from cukde.density.domains.domain import Domain
 from cukde.density.leave_one_out import log_rest
@@ -38,25 +37,16 @@ _REACH, _EVEN = 9.0, 2.0
 class LeaveOneOutInDomain(OneByOne):
     """The criterion as a function of the bandwidths, as :class:`cukde.bandwidth.scores.LeaveOneOut` is without one."""
 
-    precision, step = "float64", STEP["float64"]
-
-    def __init__(
-        self,
-        rows: Rows,
-        domain: Domain,
-        *,
-        weighted: bool,
-        objective: Literal["likelihood", "least_squares"],
-        backend: ModuleType,
-    ) -> None:
-        """Drop rows of weight 0; ``weighted`` says whether there are weights at all."""
-        self._backend, self.objective, self._domain = backend, objective, domain
-        xp = backend.xp
+    def __init__(self, of: Question) -> None:
+        assert of.domain is not None
+        super().__init__(of)
+        rows, domain, xp = of.rows, of.domain, of.backend.xp
+        self._domain = domain
         kept = rows.weights > 0
         self._anchored = domain.anchored(rows.points[kept], xp)
         self._points = domain.restored(self._anchored, xp)  # on a bound, where their dtype rounds it
-        self._weights, self._weighted = rows.weights[kept] / rows.total, weighted
-        self.ranges: np.ndarray = backend.asnumpy(largest(abs(self._points - self._points[0]), xp))
+        self._weights, self._weighted = rows.weights[kept] / rows.total, of.weighted
+        self.ranges: np.ndarray = of.backend.asnumpy(largest(abs(self._points - self._points[0]), xp))
         self._log_rest = log_rest(xp.log(self._weights), xp)
 
     def score(self, h: np.ndarray) -> float:

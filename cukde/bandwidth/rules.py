@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Literal, Unpack
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from cukde.bandwidth import check, circular, data, improved_sheather_jones, search
 from cukde.bandwidth.cost import cross_validation as cross_validation_cost, isj as isj_cost, of_cross_validation
-from cukde.bandwidth.data import Rows
+from cukde.bandwidth.data import Question, Rows
 from cukde.bandwidth.factors import FACTORS, Factor, of_steps
 from cukde.bandwidth.in_domain import LeaveOneOutInDomain
 from cukde.bandwidth.positive_scores import LeaveOneOutPositive
@@ -469,18 +470,10 @@ def cross_validate(
             tried = backend.asnumpy(_scaled(rows, backend, FACTORS[ESTIMATES[method].rule], domain))
         else:
             tried = check.bandwidths(dispatch.to_host(bandwidths), rows.points.shape[1])
-        criterion: Criterion
-        weighted = weights is not None
+        kind: Callable[[Question], Criterion] = LeaveOneOut if domain is None else LeaveOneOutInDomain
         if ESTIMATES[method].mass is not None:
-            criterion = LeaveOneOutPositive(
-                rows, domain, weighted=weighted, objective=objective, precision=chosen, backend=backend
-            )
-        elif domain is None:
-            criterion = LeaveOneOut(
-                rows, weighted=weighted, method=method, objective=objective, precision=chosen, backend=backend
-            )
-        else:
-            criterion = LeaveOneOutInDomain(rows, domain, weighted=weighted, objective=objective, backend=backend)
+            kind = LeaveOneOutPositive
+        criterion = kind(Question(rows, domain, weights is not None, method, objective, chosen, backend))
         tied = functools.partial(rows.tied, objective, backend)
         best, score, *grid = search.search(criterion, tried, tied, per_dimension=per_dimension)
         return CrossValidation(backend.asarray(best), score, *map(backend.asarray, grid))
@@ -591,7 +584,7 @@ def _scaled(rows: Rows, backend: ModuleType, factor: Factor, domain: Ends | None
         around = backend.asnumpy(out)
         for k in map(int, np.flatnonzero(domain.periodic)):
             around[k] = circular.deviation(rows, k, float(domain.period[k]), backend.xp)
-        check.varies(around)
+        check.varies(around, ", but for whole periods")
         out = backend.asarray(around)
     return out * factor(rows.effective, deviations.shape[1])
 

@@ -237,10 +237,10 @@ def in_memory(lazy: bool) -> None:
         )
 
 
-def same_centres(of_fit_and_now: Mapping[str, tuple[Any, Any]]) -> None:
+def same_centres(of_fit: Mapping[str, Any], estimator: Any) -> None:
     """Raise if parameters that the centres of the fit depend on were changed after it."""
-    for name, (fitted, now) in of_fit_and_now.items():
-        if now != fitted:
+    for name, fitted in of_fit.items():
+        if (now := getattr(estimator, name)) != fitted:
             raise ValueError(f"{name} was {fitted!r} in fit and is {now!r} now: fit again")
 
 

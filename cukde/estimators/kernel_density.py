@@ -46,12 +46,11 @@ _NEGATIVE = (
     'rows out by score_samples, or take method="kde" or "sd"'
 )
 _MASS = ("mass_", "mass_error_")
-_CENTRES = ("_method", "_steps", "_own_point")  # parameters of the fit that its centres depend on
+_OF_CENTRES = ("method", "steps", "own_point")  # parameters that the centres of the fit depend on
 _FITTED = (
     *(*_ARRAYS, *_FLAGS, *_MASS, "bandwidth_", "n_features_in_", "feature_names_in_", "_columns", "_dtype", "_ends"),
-    *_CENTRES,
+    "_of_centres",
 )
-_OF_CENTRES = tuple((name, name[1:]) for name in _CENTRES)
 
 
 @public_in("cukde")
@@ -221,8 +220,7 @@ class KernelDensity(BaseEstimator):
         self.points_, self.bandwidth_, self.sample_weight_, self.local_factors_, dtype, domain = fitted
         self._ends = None if domain is None else np.stack(domain)
         self._dtype = dtype.name
-        for name in _CENTRES:
-            setattr(self, name, getattr(self, name[1:]))
+        self._of_centres = {name: getattr(self, name) for name in _OF_CENTRES}
         for name in _MASS:
             self.__dict__.pop(name, None)
         self._on_gpu = backend.name == "gpu"
@@ -567,9 +565,7 @@ class KernelDensity(BaseEstimator):
         """Return the backend of the fitted arrays; check that the queries can be moved there."""
         if not hasattr(self, "points_"):
             check_is_fitted(self, "points_")
-        for fitted, now in _OF_CENTRES:
-            if getattr(self, fitted) != getattr(self, now):
-                check.same_centres({now: (getattr(self, fitted), getattr(self, now))})
+        check.same_centres(self._of_centres, self)
         if self.local_factors_ is not None:
             check.kernel_of_factors(self.kernel, self.metric)
         if self._on_gpu:
@@ -784,7 +780,8 @@ def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
     if isinstance(fitted["bandwidth_"], str):
         raise ValueError("bandwidth_ is no number")
     check.bandwidth(fitted["bandwidth_"], n, d, metric)
-    check.same_centres({name[1:]: (fitted[name], getattr(estimator, name[1:])) for name in _CENTRES})
+    fitted["_of_centres"] = {name: fitted["_of_centres"][name] for name in _OF_CENTRES}
+    check.same_centres(fitted["_of_centres"], estimator)
     if fitted["_columns"] is not None:
         columns = np.asarray(fitted["_columns"], dtype=object)
         if len(columns) != d:
