@@ -9,8 +9,8 @@ import numpy as np
 
 from cukde.core import check as core_check
 from cukde.density import check as density_check
+from cukde.density.estimates import ESTIMATES, with_methods
 
-METHODS = ("kde", "sd", "laplace", "positive")
 OBJECTIVES = ("likelihood", "least_squares")
 
 # Of the bandwidths of a column: one set of coordinates serves them all, whatever the precision.
@@ -19,27 +19,29 @@ _RATIO = 1e12
 
 def options(method: Any, objective: Any, per_dimension: Any, *, in_domain: bool = False) -> None:
     """Check method, objective and how bandwidths are searched; ``in_domain`` says that there are bounds or periods."""
-    core_check.option("method", method, METHODS)
+    core_check.option("method", method, tuple(ESTIMATES))
     core_check.option("objective", objective, OBJECTIVES)
     core_check.flag("per_dimension", per_dimension)
-    if method == "laplace" and objective == "likelihood":
+    estimate = ESTIMATES[method]
+    if estimate.negative and objective == "likelihood":
         raise ValueError(
-            'objective="likelihood" is not for method="laplace", whose densities can be negative and have no '
+            f'objective="likelihood" is not for method="{method}", whose densities can be negative and have no '
             'logarithm there; write objective="least_squares"'
         )
-    if in_domain and method not in ("kde", "positive"):
+    if in_domain and not estimate.validated_in_domain:
+        those = with_methods(lambda each: each.validated_in_domain)
         raise ValueError(
-            f'bounds and periods must be None in cross_validate but for method="kde" and "positive"; got {method!r}: '
-            f"write cukde.bandwidth.{method}(X, bounds=bounds, periods=periods), a rule that takes them"
+            f"bounds and periods must be None in cross_validate but for {those}; got {method!r}: "
+            f"write cukde.bandwidth.{estimate.rule}(X, bounds=bounds, periods=periods), a rule that takes them"
         )
 
 
-def varies(deviations: np.ndarray) -> None:
-    """Raise for columns that are constant around their period."""
-    constant = np.flatnonzero(deviations == 0)
+def varies(widths: np.ndarray, but: str = "") -> None:
+    """Raise for constant columns; ``but`` says what else they may differ by."""
+    constant = np.flatnonzero(widths == 0)
     if constant.size:
         raise ValueError(
-            "X must vary in every column, among the rows of positive weight; constant columns, but for whole periods: "
+            f"X must vary in every column, among the rows of positive weight; constant columns{but}: "
             f"{', '.join(map(str, constant))}: drop them or set h by hand"
         )
 
@@ -162,12 +164,7 @@ def plug_in(h: float | None, *, in_domain: bool = False) -> float:
 
 def ranges(widths: np.ndarray) -> None:
     """Raise for constant columns, and for a range that float64 cannot hold."""
-    constant = np.flatnonzero(widths == 0)
-    if constant.size:
-        raise ValueError(
-            "X must vary in every column, among the rows of positive weight; "
-            f"constant columns: {', '.join(map(str, constant))}: drop them or set h by hand"
-        )
+    varies(widths)
     endless = np.flatnonzero(np.isinf(widths))
     if endless.size:
         raise ValueError(f"X must span less than 1.8e308 in every column; column {endless[0]} does not: rescale it")

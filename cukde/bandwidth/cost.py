@@ -21,7 +21,9 @@ from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.density import check as density_check
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
+from cukde.density.estimates import NOT_NEGATIVE
 from cukde.density.mass_sizes import SAMPLES
+from cukde.density.rules_by_name import ABRAMSON
 
 # Rows of one column from which kde takes a fast transform for each bandwidth, as in {cpu,gpu}/passes.py.
 LEAST_ROWS_OF_LINE = {"cpu": 4_096, "gpu": 65_536}
@@ -212,7 +214,7 @@ def selection(
     *,
     n: int,
     d: int,
-    methods: Sequence[str] = ("kde", "sd", "positive", "abramson"),
+    methods: Sequence[str] = (*NOT_NEGATIVE, ABRAMSON),
     most_rows: int = 10_000,
     bandwidths: int = _TRIED,
     dtype: Any = "float64",
@@ -228,10 +230,10 @@ def selection(
     for method in methods:
         counted = [
             *([cost_formulas.debias(on, **each)] if method == "sd" else []),
-            *([cost_formulas.abramson(on, **each)] if method == "abramson" else []),
+            *([cost_formulas.abramson(on, **each)] if method == ABRAMSON else []),
             cost_formulas.positive_kde(on, m=scored, **each, samples=SAMPLES)
             if method == "positive"
-            else cost_formulas.kde(on, m=scored, **each, local=method == "abramson"),
+            else cost_formulas.kde(on, m=scored, **each, local=method == ABRAMSON),
         ]
         pairs += sum(one.pairs for one in counted) * _FOLDS * bandwidths
         for one in counted:
@@ -244,7 +246,7 @@ def selection(
 
 def of_selection(
     X: Any,
-    methods: Sequence[str] = ("kde", "sd", "positive", "abramson"),
+    methods: Sequence[str] = (*NOT_NEGATIVE, ABRAMSON),
     *,
     most_rows: int = 10_000,
     random_state: Any = None,

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from cukde.bandwidth import check
 from cukde.core import check as core_check
 from cukde.density import check as density_check
-from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
+from cukde.density.estimates import Method
 from cukde.density.keywords import OfRule
 
 _PARTS = 1024  # that many rows are cut into
+
+OfFew = Callable[[Any], Any]
+"""Returns logarithms of sums among few rows without own terms, from their indices; -inf of one row."""
+
+OfOthers = Callable[[Any, Any], Any]
+"""Returns logarithms of sums over rows at others, from the indices of both."""
 
 
 class Rows(NamedTuple):
@@ -36,6 +43,21 @@ class Rows(NamedTuple):
         """Squared sum of the weights over the sum of their squares."""
         return self.total**2 / (1 + self.squares)
 
+    def counted(self, backend: ModuleType, *, weighted: bool) -> tuple[Any, Any | None, np.ndarray]:
+        """Rows of positive weight, their weights, which sum to 1, or None without any, and the ranges of the columns.
+
+        Ranges that overflow are infinite or NaN.
+        """
+        points, weights = self.points, None
+        if weighted:
+            kept = self.weights > 0
+            if not bool(kept.all()):
+                points = backend.xp.ascontiguousarray(points[kept])
+            weights = self.weights[kept] / self.total
+        with np.errstate(over="ignore", invalid="ignore"):
+            ranges: np.ndarray = backend.asnumpy(largest(abs(points - points[0]), backend.xp))
+        return points, weights, ranges.astype(np.float64)
+
     def tied(self, objective: str, backend: ModuleType) -> bool:
         """Whether rows share values such that a score may grow without bound as the bandwidth shrinks.
 
@@ -43,6 +65,28 @@ class Rows(NamedTuple):
         """
         counts = np.unique(backend.asnumpy(self.points[self.weights > 0]), axis=0, return_counts=True)[1]
         return bool(counts.min() > 1 if objective == "likelihood" else counts.max() > 1)
+
+
+class Question(NamedTuple):
+    """What cross-validation is asked; rows of weight 0 are left out of it."""
+
+    rows: Rows
+    domain: Domain | None
+    weighted: bool  # whether there are weights at all
+    method: Method
+    objective: Literal["likelihood", "least_squares"]
+    precision: str
+    backend: ModuleType
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """Whether scores have no unit: that of the data adds to them."""
+        return self.objective == "likelihood"
+
+    @property
+    def arithmetic(self) -> Literal["float32", "float64"]:
+        """That of the pairs."""
+        return "float64" if self.precision == "float64" or self.domain is not None else "float32"
 
 
 def rows(X: Any, weights: Any, backend: ModuleType, *, line: bool = False) -> Rows:
@@ -75,8 +119,7 @@ def domain(X: Any, data_rows: Rows, options: OfRule, backend: ModuleType) -> Dom
     """Check bounds and periods beside checked rows of the data ``X``; None where no column has any."""
     out = domain_of(options.get("bounds"), options.get("periods"), data_rows.points.shape[1])
     if out is not None:
-        outside = backend.asnumpy(out.outside(density_check.data(X, backend)[0], backend.xp).sum(axis=0))
-        domains_check.inside(outside, len(data_rows.points), out.low, out.high)
+        out.hold(density_check.data(X, backend)[0], backend)
     return out
 
 
@@ -87,6 +130,30 @@ def without_each(shares: Any, xp: ModuleType) -> Any:
     others[heaviest] = 0
     out[heaviest] = others.sum()  # it may be next to nothing
     return out
+
+
+def with_lonely(logs: Any, lonely: Any, few: int, of_few: OfFew, of_others: OfOthers, xp: Any) -> Any:
+    """Write the sums of ``lonely`` rows, which others hardly reach, beside those of which own terms are taken off.
+
+    They are summed over all others and among themselves by halves, each the other's data, down to ``few`` rows. Nothing
+    is subtracted.
+    """
+
+    def among(rows: Any) -> Any:
+        n = len(rows)
+        if n <= few:
+            return of_few(rows)
+        parts = rows[: n // 2], rows[n // 2 :]
+        within = [among(part) for part in parts]
+        cross = [of_others(*pair) for pair in (parts[::-1], parts)]
+        return xp.concatenate([xp.logaddexp(*both) for both in zip(within, cross, strict=True)])
+
+    rows = xp.flatnonzero(lonely)
+    if len(rows):
+        logs[rows] = among(rows)
+        if len(rows) < len(logs):
+            logs[rows] = xp.logaddexp(logs[rows], of_others(xp.flatnonzero(~lonely), rows))
+    return logs
 
 
 class Sample(NamedTuple):

@@ -15,13 +15,12 @@ density is sum_j w_j p_g(x_j), of the same data.
 from __future__ import annotations
 
 import math
-from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from cukde.bandwidth.data import Rows, largest
-from cukde.bandwidth.one_by_one import STEP, OneByOne
+from cukde.bandwidth.data import Question, largest, with_lonely
+from cukde.bandwidth.one_by_one import OneByOne
 from cukde.density.api import kde
 from cukde.density.domains.domain import Domain
 from cukde.density.leave_one_out import log_rest
@@ -38,28 +37,17 @@ _REACH, _EVEN = 9.0, 2.0
 class LeaveOneOutInDomain(OneByOne):
     """The criterion as a function of the bandwidths, as :class:`cukde.bandwidth.scores.LeaveOneOut` is without one."""
 
-    precision, step = "float64", STEP["float64"]
-
-    def __init__(
-        self,
-        rows: Rows,
-        domain: Domain,
-        *,
-        weighted: bool,
-        objective: Literal["likelihood", "least_squares"],
-        backend: ModuleType,
-    ) -> None:
-        """Drop rows of weight 0; ``weighted`` says whether there are weights at all."""
-        self._backend, self.objective, self._domain = backend, objective, domain
-        xp = backend.xp
+    def __init__(self, of: Question) -> None:
+        assert of.domain is not None
+        super().__init__(of)
+        rows, domain, xp = of.rows, of.domain, of.backend.xp
+        self._domain = domain
         kept = rows.weights > 0
         self._anchored = domain.anchored(rows.points[kept], xp)
         self._points = domain.restored(self._anchored, xp)  # on a bound, where their dtype rounds it
-        w = rows.weights[kept] / rows.total
-        self._weights, self._weighted = w, weighted
-        ranges: np.ndarray = backend.asnumpy(largest(abs(self._points - self._points[0]), xp))
-        self.ranges = ranges
-        self._log_rest = log_rest(xp.log(w), xp)
+        self._weights, self._weighted = rows.weights[kept] / rows.total, of.weighted
+        self.ranges: np.ndarray = of.backend.asnumpy(largest(abs(self._points - self._points[0]), xp))
+        self._log_rest = log_rest(xp.log(self._weights), xp)
 
     def score(self, h: np.ndarray) -> float:
         """Score of (d,) deviations."""
@@ -68,59 +56,42 @@ class LeaveOneOutInDomain(OneByOne):
         if self.is_logarithmic:
             return float(self._weights @ logs)
         with np.errstate(over="ignore", invalid="ignore"):
-            squared = xp.exp(self._log_density(math.sqrt(2) * h))
+            squared = xp.exp(self._at_rows(math.sqrt(2) * h))
             return float(self._weights @ (2 * xp.exp(logs) - squared))
 
     def _without_each(self, h: np.ndarray) -> Any:
         """Logarithms of the sums over all other rows, whose weights do not add up to 1."""
-        xp, n = self._backend.xp, len(self._points)
-        whole = self._log_density(h)
+        xp = self._backend.xp
+        whole = self._at_rows(h)
         own = xp.log(self._weights) + self._log_kernel(self._anchored, self._anchored, h)
         with np.errstate(divide="ignore", invalid="ignore"):
             rest = -xp.expm1(own - whole)
         lonely = ~(rest >= _LEAST_REST)
         out = whole + xp.log(xp.where(lonely, 1.0, rest))
-        few = xp.flatnonzero(lonely)
-        if len(few):
-            out[few] = self._among(few, h)
-            if len(few) < n:
-                others = xp.flatnonzero(~lonely)
-                out[few] = xp.logaddexp(out[few], self._of_others(others, few, h))
-        return out
 
-    def _among(self, rows: Any, h: np.ndarray) -> Any:
-        """The same among some rows, by halves, each the other's data: nothing is subtracted. One row has nothing."""
-        xp, n = self._backend.xp, len(rows)
-        if n <= _FEW:
-            v = self._anchored[rows]
-            logs = xp.log(self._weights[rows]) + self._log_kernel(v[:, None], v[None], h)
-            logs[xp.arange(n), xp.arange(n)] = -np.inf
-            top = xp.maximum(logs.max(axis=1), -1e300)
-            with np.errstate(divide="ignore"):
-                return top + xp.log(xp.exp(logs - top[:, None]).sum(axis=1))
-        parts = rows[: n // 2], rows[n // 2 :]
-        within = [self._among(part, h) for part in parts]
-        cross = [self._of_others(*pair, h) for pair in (parts[::-1], parts)]
-        return xp.concatenate([xp.logaddexp(*both) for both in zip(within, cross, strict=True)])
+        def of_others(data: Any, queries: Any) -> Any:
+            w, points = self._weights[data], self._points
+            return self._log_density(h, points[data], points[queries], w) + xp.log(w.sum())
 
-    def _of_others(self, data: Any, queries: Any, h: np.ndarray) -> Any:
-        w = self._weights[data]
-        log_p = kde(
-            self._points[data],
-            self._points[queries],
-            h,
-            weights=w,
-            log=True,
-            check_finite=False,
-            **self._domain.arguments,
-        )
-        return log_p + self._backend.xp.log(w.sum())
+        return with_lonely(out, lonely, _FEW, lambda rows: self._of_few(rows, h), of_others, xp)
 
-    def _log_density(self, h: np.ndarray) -> Any:
+    def _of_few(self, rows: Any, h: np.ndarray) -> Any:
+        """The same among few rows, by all their pairs. One row has nothing."""
+        xp, v = self._backend.xp, self._anchored[rows]
+        logs = xp.log(self._weights[rows]) + self._log_kernel(v[:, None], v[None], h)
+        logs[xp.arange(len(rows)), xp.arange(len(rows))] = -np.inf
+        top = xp.maximum(logs.max(axis=1), -1e300)
+        with np.errstate(divide="ignore"):
+            return top + xp.log(xp.exp(logs - top[:, None]).sum(axis=1))
+
+    def _log_density(self, h: np.ndarray, X: Any, Y: Any, weights: Any) -> Any:
+        """Log density of some rows at some."""
+        return kde(X, Y, h, weights=weights, log=True, check_finite=False, **self._domain.arguments)
+
+    def _at_rows(self, h: np.ndarray) -> Any:
         """Log density at each row, which is among the data."""
-        weights = self._weights if self._weighted else None
         X = self._points
-        return kde(X, X, h, weights=weights, log=True, check_finite=False, **self._domain.arguments)
+        return self._log_density(h, X, X, self._weights if self._weighted else None)
 
     def _log_kernel(self, u: Any, v: Any, h: np.ndarray) -> Any:
         """Logarithm of the domain's kernel of points (..., d) from its origin."""

@@ -22,15 +22,12 @@ sum with each pair times t_k, P/2 - P' for P and R - R' for R, minus the criteri
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import numpy as np
 
-Method = Literal["kde", "laplace"]
 
-
-def coefficients(method: Method, d: int) -> np.ndarray:
-    """Return p0, p1, p2, r0, r1 of P = p0 + p1 q + p2 q^2 and R = r0 + r1 q."""
+def coefficients(method: str, d: int) -> np.ndarray:
+    """Return p0, p1, p2, r0, r1 of P = p0 + p1 q + p2 q^2 and R = r0 + r1 q, of method "kde" or "laplace"."""
     peak = 2 ** (d / 2)
     if method == "kde":
         return np.array([1, 0, 0, -peak, 0], np.float64)

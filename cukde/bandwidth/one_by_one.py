@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal
 
 import numpy as np
 
 from cukde.bandwidth import check
+from cukde.bandwidth.data import Question
 
 # Steps of central differences in log h, where rounding of the score and the step's square err alike.
 STEP = {"float32": 2e-2, "float64": 1e-4}
@@ -16,13 +16,9 @@ STEP = {"float32": 2e-2, "float64": 1e-4}
 class OneByOne(ABC):
     """What :class:`cukde.bandwidth.search.Criterion` asks for, of the score of one bandwidth."""
 
-    objective: Literal["likelihood", "least_squares"]
-    step: float  # of central differences in log h
-
-    @property
-    def is_logarithmic(self) -> bool:
-        """Whether scores have no unit: that of the data adds to them."""
-        return self.objective == "likelihood"
+    def __init__(self, of: Question) -> None:
+        self._backend, self.is_logarithmic, self.precision = of.backend, of.is_logarithmic, of.arithmetic
+        self.step = STEP[self.precision]  # of central differences in log h
 
     def scores(self, h: np.ndarray) -> np.ndarray:
         """Return the scores of (B, d) deviations, the greater the better."""

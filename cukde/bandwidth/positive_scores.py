@@ -13,16 +13,15 @@ of the mass.
 from __future__ import annotations
 
 import math
-from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from cukde.bandwidth.data import Rows, largest
-from cukde.bandwidth.one_by_one import STEP, OneByOne
+from cukde.bandwidth.data import Question
+from cukde.bandwidth.one_by_one import OneByOne
 from cukde.density import correction, results
 from cukde.density.arguments import prepare
-from cukde.density.domains.domain import Domain
+from cukde.density.domains.domain import arguments_of
 from cukde.density.positive import api as positive, mass as positive_masses
 from cukde.density.problem import Problem
 from cukde.density.sums import to_density
@@ -34,28 +33,12 @@ _DOUBLE = np.dtype(np.float64)
 class LeaveOneOutPositive(OneByOne):
     """The criterion as a function of the bandwidths, as :class:`cukde.bandwidth.scores.LeaveOneOut` is of others."""
 
-    def __init__(
-        self,
-        rows: Rows,
-        domain: Domain | None,
-        *,
-        weighted: bool,
-        objective: Literal["likelihood", "least_squares"],
-        precision: str,
-        backend: ModuleType,
-    ) -> None:
-        """Drop rows of weight 0; ``weighted`` says whether there are weights at all."""
-        self._backend, self.objective = backend, objective
-        self._arguments: dict[str, Any] = {} if domain is None else domain.arguments
-        self.precision = "float64" if precision == "float64" or domain is not None else "float32"
-        self.step = STEP[self.precision]
-        xp = backend.xp
-        counted = rows.weights > 0
-        self._points = xp.ascontiguousarray(rows.points[counted])
-        self._mean_weights = rows.weights[counted] / rows.total
-        self._weights = self._mean_weights if weighted else None
-        ranges: np.ndarray = backend.asnumpy(largest(abs(self._points - self._points[0]), xp))
-        self.ranges = ranges.astype(np.float64)
+    def __init__(self, of: Question) -> None:
+        super().__init__(of)
+        self._arguments = arguments_of(of.domain)
+        self._points, self._weights, self.ranges = of.rows.counted(of.backend, weighted=of.weighted)
+        n = len(self._points)
+        self._mean_weights = of.backend.xp.full(n, 1 / n) if self._weights is None else self._weights
 
     def score(self, h: np.ndarray) -> float:
         """Score of (d,) deviations."""

@@ -10,9 +10,10 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from cukde.bandwidth import check, circular, data, improved_sheather_jones, normal_reference, search
+from cukde.bandwidth import check, circular, data, improved_sheather_jones, search
 from cukde.bandwidth.cost import cross_validation as cross_validation_cost, isj as isj_cost, of_cross_validation
-from cukde.bandwidth.data import Rows
+from cukde.bandwidth.data import Question, Rows
+from cukde.bandwidth.factors import FACTORS, Factor, of_steps
 from cukde.bandwidth.in_domain import LeaveOneOutInDomain
 from cukde.bandwidth.positive_scores import LeaveOneOutPositive
 from cukde.bandwidth.scores import LeaveOneOut
@@ -28,13 +29,14 @@ from cukde.density.arguments import problem_of
 from cukde.density.cost.calls import of_abramson, of_bandwidth
 from cukde.density.cost.formulas import abramson as abramson_cost, bandwidth as cost
 from cukde.density.domains.domain import Domain as Ends
+from cukde.density.estimates import ESTIMATES, Method
 from cukde.density.keywords import OfRule, OfValidation, takes
 from cukde.density.rules_by_name import ABRAMSON
 
 
 @declare(cost, of_bandwidth, name="bandwidth.scott")
 @public_call()
-@takes(OfRule)
+@takes(OfRule, described=True)
 def scott(X: ArrayLike, *, covariance: bool = False, **options: Unpack[OfRule]) -> Array:
     r"""Scott's normal-reference rule for the bandwidth of :func:`cukde.kde`.
 
@@ -44,15 +46,11 @@ def scott(X: ArrayLike, *, covariance: bool = False, **options: Unpack[OfRule]) 
     ----------
     X : array_like, shape (n, d) or (n,)
         Data, at least two rows; (n,) means d = 1. A GPU array computes on the GPU.
-    weights : array_like, shape (n,), optional
-        Non-negative weights; only their ratios matter. Default 1 each.
     covariance : bool
         Return a covariance, which follows correlations of the columns, as SciPy's rule does; not with periods.
     bounds, periods : sequence of length d or mapping, optional
         As for :func:`cukde.kde`. The standard deviation of a column with a period is measured around it; see the notes.
         Bounds are checked, but have no effect.
-    nan_policy : {"raise", "omit"}
-        As in :func:`cukde.kde`.
 
     Returns
     -------
@@ -99,7 +97,7 @@ def scott(X: ArrayLike, *, covariance: bool = False, **options: Unpack[OfRule]) 
     - Scott, D. W. (1992). *Multivariate Density Estimation: Theory, Practice, and Visualization*. Wiley.
     - Mardia, K. V. and Jupp, P. E. (2000). *Directional Statistics*. Wiley, sections 2.3.4 and 3.5.7.
     """
-    return _scaled_deviations(X, options, _scott_factor, covariance=covariance)
+    return _scaled_deviations(X, options, FACTORS["scott"], covariance=covariance)
 
 
 @declare(cost, of_bandwidth, name="bandwidth.silverman")
@@ -113,11 +111,6 @@ def silverman(X: ArrayLike, *, covariance: bool = False, **options: Unpack[OfRul
     Result, exceptions, accuracy and cost are those of :func:`scott`. With ``covariance`` the result equals SciPy's
     ``gaussian_kde(X.T, bw_method="silverman").covariance``.
 
-    Parameters
-    ----------
-    X, covariance
-        As in :func:`scott`.
-
     Examples
     --------
     >>> import numpy as np, cukde
@@ -128,7 +121,7 @@ def silverman(X: ArrayLike, *, covariance: bool = False, **options: Unpack[OfRul
     ----------
     - Silverman, B. W. (1986). *Density Estimation for Statistics and Data Analysis*. Chapman and Hall, section 4.3.
     """
-    return _scaled_deviations(X, options, _silverman_factor, covariance=covariance)
+    return _scaled_deviations(X, options, FACTORS["silverman"], covariance=covariance)
 
 
 @declare(cost, of_bandwidth, name="bandwidth.sd")
@@ -149,8 +142,6 @@ def sd(X: ArrayLike, *, steps: int = 1, **options: Unpack[OfRule]) -> Array:
     ----------
     steps : int
         Steps of the estimate, at least 1. More steps leave less bias, and need a wider bandwidth.
-    X
-        As in :func:`scott`.
 
     Examples
     --------
@@ -186,7 +177,7 @@ def sd(X: ArrayLike, *, steps: int = 1, **options: Unpack[OfRule]) -> Array:
       :math:`n^{-1/(d+8)}` of the best bandwidth; the rule is derived above.
     """
     steps = density_check.steps(steps)
-    return _scaled_deviations(X, options, functools.partial(normal_reference.factor, "sd", steps=steps))
+    return _scaled_deviations(X, options, of_steps(steps))
 
 
 @declare(cost, of_bandwidth, name="bandwidth.laplace")
@@ -202,11 +193,6 @@ def laplace(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
 
     Result, exceptions and accuracy are those of :func:`scott`. So is the cost, plus 2 ms for the minimum, which is kept
     for further calls.
-
-    Parameters
-    ----------
-    X
-        As in :func:`scott`.
 
     Examples
     --------
@@ -233,7 +219,7 @@ def laplace(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
     - Epstein, E. L., Flash-SD-KDE, section 5, for the estimator; Marron, J. S. and Wand, M. P. (1992). Exact mean
       integrated squared error. *Annals of Statistics* 20, 712-736, for the method.
     """
-    return _scaled_deviations(X, options, _reference("laplace"))
+    return _scaled_deviations(X, options, FACTORS["laplace"])
 
 
 @declare(cost, of_bandwidth, name="bandwidth.positive")
@@ -249,11 +235,6 @@ def positive(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
 
     Result, exceptions and accuracy are those of :func:`scott`. So is the cost, plus 5 ms for the minimum, which is kept
     for further calls.
-
-    Parameters
-    ----------
-    X
-        As in :func:`scott`.
 
     Examples
     --------
@@ -293,12 +274,12 @@ def positive(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
       estimation. *Statistica Sinica* 6, 1005-1013, for estimates that a function of such a ratio makes positive; the
       rule is derived above.
     """
-    return _scaled_deviations(X, options, _reference("positive"))
+    return _scaled_deviations(X, options, FACTORS["positive"])
 
 
 @declare(isj_cost, of_bandwidth, name="bandwidth.isj")
 @public_call()
-@takes(OfRule)
+@takes(OfRule, like="cukde.bandwidth.scott")
 def isj(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
     r"""Improved Sheather-Jones rule for :func:`cukde.kde` in one dimension, for data of any shape.
 
@@ -311,13 +292,9 @@ def isj(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
     ----------
     X : array_like, shape (n,) or (n, 1)
         Data, at least two rows. A GPU array computes on the GPU.
-    weights : array_like, shape (n,), optional
-        Non-negative weights; only their ratios matter. Default 1 each.
     bounds, periods : sequence of length 1 or mapping, optional
         As for :func:`cukde.kde`. The norm is then that of the density on the domain, where data are reflected or lie on
         a circle.
-    nan_policy : {"raise", "omit"}
-        As in :func:`cukde.kde`.
 
     Returns
     -------
@@ -399,7 +376,7 @@ def isj(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
 @takes(OfValidation)
 def cross_validate(
     X: ArrayLike,
-    method: Literal["kde", "sd", "laplace", "positive"] = "kde",
+    method: Method = "kde",
     bandwidths: ArrayLike | None = None,
     objective: Literal["likelihood", "least_squares"] = "likelihood",
     *,
@@ -427,18 +404,11 @@ def cross_validate(
         The score, which is to be large: the mean log density, :math:`\sum_j w_j \log \hat p_{-j}(x_j)`, or minus the
         integrated squared error up to a constant, :math:`-(\int \hat p^2 - 2 \sum_j w_j \hat p_{-j}(x_j))`. Method
         "laplace" has only the latter, because its densities can be negative.
-    weights : array_like, shape (n,), optional
-        Non-negative weights; only their ratios matter. Default 1 each. Rows of weight 0 do not count. Without row j the
-        others have the weights :math:`w_i / (1 - w_j)`.
     per_dimension : bool
         Whether to search further for a standard deviation for each column: from the best candidate by gradients to a
         local maximum, within a factor of 256 of the start.
-    precision : {"float32", "tf32", "ieee", "float64"}, optional
-        Arithmetic of the pairs; default: as the dtype. "tf32" and "ieee" mean "float32" here.
     bounds, periods : sequence of length d or mapping, optional
         As for :func:`cukde.kde`, for ``method="kde"`` and ``"positive"``. Sums are then in float64.
-    nan_policy : {"raise", "omit"}
-        As in :func:`cukde.kde`.
 
     Returns
     -------
@@ -473,8 +443,9 @@ def cross_validate(
 
     Notes
     -----
-    Mean logarithms, and least squares relative to the mean density, are accurate to 1e-12 (sd: 3e-11) in float64 and to
-    3e-5 (sd: 3e-4) in float32.
+    Rows of weight 0 do not count; without row j the others have the weights :math:`w_i / (1 - w_j)`. The precisions
+    "tf32" and "ieee" mean "float32" here. Mean logarithms, and least squares relative to the mean density, are accurate
+    to 1e-12 (sd: 3e-11) in float64 and to 3e-5 (sd: 3e-4) in float32.
 
     Cost: n (n - 1) / 2 distances, and an exponential for each pair and bandwidth; for sd a pass of the score and 2 n^2
     exponentials for each. Memory is O(n d), and at most 256 MiB or one row of n numbers. ``docs/bandwidths.md`` says
@@ -496,32 +467,16 @@ def cross_validate(
         chosen = density_check.precision(options.get("precision"), rows.points.dtype)
         domain = data.domain(X, rows, options, backend)
         if bandwidths is None:
-            tried = backend.asnumpy(_scaled(rows, backend, _FACTORS[method], domain))
+            tried = backend.asnumpy(_scaled(rows, backend, FACTORS[ESTIMATES[method].rule], domain))
         else:
             tried = check.bandwidths(dispatch.to_host(bandwidths), rows.points.shape[1])
-        criterion: Criterion
-        weighted = weights is not None
-        if method == "positive":
-            criterion = LeaveOneOutPositive(
-                rows, domain, weighted=weighted, objective=objective, precision=chosen, backend=backend
-            )
-        elif domain is None:
-            criterion = LeaveOneOut(
-                rows, weighted=weighted, method=method, objective=objective, precision=chosen, backend=backend
-            )
-        else:
-            criterion = LeaveOneOutInDomain(rows, domain, weighted=weighted, objective=objective, backend=backend)
+        kind: Callable[[Question], Criterion] = LeaveOneOut if domain is None else LeaveOneOutInDomain
+        if ESTIMATES[method].mass is not None:
+            kind = LeaveOneOutPositive
+        criterion = kind(Question(rows, domain, weights is not None, method, objective, chosen, backend))
         tied = functools.partial(rows.tied, objective, backend)
         best, score, *grid = search.search(criterion, tried, tied, per_dimension=per_dimension)
         return CrossValidation(backend.asarray(best), score, *map(backend.asarray, grid))
-
-
-def _scott_factor(n: float, d: int) -> float:
-    return float(n ** (-1 / (d + 4)))
-
-
-def _silverman_factor(n: float, d: int) -> float:
-    return (n * (d + 2) / 4) ** (-1 / (d + 4))
 
 
 def _widest_factor(n: float, d: int) -> float:
@@ -549,12 +504,6 @@ def abramson(X: ArrayLike, h: Bandwidth, *, alpha: float = 0.5, **options: Unpac
     alpha : float
         Exponent from 0 to 1. With 0 all factors are 1; 1/2 is Abramson's law; with 1/d factors grow like the distance
         to the nearest neighbours.
-    weights : array_like, shape (n,), optional
-        Non-negative weights; only their ratios matter. Default 1 each.
-    bounds, periods : sequence of length d or mapping, optional
-        As for :func:`cukde.kde`, for the pilot density.
-    nan_policy : {"raise", "omit"}
-        As in :func:`cukde.kde`.
 
     Returns
     -------
@@ -609,22 +558,7 @@ def abramson(X: ArrayLike, h: Bandwidth, *, alpha: float = 0.5, **options: Unpac
         return xp.exp(xp.where(w > 0, exponent * (w @ log_p - log_p), 0.0))
 
 
-def _reference(method: str, steps: int = 1) -> Callable[[float, int], float]:
-    return functools.partial(normal_reference.factor, method, steps=steps)
-
-
-_FACTORS = {
-    "kde": _silverman_factor,
-    "sd": _reference("sd"),
-    "laplace": _reference("laplace"),
-    "positive": _reference("positive"),
-}
-"""Those of the reference rules that are the best for normal data, by method."""
-
-
-def _scaled_deviations(
-    X: Any, options: OfRule, factor: Callable[[float, int], float], *, covariance: bool = False
-) -> Any:
+def _scaled_deviations(X: Any, options: OfRule, factor: Factor, *, covariance: bool = False) -> Any:
     """Check the arguments; return ``factor(effective rows, d)`` times each column's standard deviation.
 
     With ``covariance`` its square times the covariance of the columns.
@@ -640,7 +574,7 @@ def _scaled_deviations(
         return _scaled_covariance(rows, backend, factor)
 
 
-def _scaled(rows: Rows, backend: ModuleType, factor: Callable[[float, int], float], domain: Ends | None = None) -> Any:
+def _scaled(rows: Rows, backend: ModuleType, factor: Factor, domain: Ends | None = None) -> Any:
     """Return deviations of checked data."""
     deviations, ranges, share = _centred(rows, backend)
     deviations *= deviations
@@ -650,12 +584,12 @@ def _scaled(rows: Rows, backend: ModuleType, factor: Callable[[float, int], floa
         around = backend.asnumpy(out)
         for k in map(int, np.flatnonzero(domain.periodic)):
             around[k] = circular.deviation(rows, k, float(domain.period[k]), backend.xp)
-        check.varies(around)
+        check.varies(around, ", but for whole periods")
         out = backend.asarray(around)
     return out * factor(rows.effective, deviations.shape[1])
 
 
-def _scaled_covariance(rows: Rows, backend: ModuleType, factor: Callable[[float, int], float]) -> Any:
+def _scaled_covariance(rows: Rows, backend: ModuleType, factor: Factor) -> Any:
     """Return the covariance of checked data."""
     deviations, ranges, share = _centred(rows, backend)
     products = (deviations * rows.weights[:, None]).T @ deviations * share

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cukde.bandwidth import backends, check, least_squares, scores_1d
-from cukde.bandwidth.data import Rows, largest
+from cukde.bandwidth.data import Question
 from cukde.bandwidth.one_by_one import STEP
 from cukde.density.arguments import prepare
 from cukde.density.leave_one_out import log_rest
@@ -44,32 +44,15 @@ class _Coordinates(NamedTuple):
 class LeaveOneOut:
     """The criterion as a function of the bandwidths: (B, d) deviations on the host in, (B,) scores out."""
 
-    def __init__(
-        self,
-        rows: Rows,
-        *,
-        weighted: bool,
-        method: Literal["kde", "sd", "laplace"],
-        objective: Literal["likelihood", "least_squares"],
-        precision: str,
-        backend: ModuleType,
-    ) -> None:
-        """Drop rows of weight 0; ``weighted`` says whether there are weights at all."""
-        self._backend, self._method, self._objective = backend, method, objective
-        self.precision = "float64" if precision == "float64" else "float32"
+    def __init__(self, of: Question) -> None:
+        backend = self._backend = of.backend
+        self._method, self.is_logarithmic, self.precision = of.method, of.is_logarithmic, of.arithmetic
         self._dtype = np.dtype(self.precision)
         xp = backend.xp
-        self._points, self._weights = rows.points, None
-        if weighted:
-            counted = rows.weights > 0
-            if not bool(counted.all()):
-                self._points = xp.ascontiguousarray(self._points[counted])
-            self._weights = rows.weights[counted] / rows.total
+        self._points, self._weights, self.ranges = of.rows.counted(backend, weighted=of.weighted)
         self.n, self.d = self._points.shape
         with np.errstate(over="ignore", invalid="ignore"):  # such ranges are refused
             self._centre = backend.mean(self._points)
-            ranges: np.ndarray = backend.asnumpy(largest(abs(self._points - self._points[0]), xp))
-        self.ranges = ranges.astype(np.float64)
         # The logarithm of the weight that is left without a row, and its mean; the sum of squared weights.
         if self._weights is None:
             self._log_rest: Any = math.log1p(-1 / self.n)
@@ -78,11 +61,6 @@ class LeaveOneOut:
             self._log_rest = log_rest(xp.log(self._weights), xp)
             self._squares = float(self._weights @ self._weights)
         self._mean_log_rest = float(self._mean(self._log_rest))
-
-    @property
-    def is_logarithmic(self) -> bool:
-        """Whether scores have no unit: that of the data adds to them."""
-        return self._objective == "likelihood"
 
     @property
     def _passes(self) -> ModuleType:
@@ -108,7 +86,7 @@ class LeaveOneOut:
             return self._with_differences(h)
         coordinates = self._coordinates(h[None])
         scale, unit = float(coordinates.scales[0]), float(coordinates.widths[0] ** 2)
-        if self._objective == "likelihood":
+        if self.is_logarithmic:
             logs = self._logs(coordinates)
             sums = self._passes.likelihood_gradient(coordinates.points, scale, logs[0], self._weights)
             return float(self._likelihoods(logs, h[None])[0]), sums / unit - 1
@@ -134,7 +112,7 @@ class LeaveOneOut:
         if self._method == "sd":
             whitened, _ = prepare(coordinates.points, None, coordinates.widths[0], self._weights, self.precision)
             return np.array([self._sd(whitened, width, one) for width, one in zip(coordinates.widths, h, strict=True)])
-        if self._objective == "likelihood":
+        if self.is_logarithmic:
             return self._likelihoods(self._logs(coordinates), h)
         coefficients = least_squares.coefficients(self._method, self.d)
         each = np.tile(coefficients, (len(h), 1))
@@ -170,7 +148,7 @@ class LeaveOneOut:
         totals = sums.total * xp.exp(sums.reference + (0.0 if weighted else -math.log(self.n)))  # of weights 1 there
         scale = 0.5 / width**2
         logs = self._passes.debiased_leave_one_out(points, mean_shift, totals, scale, self._weights)
-        if self._objective == "likelihood":
+        if self.is_logarithmic:
             return float(self._likelihoods(logs[None], h[None])[0])
         # About the mean, so that rounding to the dtype of the arithmetic costs no accuracy.
         moved = xp.ascontiguousarray(points - problem.options.centre + mean_shift / 2, dtype=self._dtype)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cukde.bandwidth import backends as own_backends
-from cukde.bandwidth.data import without_each
+from cukde.bandwidth.data import with_lonely, without_each
 from cukde.density import backends
 from cukde.density.options import Options
 
@@ -43,40 +43,23 @@ def least_squares(X: Any, scales: np.ndarray, coefficients: np.ndarray, weights:
 
 def _leave_one_out(X: Any, scale: float, log_weights: Any, backend: ModuleType) -> Any:
     """Of one scale: the own term is taken off, but for rows that others hardly reach, which are summed apart."""
-    xp, n = backend.xp, len(X)
+    xp = backend.xp
     sums = _sums(X, None, scale, log_weights, backend)
     rest = sums.total - xp.exp(log_weights - sums.reference)
     lonely = rest < _LEAST_REST * sums.total
     logs = sums.reference + xp.log(xp.where(lonely, 1.0, rest))
-    few = xp.flatnonzero(lonely)
-    if len(few):
-        logs[few] = _among(X[few], scale, log_weights[few], backend)
-        if len(few) < n:
-            others = xp.flatnonzero(~lonely)
-            from_others = _of_others(X[others], X[few], scale, log_weights[others], backend)
-            logs[few] = xp.logaddexp(logs[few], from_others)
-    return logs
 
+    def of_others(data: Any, queries: Any) -> Any:
+        of_data = _sums(X[data], X[queries], scale, log_weights[data], backend)
+        return of_data.reference + xp.log(of_data.total)
 
-def _among(X: Any, scale: float, log_weights: Any, backend: ModuleType) -> Any:
-    """The same by halves, each the other's data: nothing is subtracted. A single row has nothing."""
-    xp, n = backend.xp, len(X)
-    if n == 1:
-        return xp.full(1, -np.inf)
-    if n <= _FEW:
-        return own_backends.passes(backend).leave_one_out(X, np.array([scale]), xp.exp(log_weights))[0]
-    parts = slice(None, n // 2), slice(n // 2, None)
-    within = [_among(X[part], scale, log_weights[part], backend) for part in parts]
-    cross = [
-        _of_others(X[data], X[queries], scale, log_weights[data], backend)
-        for queries, data in zip(parts, reversed(parts), strict=True)
-    ]
-    return xp.concatenate([xp.logaddexp(*both) for both in zip(within, cross, strict=True)])
+    def of_few(rows: Any) -> Any:
+        if len(rows) == 1:
+            return xp.full(1, -np.inf)
+        scales, weights = np.array([scale]), xp.exp(log_weights[rows])
+        return own_backends.passes(backend).leave_one_out(X[rows], scales, weights)[0]
 
-
-def _of_others(X: Any, Y: Any, scale: float, log_weights: Any, backend: ModuleType) -> Any:
-    sums = _sums(X, Y, scale, log_weights, backend)
-    return sums.reference + backend.xp.log(sums.total)
+    return with_lonely(logs, lonely, _FEW, of_few, of_others, xp)
 
 
 def _sums(X: Any, Y: Any, scale: float, log_weights: Any, backend: ModuleType) -> Any:

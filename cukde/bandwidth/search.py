@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -50,11 +50,9 @@ class CrossValidation(Labelled, _CrossValidation):
 class Criterion(Protocol):
     """A score as a function of bandwidths, such as :class:`cukde.bandwidth.scores.LeaveOneOut`."""
 
-    precision: str
+    precision: Literal["float32", "float64"]
     ranges: np.ndarray
-
-    @property
-    def is_logarithmic(self) -> bool: ...
+    is_logarithmic: bool
 
     def scores(self, h: np.ndarray) -> np.ndarray: ...
 

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from cukde.bandwidth import check, data, search
+from cukde.bandwidth import check, data, rules, search
 from cukde.bandwidth.cost import of_selection, selection as cost
-from cukde.bandwidth.rules import abramson, positive, sd, silverman
 from cukde.core import dispatch, random_state as core_random_state, reprs
 from cukde.core.cost.registry import declare
 from cukde.core.entry import names, returned as entry_returned
@@ -22,9 +21,10 @@ from cukde.core.over_dask import meta
 from cukde.core.public import public_in
 from cukde.core.random_state import DEFAULT, RandomState
 from cukde.core.types import Array, ArrayLike
-from cukde.density.api import kde, sd_kde
+from cukde.density.api import kde
+from cukde.density.estimates import ESTIMATES, NOT_NEGATIVE
 from cukde.density.keywords import OfRule, takes
-from cukde.density.positive.api import positive_kde
+from cukde.density.rules_by_name import ABRAMSON
 
 FOLDS = 5
 
@@ -35,7 +35,7 @@ _GRID = search.Grid(steps=3, first=3, size=4, more=1, patience=3)
 
 def _adaptive(X: Any, Y: Any, h: Any, **options: Any) -> Any:
     pilot = {name: value for name, value in options.items() if name != "log"}
-    return kde(X, Y, h, local_factors=abramson(X, h, **pilot), **options)
+    return kde(X, Y, h, local_factors=rules.abramson(X, h, **pilot), **options)
 
 
 class Candidate(NamedTuple):
@@ -50,11 +50,19 @@ class Candidate(NamedTuple):
         return 1 / (d + 2 * self.order)
 
 
+_OF_KDE = ESTIMATES["kde"]
 CANDIDATES = {
-    "kde": Candidate(kde, silverman, 2, "cukde.kde(X, Y, h)"),
-    "sd": Candidate(sd_kde, sd, 4, "cukde.sd_kde(X, Y, h)"),
-    "positive": Candidate(positive_kde, positive, 4, "cukde.positive_kde(X, Y, h)"),
-    "abramson": Candidate(_adaptive, silverman, 2, "cukde.kde(X, Y, h, local_factors=cukde.bandwidth.abramson(X, h))"),
+    **{
+        method: Candidate(each.density, getattr(rules, each.rule), each.order, each.call)
+        for method, each in ESTIMATES.items()
+        if method in NOT_NEGATIVE
+    },
+    ABRAMSON: Candidate(
+        _adaptive,
+        rules.silverman,
+        _OF_KDE.order,
+        f"{_OF_KDE.call[:-1]}, local_factors=cukde.bandwidth.abramson(X, h))",
+    ),
 }
 
 
@@ -108,12 +116,6 @@ def select(
         is scaled to n rows: by the power 1/(d+4) of the ratio of the numbers, for "sd" and "positive" 1/(d+8).
     random_state : int, numpy.random.RandomState, numpy.random.Generator or None
         Random state of the sample and the folds; the default gives the same result on every call.
-    weights : array_like, shape (n,), optional
-        Non-negative weights; only their ratios matter. Default 1 each. Rows of weight 0 do not count.
-    bounds, periods : sequence of length d or mapping, optional
-        As for :func:`cukde.kde`.
-    nan_policy : {"raise", "omit"}
-        As in :func:`cukde.kde`.
 
     Returns
     -------

@@ -6,7 +6,7 @@ import contextlib
 import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -98,6 +98,14 @@ def matching(query: Table, train: Table, columns: list[int]) -> list[int]:
         )
     _require_numbers(query, positions)
     return positions
+
+
+def refuse_missing(table: Table, row: int, index: int, got: object) -> NoReturn:
+    """Raise for a number that is not finite, or missing."""
+    raise CommandError(
+        f"{table.path}, row {row} (from 0), {table.column(index)}: expected a finite number; got {got}: fill or drop "
+        "that row"
+    )
 
 
 def together(path: Path, arrays: list[np.ndarray], columns: list[str]) -> np.ndarray:

@@ -31,7 +31,6 @@ def add_parser(commands: Any) -> None:
         "demo",
         help="compare speed and results with scikit-learn's on real data, with a picture",
         description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     output.add_picture_option(parser, _NAME)
     parser.add_argument("--gpu", action="store_true", help="measure the GPU as well; an error if none works")

@@ -5,21 +5,21 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import cukde
-from cukde.cli import device, sources, text
+from cukde.cli import columns, device, errors, output, sources, tables
 from cukde.cli.errors import CommandError, note
 from cukde.cli.progress import progress
 from cukde.core import dispatch, extras
 from cukde.density import rules_by_name
-from cukde.density.check import PRECISIONS
+from cukde.density.estimates import ESTIMATES
+from cukde.density.keywords import TABLE
 
-_RULE_OF_METHOD = {"kde": "silverman", "sd": "sd", "laplace": "laplace", "positive": "positive"}
+_KEYWORDS = ("log", "leave_one_out", "precision")  # of the functions
 
 _DESCRIPTION = """\
 Estimate the density of the rows of TRAIN at the rows of QUERY, or at the rows of TRAIN itself.
@@ -44,7 +44,6 @@ def add_parser(commands: Any) -> None:
         help="estimate the density of the rows of a CSV, Parquet or NPY file",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("train", metavar="TRAIN", type=Path, help="the data")
     parser.add_argument(
@@ -54,7 +53,7 @@ def add_parser(commands: Any) -> None:
         nargs="?",
         help="where to estimate the density; default: at the rows of TRAIN",
     )
-    parser.add_argument("--method", choices=_RULE_OF_METHOD, default="kde", help="the estimate; default: kde")
+    parser.add_argument("--method", choices=ESTIMATES, default="kde", help="the estimate; default: kde")
     parser.add_argument(
         "--bandwidth",
         metavar="H",
@@ -63,19 +62,10 @@ def add_parser(commands: Any) -> None:
         "over all pairs of rows), select (held-out rows; for kde with local factors where these are more likely); "
         "default: silverman for kde, and the method's own rule for the others",
     )
-    parser.add_argument("--columns", metavar="A,B", help="names of columns, or numbers from 0 if there is no header")
     parser.add_argument("--weights", metavar="COLUMN", help="column of TRAIN with the weights of the rows")
-    parser.add_argument("--log", action="store_true", help="write the logarithm of the density")
-    parser.add_argument(
-        "--leave-one-out",
-        action="store_true",
-        help="leave each row's own kernel out of the density at that row; only without QUERY",
-    )
-    parser.add_argument(
-        "--precision", choices=PRECISIONS, help="precision of the arithmetic; default: that of the data"
-    )
-    device.add_option(parser)
-    text.add_options(parser)
+    for name in _KEYWORDS:
+        _add_keyword(parser, name)
+    tables.add_options(parser)
     parser.add_argument(
         "--plot",
         metavar="FILE.png",
@@ -92,11 +82,16 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
+def _add_keyword(parser: Any, name: str) -> None:
+    """Add an option that is a keyword of the functions, with its sentence and the words of this command."""
+    keyword = TABLE[name]
+    of: dict[str, Any] = {"action": "store_true"} if keyword.default is False else {"choices": keyword.choices}
+    said = keyword.meaning.removesuffix(".").replace("``Y`` must be ``X`` or None", "only without QUERY")
+    parser.add_argument(f"--{name.replace('_', '-')}", help=said[0].lower() + said[1:], **of)
+
+
 def run(args: argparse.Namespace) -> None:
     """Read, compute and write, with all checks before the computation."""
-    from cukde.cli import columns, output
-    from cukde.cli.tables import open_table
-
     if args.out is not None:
         output.check(args.out, [args.train, args.query] if args.query else [args.train])
     if args.train == args.query == sources.STDIN:
@@ -104,8 +99,8 @@ def run(args: argparse.Namespace) -> None:
     to_device = device.asarray(args.gpu)
     if args.leave_one_out and args.query is not None:
         raise CommandError("--leave-one-out is for the density at TRAIN's own rows: leave out QUERY or the option")
-    train = open_table(args.train, args)
-    query = open_table(args.query, args) if args.query else train
+    train = tables.open_table(args.train, args)
+    query = tables.open_table(args.query, args) if args.query else train
     name = "log_density" if args.log else "density"
     if args.out is not None and args.out.suffix != ".npy" and name in (query.names or ()):
         raise CommandError(f"{query.path} has a column {name!r} already; write --out as .npy or .txt")
@@ -115,24 +110,19 @@ def run(args: argparse.Namespace) -> None:
     query_columns = train_columns if query is train else columns.matching(query, train, train_columns)
     if args.plot is not None:
         check_picture(args.plot, len(train_columns))
-    X = train.read(train_columns)
-    if len(X) == 0:
-        raise CommandError(f"{train.path} holds no rows of data")
+    X = tables.rows(train, train_columns)
     Y = None if query is train else query.read(query_columns)
     weights = None if weights_column is None else train.read([weights_column])[:, 0]
-    try:
+    with errors.of_data():
         X = to_device(X)
         with progress():
-            h = bandwidth(args.bandwidth or _RULE_OF_METHOD[args.method], args.method, X, weights)
-            options = {"weights": weights, "log": args.log, "precision": args.precision}
-            options |= {"leave_one_out": args.leave_one_out}
-            densities = evaluate(args.method, X, X if Y is None else Y, h, **options)
+            h = bandwidth(args.bandwidth or ESTIMATES[args.method].rule, args.method, X, weights)
+            options = {name: getattr(args, name) for name in _KEYWORDS}
+            densities = evaluate(args.method, X, X if Y is None else Y, h, weights=weights, **options)
         if args.plot is not None:
             names = [f"x{index}" if train.names is None else train.names[index] for index in train_columns]
             save_picture(args.plot, X, h, args.method, weights, names)
-    except ValueError as error:  # the library raises no other for wrong data
-        raise CommandError(str(error)) from error
-    if args.method == "laplace" and args.log and (undefined := int(np.isnan(densities).sum())):
+    if ESTIMATES[args.method].negative and args.log and (undefined := int(np.isnan(densities).sum())):
         note(f"{undefined} of {len(densities)} Laplace-corrected densities are negative; their logarithm is nan")
     if args.out is None:
         output.show(densities)
@@ -170,16 +160,12 @@ def _by_rule(name: str, method: str, X: Any, weights: np.ndarray | None) -> Any:
 
 def evaluate(method: str, X: Any, Y: Any, h: Any, **options: Any) -> np.ndarray:
     """Compute the density on X's device, in one call: parts of the queries would each do what all of them share."""
-    functions: dict[str, Callable[..., Any]] = {"kde": cukde.kde, "sd": cukde.sd_kde}
-    functions |= {"laplace": cukde.laplace_kde, "positive": cukde.positive_kde}
-    out: np.ndarray = dispatch.to_host(functions[method](X, Y, h, **options))
+    out: np.ndarray = dispatch.to_host(ESTIMATES[method].density(X, Y, h, **options))
     return out
 
 
 def check_picture(path: Path, columns: int) -> None:
     """Refuse a picture that cannot be drawn or written."""
-    from cukde.cli import output
-
     if importlib.util.find_spec("matplotlib") is None:
         raise CommandError(f"--plot needs Matplotlib: {extras.install('plot')}")
     if path.suffix.lower() != ".png":
@@ -193,7 +179,6 @@ def save_picture(path: Path, X: Any, h: Any, method: Any, weights: Any, names: l
     """Draw the density of the rows, as a curve, contours or pairs by the number of columns, and write a PNG."""
     from matplotlib.figure import Figure
 
-    from cukde.cli import output
     from cukde.plot import artists, legends, pictures
 
     d = len(names)

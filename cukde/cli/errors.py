@@ -23,6 +23,15 @@ def file_errors(action: str, path: Path) -> Iterator[None]:
         raise CommandError(f"cannot {action} {path}: {error.strerror or error}") from None
 
 
+@contextlib.contextmanager
+def of_data() -> Iterator[None]:
+    """Turn what the library says of wrong data, for which it raises no other errors, into a message."""
+    try:
+        yield
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+
+
 def note(text: str) -> None:
     """Tell the user what the result does not show."""
     print(f"cukde: note: {text}", file=sys.stderr)

@@ -14,6 +14,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from numpy.lib import NumpyVersion
+
 import cukde
 from cukde.cli import peaks
 from cukde.core import extras
@@ -84,7 +86,7 @@ def backends() -> Iterator[tuple[str, str]]:
 def known_faults() -> Iterator[tuple[str, str]]:
     """Yield installed combinations that are known not to work, each with a remedy."""
     numba, numpy = version("numba"), version("numpy")
-    if numba == "0.68.0" and numpy and release(numpy) >= (2, 5):
+    if numba == "0.68.0" and numpy and NumpyVersion(numpy) >= "2.5.0.dev0":
         yield (
             f"Numba 0.68.0 with NumPy {numpy}",
             "fails at the first compile: pip install --upgrade 'numba~=0.68.1' (or 'numpy<2.5')",
@@ -178,14 +180,3 @@ def version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def release(text: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version: (2, 5, 0) for "2.5.0rc1"."""
-    numbers = []
-    for part in text.split("."):
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        numbers.append(int(digits))
-    return tuple(numbers)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import cukde
-from cukde.cli import device, text
+from cukde.cli import columns, device, errors, output, tables
 from cukde.cli.errors import CommandError
 from cukde.cli.progress import progress
 from cukde.core import aligned, dispatch
@@ -36,10 +36,8 @@ def add_parser(commands: Any) -> None:
         help="compute Kendall's tau of all pairs of columns of a file",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="the data")
-    parser.add_argument("--columns", metavar="A,B", help="names of columns, or numbers from 0 if there is no header")
     parser.add_argument(
         "--variant",
         choices=("a", "b", "c"),
@@ -53,8 +51,7 @@ def add_parser(commands: Any) -> None:
         help="propagate (default): a missing value makes the tau of its column nan; omit: it leaves its row out of the "
         "pairs with its column; raise: it is an error",
     )
-    device.add_option(parser)
-    text.add_options(parser)
+    tables.add_options(parser)
     parser.add_argument(
         "--out",
         metavar="FILE",
@@ -67,28 +64,18 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, compute and write, with all checks before the computation."""
-    from cukde.cli import columns, output
-    from cukde.cli.tables import open_table
-
     if args.out is not None:
         output.check(args.out, [args.file], _SUFFIXES)
     to_device = device.asarray(args.gpu)
-    table = open_table(args.file, args)
+    table = tables.open_table(args.file, args)
     chosen = columns.chosen(table, args.columns, None, args.index)
     if len(chosen) < 2:
         raise CommandError(f"{args.file}: tau needs at least 2 columns; got {len(chosen)}")
-    A = table.read(chosen, finite=False)
-    if len(A) == 0:
-        raise CommandError(f"{args.file} holds no rows of data")
+    A = tables.rows(table, chosen, finite=False)
     names = [str(index) if table.names is None else table.names[index] for index in chosen]
-    try:
-        with progress():
-            result: Any = cukde.kendall_matrix(
-                to_device(A), variant=args.variant, nan_policy=args.nan_policy, pvalue=True
-            )
-            tau, pvalue = dispatch.to_host(result.statistic), dispatch.to_host(result.pvalue)
-    except ValueError as error:  # the library raises no other for wrong data
-        raise CommandError(str(error)) from error
+    with errors.of_data(), progress():
+        result: Any = cukde.kendall_matrix(to_device(A), variant=args.variant, nan_policy=args.nan_policy, pvalue=True)
+        tau, pvalue = dispatch.to_host(result.statistic), dispatch.to_host(result.pvalue)
     if args.out is None:
         show(f"Kendall's tau-{args.variant}, {len(A):,} rows", names, tau, ".4f")
         print()
@@ -105,8 +92,6 @@ def show(title: str, names: list[str], matrix: np.ndarray, digits: str) -> None:
 
 
 def _save(path: Path, names: list[str], tau: np.ndarray, pvalue: np.ndarray) -> None:
-    from cukde.cli import output
-
     suffix = path.suffix.lower()
     with output.replacing(path) as part:
         if suffix == ".npy":

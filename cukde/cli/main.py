@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import cukde
 from cukde.cli import completion, demo, density, info, kendall, roofline
@@ -20,7 +20,10 @@ has ended."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports the errors of all subcommands as ``cukde: error: ...``."""
+    """Shows descriptions as they are, and reports the errors of all subcommands as ``cukde: error: ...``."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -28,7 +31,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="cukde", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = _Parser(prog="cukde", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"cukde {cukde.__version__}")
     parser.add_argument("--traceback", action="store_true", help="show where an unexpected failure came from")
     parser.add_argument(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cukde.cli.columns import EXACT, exact, together
+from cukde.cli.columns import EXACT, exact, refuse_missing, together
 from cukde.cli.errors import CommandError, file_errors
 from cukde.cli.sources import Source
 from cukde.core import extras
@@ -81,15 +81,12 @@ class ParquetTable:
         with _arrow_errors("read", self.path):
             table = self._file.read(columns=names)
             arrays = [_numbers(self.path, table.column(name), f"column {name!r}") for name in names]
-        for name, values in zip(names, arrays, strict=True):
+        for index, values in zip(columns, arrays, strict=True):
             good = np.isfinite(values)
             if finite and not good.all():
                 row = int(np.argmin(good))
-                got = "null or nan, a missing value" if np.isnan(values[row]) else values[row]
-                raise CommandError(
-                    f"{self.path}, row {row} (from 0), column {name!r}: expected a finite number; got {got}: "
-                    "fill or drop that row"
-                )
+                missing = "null or nan, a missing value"
+                refuse_missing(self, row, index, missing if np.isnan(values[row]) else values[row])
         return together(self.path, arrays, [self.column(index) for index in columns])
 
     def cells(self) -> Iterator[list[str]]:

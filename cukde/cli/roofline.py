@@ -33,7 +33,6 @@ def add_parser(commands: Any) -> None:
         "roofline",
         help="show what limits each operation on this machine, in a table and a picture",
         description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--backend", choices=("cpu", "gpu"), help="default: the GPU if one works")
     parser.add_argument(

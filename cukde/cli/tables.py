@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cukde.cli import parquet, text
-from cukde.cli.columns import Table
+from cukde.cli import device, parquet, text
+from cukde.cli.columns import Table, refuse_missing
 from cukde.cli.errors import CommandError
 from cukde.cli.sources import Source
 
@@ -28,6 +28,21 @@ def open_table(path: Path, options: argparse.Namespace = text.DEFAULTS) -> Table
         f"{path} must end in .npy, .parquet or {', '.join(text.SUFFIXES)}, perhaps with .gz, .bz2 or .xz, so that its "
         "format is known"
     )
+
+
+def add_options(parser: Any) -> None:
+    """Add the options of commands that compute on columns of a file: which, where, and how it is read."""
+    parser.add_argument("--columns", metavar="A,B", help="names of columns, or numbers from 0 if there is no header")
+    device.add_option(parser)
+    text.add_options(parser)
+
+
+def rows(table: Table, columns: Sequence[int], *, finite: bool = True) -> np.ndarray:
+    """Return the numbers of some columns of a file that must have rows."""
+    out = table.read(columns, finite=finite)
+    if len(out) == 0:
+        raise CommandError(f"{table.path} holds no rows of data")
+    return out
 
 
 class NpyTable:
@@ -65,10 +80,7 @@ class NpyTable:
         good = np.isfinite(block)
         if finite and not good.all():
             row, column = np.argwhere(~good)[0]
-            raise CommandError(
-                f"{self.path}, row {row} (from 0), {self.column(columns[column])}: "
-                f"expected a finite number; got {block[row, column]}: fill or drop that row"
-            )
+            refuse_missing(self, int(row), columns[column], block[row, column])
         return block
 
     def cells(self) -> Iterator[list[str]]:

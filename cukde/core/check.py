@@ -191,14 +191,19 @@ def count(name: str, value: Any) -> int:
     return out
 
 
-def number(name: str, value: Any, least: float = 0, *, above: bool = False) -> float:
-    """Return a finite real number of at least ``least``, or with ``above`` greater than it."""
+def real(name: str, value: Any) -> float:
+    """Return a real number, of an integer beyond float64 infinity."""
     if isinstance(value, bool | np.timedelta64) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number; got {value!r}")
     try:
-        out = float(value)
+        return float(value)
     except OverflowError:
-        out = math.inf
+        return math.inf
+
+
+def number(name: str, value: Any, least: float = 0, *, above: bool = False) -> float:
+    """Return a finite real number of at least ``least``, or with ``above`` greater than it."""
+    out = real(name, value)
     if above and not least < out < math.inf:
         raise ValueError(
             f"{name} must be {'positive' if least == 0 else f'more than {least:g}'} and finite; got {value!r}"

@@ -7,12 +7,14 @@ import inspect
 import re
 import textwrap
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 T = TypeVar("T", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
 
 _WIDTH, _INDENT = 116, 4  # of a section
 _hints = functools.cache(typing.get_type_hints)
@@ -24,13 +26,20 @@ _SECTION = re.compile(r"^\w[\w ]*\n-{3,}\n", re.MULTILINE)
 class Keyword(NamedTuple):
     """A keyword, as a Parameters section has it: ``name : form``, and what it means in a sentence or two.
 
-    Forms of a function that do not take it say what to do instead.
+    Forms of a function that do not take it say what to do instead. One that passes over the data take as it is has its
+    check, which returns it.
     """
 
     default: Any
     form: str
     meaning: str
     not_of: Mapping[str, str] = {}
+    of_passes: Callable[[Any], Any] | None = None
+
+    @property
+    def choices(self) -> list[str]:
+        """The words that it may be; none of one that is no word."""
+        return re.findall(r'"(\w+)"', self.form)
 
 
 def refuse(options: Mapping[str, Any], table: Mapping[str, Keyword], form: str) -> None:
@@ -43,13 +52,19 @@ def refuse(options: Mapping[str, Any], table: Mapping[str, Keyword], form: str) 
                 raise ValueError(f"{name} must be {keyword.default} for {form}: {keyword.not_of[form]}")
 
 
+def taken(options: Any, name: str, table: Mapping[str, Keyword]) -> Any:
+    """Take a keyword out of the options of a call; return its value, or the default of one that was left out."""
+    return options.pop(name, table[name].default)
+
+
 def takes(
-    kind: Any, table: Mapping[str, Keyword], *, described: bool = False, like: str = "cukde.kde"
+    kind: Any, table: Mapping[str, Keyword], *, described: bool | Collection[str] = False, like: str = "cukde.kde"
 ) -> Callable[[T], T]:
     """Say of a function with ``**options`` that it takes the keywords of ``kind``, a TypedDict, and no others.
 
-    Its signature, its type hints and the Parameters section of its docstring get them, in the order of the table.
-    Keywords that a caller leaves out are not among the options. The public call refuses others.
+    Its signature, its type hints and the Parameters section of its docstring get them, in the order of the table. The
+    section also gets other parameters that it lacks, as in the function ``like``. Keywords that a caller leaves out are
+    not among the options. The public call refuses others.
 
     Parameters
     ----------
@@ -57,10 +72,10 @@ def takes(
         A TypedDict, by which mypy and editors know the types (PEP 692).
     table : mapping
         The keywords by name.
-    described : bool
-        Whether the docstring gives the sentence of each.
+    described : bool or collection of str
+        Those of which the docstring gives the sentence: all, none or some.
     like : str
-        Otherwise the docstring says that they are as in this function.
+        Of the others the docstring says that they are as in this function.
     """
 
     def decorated(function: T) -> T:
@@ -76,18 +91,30 @@ def takes(
         rest = next(name for name, each in own.parameters.items() if each.kind is _REST)
         kept = {name: hint for name, hint in function.__annotations__.items() if name != rest}
         function.__annotations__ = kept | {name: hints[name] for name in names}
-        function.__doc__ = documented(function.__doc__, names, table if described else None, like=like)
+        some = (table if described else ()) if isinstance(described, bool) else described
+        sentences = {name: table[name] for name in names if name in some}
+        function.__doc__ = documented(function.__doc__, [each.name for each in parameters], sentences, like=like)
         return function
 
     return decorated
 
 
-def documented(
-    docstring: str | None, names: Sequence[str], table: Mapping[str, Keyword] | None = None, *, like: str
-) -> str | None:
-    """Put keywords at the end of the Parameters section, but for those that have an entry of their own there.
+def as_in(like: str, *names: str) -> Callable[[C], C]:
+    """Say of a class that keywords, which its ``__init__`` states as scikit-learn asks, are as in a function."""
 
-    Their sentences are those of the table; without one they are as in the function ``like``. A docstring without
+    def decorated(cls: C) -> C:
+        cls.__doc__ = documented(cls.__doc__, names, like=like)
+        return cls
+
+    return decorated
+
+
+def documented(
+    docstring: str | None, names: Sequence[str], described: Mapping[str, Keyword] = MappingProxyType({}), *, like: str
+) -> str | None:
+    """Put parameters at the end of the Parameters section, but for those that have an entry of their own there.
+
+    Those that are ``described`` have their sentences, others are as in the function ``like``. A docstring without
     sections, of a function that is not public, stays, and so does None, which ``python -OO`` leaves.
     """
     text = inspect.cleandoc(docstring or "")  # Python 3.13 has done so
@@ -102,10 +129,8 @@ def documented(
     heads = [line.split(" : ")[0] for line in lines if not line.startswith(" ")]
     written = {name.strip() for head in heads for name in head.split(",")}
     others = [name for name in names if name not in written]
-    if table is None:
-        lines += _named(others, like)
-    else:
-        lines += [line for name in others for line in _described(name, table[name])]
+    lines += [line for name in others if name in described for line in _described(name, described[name])]
+    lines += _named([name for name in others if name not in described], like)
     return before + _TITLE + "\n".join(lines) + blank + after
 
 

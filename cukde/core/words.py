@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -28,6 +28,12 @@ def meant(word: Any, known: Iterable[str]) -> str:
     by_small_letters = {each.lower(): each for each in known}
     close = difflib.get_close_matches(word.lower(), by_small_letters, 1) if isinstance(word, str) else []
     return f": did you mean {by_small_letters[close[0]]!r}?" if close else ""
+
+
+def either(options: Sequence[str]) -> str:
+    """What a message says of several options that serve."""
+    *others, last = [f'"{option}"' for option in options]
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def suggested(function: T) -> T:

@@ -20,7 +20,18 @@ from cukde.core.warnings import NegativeDensityWarning, of_user
 from cukde.density import check, results, rules_by_name
 from cukde.density.arguments import prepare, problem_of
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
-from cukde.density.keywords import OfData, OfDensity, OfMass, OfScore, Shared, takes
+from cukde.density.keywords import (
+    Moving,
+    OfDensity,
+    OfMass,
+    OfMoved,
+    OfMovedDensity,
+    OfScore,
+    Shared,
+    refuse,
+    taken,
+    takes,
+)
 from cukde.density.problem import score_problem
 from cukde.density.stacks import api as stacks, check as stacks_check
 from cukde.density.stacks.check import is_stack
@@ -103,11 +114,6 @@ def score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfScore]) 
 
     .. math:: s(y) = \Big(\frac{\sum_j w_j \phi_j(y) x_j}{\sum_j w_j \phi_j(y)} - y\Big) / h^2
 
-    Parameters
-    ----------
-    X, Y, h
-        As in :func:`kde`.
-
     Returns
     -------
     array or frame, shape of ``Y``
@@ -151,11 +157,6 @@ def score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfScore]) 
 def density_and_score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfScore]) -> tuple[Array, Array]:
     """Log density and its gradient, in a single pass, which costs as much as :func:`score`.
 
-    Parameters
-    ----------
-    X, Y, h
-        As in :func:`kde`.
-
     Returns
     -------
     log_density : array, shape (m,)
@@ -187,15 +188,11 @@ def density_and_score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpac
 @declare(cost_formulas.debias, cost_calls.of_debias, observed=cost_calls.taken("moments"))
 @public_call(returned.rows("X", "debiased"))
 @_over_dask
-@takes(OfData)
+@takes(OfMoved, described=Moving.__annotations__)
 def debias(
     X: ArrayLike,
     h: Bandwidth,
-    *,
-    score_bandwidth: Bandwidth | None = None,
-    steps: int = 1,
-    own_point: bool = True,
-    **options: Unpack[OfData],
+    **options: Unpack[OfMoved],
 ) -> Array:
     r"""Debias the data by their score: move each point by half a squared bandwidth along the score.
 
@@ -210,15 +207,6 @@ def debias(
         Data.
     h : float, array_like or str
         Bandwidth of the density that the result is meant for; forms as in :func:`kde`.
-    score_bandwidth : float, array_like or str, optional
-        Bandwidth of the score, in the same forms; default ``h``. "cross_validate" means cross-validation of :func:`kde`
-        here.
-    steps : int
-        Number of steps, at least 1. Each further step moves the original data by the score of the points that the last
-        one moved.
-    own_point : bool
-        Whether a point's own kernel counts in its score. Without it, a few rows with many columns move as far as many
-        rows would, and points without neighbours stay.
 
     Returns
     -------
@@ -253,12 +241,22 @@ def debias(
     - Epstein, E. L., Dwaraknath, R. V., Sornwanee, T., Winnicki, J. and Liu, J. W. (2025). SD-KDE: Score-debiased
       kernel density estimation. *NeurIPS*.
     """
-    steps, own_point = check.steps(steps), core_check.flag("own_point", own_point)
-    check.one_step(h, steps, own_point=own_point)
-    problem = _problem_of(X, X, h, options, method="sd", steps=steps, may_be_unchecked=steps == 1 and own_point)
-    estimate = _of_score(problem, score_bandwidth, X, options, own_point=own_point)
+    problem, estimate, steps = _moving(X, X, h, options)
     with problem.device:
         return problem.moved_rows(estimate, steps)
+
+
+def _moving(X: Any, Y: Any, h: Any, options: Any) -> tuple[Any, Any, int]:
+    """The problem of points that are moved, that of the score that moves them, and the number of steps."""
+    score_bandwidth, steps = taken(options, "score_bandwidth"), check.steps(taken(options, "steps"))
+    own_point = core_check.flag("own_point", taken(options, "own_point"))
+    check.one_step(h, steps, own_point=own_point)
+    problem = _problem_of(X, Y, h, options, method="sd", steps=steps, may_be_unchecked=steps == 1 and own_point)
+    if isinstance(problem, stacks.Stack):
+        refuse({"own_point": own_point}, form="stacks")
+        return problem, problem.of_score_bandwidth(score_bandwidth), steps
+    of_score = _score_bandwidth(score_bandwidth, X, options)
+    return problem, score_problem(problem, of_score, own_point=own_point), steps
 
 
 def _score_bandwidth(h: Any, X: Any, options: Any) -> Any:
@@ -267,31 +265,16 @@ def _score_bandwidth(h: Any, X: Any, options: Any) -> Any:
     return rules_by_name.bandwidth(h, X, name="score_bandwidth", **of_rule)
 
 
-def _of_score(problem: Any, h: Any, X: Any, options: Any, *, own_point: bool) -> Any:
-    """The problem of the score of the data at the data, or of a stack, by a bandwidth or the rule of that name."""
-    if isinstance(problem, stacks.Stack):
-        stacks_check.own_point(own_point)
-        return problem.of_score_bandwidth(h)
-    return score_problem(problem, _score_bandwidth(h, X, options), own_point=own_point)
-
-
 @public_call(lambda given, stages: stages)
-@takes(OfDensity)
-def _stages_of_sd_kde(
-    X: Any,
-    Y: Any,
-    h: Any,
-    *,
-    score_bandwidth: Any = None,
-    steps: int = 1,
-    own_point: bool = True,
-    **options: Unpack[OfDensity],
-) -> Mapping[str, Callable[[], Any]]:
+@takes(OfMovedDensity)
+def _stages_of_sd_kde(X: Any, Y: Any, h: Any, **options: Unpack[OfMovedDensity]) -> Mapping[str, Callable[[], Any]]:
     """The stages of SD-KDE, each a call ready to be timed: score, shift and density.
 
     The score is computed once for the shift, and the shift for the density.
     """
     log = options.pop("log", False)
+    of_sd = {name: taken(options, name) for name in Moving.__annotations__}
+    score_bandwidth, steps, own_point = of_sd.values()
     given: dict[str, Any] = {name: value for name, value in options.items() if name in OfMass.__annotations__}
     ends = {name: given.get(name) for name in ("weights", "bounds", "periods")}
     h = rules_by_name.bandwidth(h, X, method="sd", steps=steps, **ends)
@@ -317,7 +300,6 @@ def _stages_of_sd_kde(
     # scores.
     once = steps == 1 and own_point
     plain = once and all(given.get(name) is None for name in ("bounds", "periods", "local_factors"))
-    of_sd = {"score_bandwidth": score_bandwidth, "steps": steps, "own_point": own_point}
     debiased = functools.partial(debias, X, h, **of_sd, **given)
     moved = shift() if plain else debiased()
     first = {"score": gradient, "shift": shift} if once else {"debias": debiased}
@@ -335,31 +317,16 @@ def _stages_of_sd_kde(
 )
 @public_call(returned.rows("Y", "density"))
 @_over_dask
-@takes(OfDensity)
-def sd_kde(
-    X: ArrayLike,
-    Y: ArrayLike,
-    h: Bandwidth,
-    *,
-    score_bandwidth: Bandwidth | None = None,
-    steps: int = 1,
-    own_point: bool = True,
-    **options: Unpack[OfDensity],
-) -> Array:
+@takes(OfMovedDensity)
+def sd_kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfMovedDensity]) -> Array:
     """Score-debiased density estimate: :func:`kde` of the data moved by :func:`debias`.
 
     The result is a density (not negative, with integral 1). Its bias is of order h^4, that of :func:`kde` of order h^2.
 
     Parameters
     ----------
-    score_bandwidth : float, array_like or str, optional
-        Bandwidth of the score, as in :func:`debias`; default ``h``.
-    steps : int
-        Number of steps that move the points, as in :func:`debias`. More steps need a wider bandwidth.
-    own_point : bool
-        Whether a point's own kernel counts in its score, as in :func:`debias`.
-    X, Y, h
-        As in :func:`kde`.
+    score_bandwidth, steps, own_point
+        As in :func:`debias`.
 
     Returns
     -------
@@ -393,10 +360,7 @@ def sd_kde(
     - Epstein et al. (2025), as in :func:`debias`; Epstein, E. L., Flash-SD-KDE: Accelerating SD-KDE with Tensor Cores.
     """
     log = core_check.flag("log", options.pop("log", False))
-    steps, own_point = check.steps(steps), core_check.flag("own_point", own_point)
-    check.one_step(h, steps, own_point=own_point)
-    problem = _problem_of(X, Y, h, options, method="sd", steps=steps, may_be_unchecked=steps == 1 and own_point)
-    estimate = _of_score(problem, score_bandwidth, X, options, own_point=own_point)
+    problem, estimate, steps = _moving(X, Y, h, options)
     with problem.device:
         return problem.density_of_moved(estimate, log=log, steps=steps)
 
@@ -426,8 +390,6 @@ def laplace_kde(
         "keep" returns negative values as they are; they still rank queries. "clip" sets them to 0, with a
         :class:`NegativeDensityWarning` of their number and their share of the absolute sum. On the GPU the warning
         waits for the result; for Dask arrays it comes with each block that is computed.
-    X, Y, h
-        As in :func:`kde`.
 
     Returns
     -------

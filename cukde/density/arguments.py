@@ -11,7 +11,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.entry import missing
-from cukde.density import backends, check, rules_by_name
+from cukde.density import backends, check, keywords, rules_by_name
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.options import Options
@@ -88,14 +88,12 @@ def prepare(
     h: Any,
     weights: Any = None,
     precision: Any = None,
-    deterministic: bool = False,
     check_finite: bool = True,
     bounds: Any = None,
     periods: Any = None,
     *,
     V: Any = None,
     local_factors: Any = None,
-    rtol: Any = None,
     one_column: bool = False,
     may_be_unchecked: bool = False,
     leave_one_out: Any = False,
@@ -103,20 +101,21 @@ def prepare(
     steps: int = 1,
     takes_factors: bool = False,
     devices: Any = None,
+    **of_passes: Any,
 ) -> tuple[Problem, Any]:
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
 
     ``method`` and its ``steps`` are what a rule for the bandwidth is for; with ``takes_factors`` it may choose local
-    ones. With ``one_column`` data of several are refused. With ``may_be_unchecked`` values of arrays may be left so,
-    for the backend's passes to look at them on their way: see :class:`cukde.density.problem.Unchecked`. With
-    ``leave_one_out`` queries have to be the data themselves, or the same values. ``devices`` take shares of the passes.
+    ones; ``of_passes`` are :func:`cukde.density.keywords.of_passes`. With ``one_column`` data of several are refused.
+    With ``may_be_unchecked`` values of arrays may be left so, for the backend's passes to look at them on their way:
+    see :class:`cukde.density.problem.Unchecked`. With ``leave_one_out`` queries have to be the data themselves, or the
+    same values. ``devices`` take shares of the passes.
 
     Checks on the host come first (forms, dtypes, the bandwidth). With ``check_finite`` the pre-pass reductions follow,
     whose few numbers come back to the host in one copy.
     """
-    deterministic = core_check.flag("deterministic", deterministic)
+    passed = keywords.of_passes(of_passes)
     check_finite = core_check.flag("check_finite", check_finite)
-    rtol = check.tolerance(rtol)
     if core_check.flag("leave_one_out", leave_one_out):
         if not (Y is X or Y is None):
             with (backend := dispatch.backend(X, Y=Y)).device_of(X):
@@ -126,11 +125,11 @@ def prepare(
     backend = dispatch.backend(X, Y=Y, weights=weights, V=V, local_factors=local_factors)
     numbers = _several(backend, devices, X, Y)
     if not numbers and may_be_unchecked and local_factors is None and bounds is None and periods is None:
-        unchecked = _unchecked(backend, X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
+        unchecked = _unchecked(backend, X, Y, h, weights, precision, check_finite, passed)
         if unchecked is not None:
             return unchecked, None
         if check_finite and weights is None:
-            on_a_line = _on_a_line(backend, X, Y, h, precision, deterministic, rtol)
+            on_a_line = _on_a_line(backend, X, Y, h, precision, passed)
             if on_a_line is not None:
                 return on_a_line, None
     with backend.device_of(X):
@@ -156,9 +155,9 @@ def prepare(
             if call is not None:
 
                 def look() -> Problem:
-                    return prepare(X, Y, whitening.h, weights, precision, deterministic, check_finite, rtol=rtol)[0]
+                    return prepare(X, Y, whitening.h, weights, precision, check_finite, **passed)[0]
 
-                options = Options(chosen, deterministic=deterministic, rtol=rtol)
+                options = Options(chosen, **passed)
                 left = Unchecked(call, look)
                 return Problem(backend, x, y, query_shape, dtype, options, whitening, unchecked=left), None
         radius, bounded = None, False
@@ -178,7 +177,7 @@ def prepare(
             check.squared_radius(radius / narrowest**2, single=chosen != "float64")
         log_w = None if w is None else shares(backend, w)
         factors = None if factors is None else factors.astype(xp.float64, copy=False)
-        options = Options(chosen, log_w, centre, radius, deterministic, factors, rtol, bounded=bounded)
+        options = Options(chosen, log_w, centre, radius, local_factors=factors, bounded=bounded, **passed)
         if leave_one_out:
             check.rows_to_leave_out(len(x) if w is None else int((w > 0).sum()))
         problem = Problem(backend, x, None if itself else y, query_shape, dtype, options, whitening)
@@ -215,10 +214,8 @@ def _unchecked(
     h: Any,
     weights: Any,
     precision: Any,
-    deterministic: bool,
     check_finite: bool,
-    *,
-    rtol: float | None,
+    passed: Mapping[str, Any],
 ) -> Problem | None:
     """Pose a problem of arrays that are in order, where the backend has a pass that checks their values."""
     small, ahead = backends.small(backend), backends.ahead(backend)
@@ -231,7 +228,7 @@ def _unchecked(
     def of_many() -> Any | None:
         if ahead is None or weights is not None or not check_finite:
             return None
-        of_call = Options(precision or "float32", deterministic=deterministic, rtol=rtol)
+        of_call = Options(precision or "float32", **passed)
         return ahead.Call.of(X, y, precision, of_call, functools.partial(backends.all_pairs, backend, of_call))
 
     of_few = small.Call.of(X, y, precision, weights, check_finite)
@@ -241,10 +238,10 @@ def _unchecked(
     whitening = whitening_of(float(h), X.shape[1] if X.ndim == 2 else 1)
     if not whitening.plain:
         return None
-    options = Options(call.precision, deterministic=deterministic, rtol=rtol)
+    options = Options(call.precision, **passed)
 
     def look() -> Problem:
-        return prepare(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)[0]
+        return prepare(X, Y, h, weights, precision, check_finite, **passed)[0]
 
     shape = (X if y is None else y).shape
     unchecked = Unchecked(call, look) if of_few is None else Unchecked(call, look, of_many)
@@ -252,7 +249,7 @@ def _unchecked(
 
 
 def _on_a_line(
-    backend: ModuleType, X: Any, Y: Any, h: Any, precision: Any, deterministic: bool, rtol: float | None
+    backend: ModuleType, X: Any, Y: Any, h: Any, precision: Any, passed: Mapping[str, Any]
 ) -> Problem | None:
     """Pose a problem of arrays on a line that are in order, where the pass sorts them, which finds what a look would.
 
@@ -269,14 +266,14 @@ def _on_a_line(
     if chosen is None or not whitening.plain:
         return None
     x, y, *_ = *(a.reshape(-1, 1) for a in arrays), None
-    found = line.look(x, y, whitening.h, chosen, rtol)
+    found = line.look(x, y, whitening.h, chosen, passed.get("rtol"))
     if found is None:
         return None
     store, most = found
     radius = (2 * most / whitening.h) ** 2
     if not radius < SURE:
         return None
-    options = Options(chosen, None, x[0].astype(np.float64), radius, deterministic, rtol=rtol, kept=store, bounded=True)
+    options = Options(chosen, None, x[0].astype(np.float64), radius, kept=store, bounded=True, **passed)
     return Problem(backend, x, y, arrays[-1].shape, X.dtype, options, whitening)
 
 

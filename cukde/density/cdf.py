@@ -97,17 +97,12 @@ def cdf(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[InDomain]) -
 
 @declare(cost_formulas.log_cdf, cost_calls.of_queries)
 @public_call(returned.rows("Y", "log_cdf"))
-@takes(InDomain)
+@takes(InDomain, like="cukde.cdf")
 def log_cdf(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[InDomain]) -> Array:
     r"""Logarithm of :func:`cdf`, accurate in both tails.
 
     If :math:`\hat F(y)` is at least 1/2, the result is :math:`\log(1 - \hat S(y))`, where
     :math:`\hat S(y) = \sum_j w_j \Phi((x_j - y) / h)`, the mass above the query, is a sum of its own.
-
-    Parameters
-    ----------
-    X, Y, h
-        As in :func:`cdf`.
 
     Returns
     -------

@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
-from cukde.core import keywords
+from cukde.core import check as core_check, keywords
 from cukde.core.keywords import Keyword
-from cukde.core.types import ArrayLike, Devices, Domain
+from cukde.core.types import ArrayLike, Bandwidth, Devices, Domain
+from cukde.density import check
 
 _EACH = {"stacks": "call for each member"}
 
 TABLE = {
+    "score_bandwidth": Keyword(
+        None,
+        "float, array_like or str, optional",
+        'Bandwidth of the score, in the forms of ``h``; default ``h``. "cross_validate" is that of :func:`cukde.kde`.',
+    ),
+    "steps": Keyword(
+        1,
+        "int",
+        "Number of steps, at least 1, that move the points, each from the original data, by the score of those that "
+        "the last step moved. More steps leave less bias, and need a wider bandwidth.",
+    ),
+    "own_point": Keyword(
+        True,
+        "bool",
+        "Whether a point's own kernel counts in its score. Without it, a few rows with many columns move as far as "
+        "many rows would, and points without neighbours stay.",
+        _EACH,
+    ),
     "weights": Keyword(
         None, "array_like, shape (n,), optional", "Non-negative weights, normalised to sum to 1. Default: 1/n each."
     ),
@@ -25,6 +45,7 @@ TABLE = {
         None,
         "float, optional",
         "Share of a density that may be left out, 0 to 0.1; 0 sums all pairs. Default: about rounding.",
+        of_passes=check.tolerance,
     ),
     "log": Keyword(False, "bool", "Return the log density, finite for any finite query."),
     "precision": Keyword(
@@ -32,7 +53,12 @@ TABLE = {
         '{"float32", "tf32", "ieee", "float64"}, optional',
         "Arithmetic of the pairs. Default: that of the dtype.",
     ),
-    "deterministic": Keyword(False, "bool", "Give the same bits on every run on the same machine."),
+    "deterministic": Keyword(
+        False,
+        "bool",
+        "Give the same bits on every run on the same machine.",
+        of_passes=functools.partial(core_check.flag, "deterministic"),
+    ),
     "check_finite": Keyword(True, "bool", "Refuse NaN and infinity."),
     "bounds": Keyword(
         None,
@@ -68,6 +94,18 @@ TABLE = {
 refuse = functools.partial(keywords.refuse, table=TABLE)
 """Raise for keywords that a form does not take: "stacks" or "Dask arrays"."""
 
+OF_PASSES = {name: each.of_passes for name, each in TABLE.items() if each.of_passes is not None}
+"""Checks of the keywords that passes take: fields of :class:`cukde.density.options.Options`."""
+
+
+def of_passes(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Check keywords that passes take, and return them."""
+    return {name: OF_PASSES[name](value) for name, value in options.items()}
+
+
+taken = functools.partial(keywords.taken, table=TABLE)
+"""Take a keyword out of the options of a call: its value, or its default."""
+
 takes = functools.partial(keywords.takes, table=TABLE)
 """Decorator of functions with ``**options``: see :func:`cukde.core.keywords.takes`."""
 
@@ -78,6 +116,14 @@ def before_dask(given: dict[str, Any]) -> None:
     for name, keyword in TABLE.items():
         if "Dask arrays" in keyword.not_of:
             given.pop(name, None)
+
+
+class Moving(TypedDict, total=False):
+    """How points are moved by their score."""
+
+    score_bandwidth: Bandwidth | None
+    steps: int
+    own_point: bool
 
 
 class Computed(TypedDict, total=False):
@@ -150,6 +196,14 @@ class OfScore(OfData, total=False):
 
 
 class OfDensity(OfScore, total=False):
-    """Of densities at queries: all that there are."""
+    """Of densities at queries."""
 
     log: bool
+
+
+class OfMoved(OfData, Moving, total=False):
+    """Of points that are moved."""
+
+
+class OfMovedDensity(OfDensity, Moving, total=False):
+    """Of densities of points that are moved: all that there are."""

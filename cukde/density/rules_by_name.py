@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from cukde.core import dispatch, words
 
-Rule = Callable[..., Any]
-"""Takes data, weights or None, the method of the density ("kde", "sd", "laplace" or "positive"), the number of its
-steps, whether it takes local factors, and bounds and periods by name. Returns a bandwidth or a result."""
+
+class Asked(NamedTuple):
+    """What a rule is told of the density that its bandwidth is for."""
+
+    method: str
+    steps: int
+    takes_factors: bool  # whether the density may have local factors
+
 
 ABRAMSON = "abramson"
 """The method of a result that is of "kde" with local factors."""
 
-_RULES: dict[str, Rule] = {}
+_RULES: dict[str, tuple[Callable[..., Any], Callable[[Asked], dict[str, Any]]]] = {}
 _RESULTS: tuple[type, ...] = ()
 _FACTORS: list[Callable[..., Any]] = []
+_SEARCHES: list[Callable[[str], str]] = []
 
 
-def add(name: str, rule: Rule) -> None:
-    """Add a rule."""
-    _RULES[name] = rule
+def add(name: str, rule: Callable[..., Any], options: Callable[[Asked], dict[str, Any]] | None = None) -> None:
+    """Add a rule, which takes data, weights, bounds and periods, and ``options`` by what is asked."""
+    _RULES[name] = rule, options or (lambda of: {})
 
 
-def add_results(*types: type, factors: Callable[..., Any]) -> None:
-    """Add types of results, which have a ``bandwidth`` and may have a ``method``; and the function of local factors."""
+def add_results(*types: type, factors: Callable[..., Any], search: Callable[[str], str]) -> None:
+    """Add types of results, which have a ``bandwidth`` and may have a ``method``.
+
+    ``factors`` is the function of local factors, and ``search`` tells the call that makes a result of a method.
+    """
     global _RESULTS
     _RESULTS += types
-    _FACTORS[:] = [factors]
+    _FACTORS[:], _SEARCHES[:] = [factors], [search]
 
 
 def names() -> tuple[str, ...]:
@@ -41,9 +50,10 @@ def is_result(h: Any) -> bool:
     return isinstance(h, _RESULTS)
 
 
-def applied(name: str, X: Any, weights: Any, method: str) -> Any:
+def applied(name: str, X: Any, weights: Any, method: str, steps: int = 1, factors: bool = True, **domain: Any) -> Any:
     """Return what a rule makes of the data: a bandwidth, or a result that may bring local factors with it."""
-    return _RULES[name](X, weights, method, 1, True, bounds=None, periods=None)
+    rule, options = _RULES[name]
+    return rule(X, weights=weights, **domain, **options(Asked(method, steps, factors)))
 
 
 def bandwidth(h: Any, X: Any, weights: Any = None, method: str = "kde", **options: Any) -> Any:
@@ -70,7 +80,7 @@ def with_factors(
                 f"{name} must be a number, an array or one of {', '.join(map(repr, _RULES))}; got {h!r}"
                 f"{words.meant(h, _RULES)}"
             )
-        h = _RULES[h](X, weights, method, steps, takes_factors, bounds=bounds, periods=periods)
+        h = applied(h, X, weights, method, steps, takes_factors, bounds=bounds, periods=periods)
     if not is_result(h):
         return dispatch.to_host(h), None
     of, width = getattr(h, "method", method), dispatch.to_host(h.bandwidth)
@@ -90,9 +100,7 @@ def _of_other_method(name: str, h: Any, of: str, method: str) -> ValueError:
     """Return the error for a result of another method than that of the density."""
     what = 'method "kde" with local factors' if of == ABRAMSON else f"method {of!r}"
     here = 'method "kde" without local factors' if of == ABRAMSON and method == "kde" else f"method {method!r}"
-    write = f"cukde.bandwidth.select(X, [{method!r}])"
-    if method == "laplace":
-        write = 'cukde.bandwidth.cross_validate(X, "laplace", objective="least_squares")'
+    write = _SEARCHES[0](method)
     return ValueError(
         f"{name} must be a bandwidth of {here}; got a {type(h).__name__} of {what}: write {name}={write}, "
         "or found.density(X, Y), which has both of this result"

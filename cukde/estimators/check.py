@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from cukde.bandwidth.factors import FACTORS
 from cukde.core import check as core_check, dispatch, words
 from cukde.density import check as density_check, kernels, rules_by_name
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
+from cukde.density.estimates import ESTIMATES, with_methods
 from cukde.density.positive.check import mass as mass
 from cukde.estimators import bandwidths
 
 KERNELS = ("gaussian", *kernels.KERNELS)
-METHODS = ("kde", "sd", "laplace", "positive")
-DEVICES = ("auto", "cpu", "gpu")
+BACKENDS = ("auto", "cpu", "gpu")
 _ALGORITHMS = ("auto", "kd_tree", "ball_tree")
 _SAMPLED = ("gaussian", "tophat")
 
@@ -27,10 +28,10 @@ def parameters(values: Mapping[str, Any]) -> Any | None:
     """Check the constructor's arguments; return scikit-learn's distance metric, or None for the euclidean one."""
     core_check.option("algorithm", values["algorithm"], _ALGORITHMS)
     core_check.option("kernel", values["kernel"], KERNELS)
-    core_check.option("method", values["method"], METHODS)
-    core_check.option("device", values["device"], DEVICES)
+    core_check.option("method", values["method"], tuple(ESTIMATES))
+    core_check.option("backend", values["backend"], BACKENDS)
     for name in ("atol", "rtol"):
-        value = values[name]
+        value = 0 if name == "rtol" and values[name] is None else values[name]
         if not isinstance(value, Real) or not float(value) >= 0:
             raise ValueError(f"{name} must be a number of at least 0; got {value!r}")
     if not isinstance(values["breadth_first"], bool | np.bool_):
@@ -45,41 +46,42 @@ def parameters(values: Mapping[str, Any]) -> Any | None:
         )
     metric = _metric(values["metric"], values["metric_params"], values["algorithm"])
 
-    if values["method"] != "kde":
-        here = f"method={values['method']!r}"
-        if values["kernel"] != "gaussian":
-            raise ValueError(f'{here} needs kernel="gaussian"; got {values["kernel"]!r}: write method="kde" for it')
-        if metric is not None:
-            raise ValueError(f'{here} needs metric="euclidean"; got {values["metric"]!r}: write method="kde" for it')
-    for name in ("bounds", "periods"):
-        if values[name] is not None and (values["kernel"] != "gaussian" or metric is not None):
-            raise ValueError(
-                f'{name} must be None but for kernel="gaussian" and metric="euclidean"; got {values["kernel"]!r} and '
-                f"{values['metric']!r}: other kernels are not summed over images"
-            )
     rule = bandwidths.rule(values["bandwidth"])
+    density_check.precision(values["precision"], np.dtype(np.float64))
+    if values["kernel"] != "gaussian" or metric is not None:
+        _plain(values, metric, rule)
+    _steps(values["steps"], values["own_point"], values["method"], rule or values["bandwidth"])
+    return metric
+
+
+_IMAGES = "other kernels are not summed over images"
+_OF_GAUSSIAN = {"bounds": _IMAGES, "periods": _IMAGES, "precision": "give float32 or float64 data instead"}
+
+
+def _plain(values: Mapping[str, Any], metric: Any | None, rule: str | None) -> None:
+    """Raise for what the Gaussian kernel and the euclidean metric alone have."""
+    kernel, name, method = values["kernel"], values["metric"], values["method"]
+    if method != "kde":
+        needed, got = ('kernel="gaussian"', kernel) if kernel != "gaussian" else ('metric="euclidean"', name)
+        raise ValueError(f'{method=} needs {needed}; got {got!r}: write method="kde" for it')
+    both = f'kernel="gaussian" and metric="euclidean"; got {kernel!r} and {name!r}'
+    for option, instead in _OF_GAUSSIAN.items():
+        if values[option] is not None:
+            raise ValueError(f"{option} must be None but for {both}: {instead}")
     found = type(values["bandwidth"]).__name__ if rules_by_name.is_result(values["bandwidth"]) else None
-    if (rule or found) is not None and (values["kernel"] != "gaussian" or metric is not None):
+    if (rule or found) is not None:
         raise ValueError(
-            f'bandwidth={rule or found!r} is a rule for kernel="gaussian" and metric="euclidean"; got '
-            f'{values["kernel"]!r} and {values["metric"]!r}: give a number, or "scott" or "silverman" as in '
+            f'bandwidth={rule or found!r} is a rule for {both}: give a number, or "scott" or "silverman" as in '
             "scikit-learn"
         )
-    _steps(values["steps"], values["own_point"], values["method"], rule or values["bandwidth"])
-    density_check.precision(values["precision"], np.dtype(np.float64))
-    if values["precision"] is not None and (values["kernel"] != "gaussian" or metric is not None):
-        raise ValueError(
-            f'precision must be None but for kernel="gaussian" and metric="euclidean"; got {values["precision"]!r}: '
-            "give float32 or float64 data instead"
-        )
-    return metric
 
 
 def _steps(steps: Any, own_point: Any, method: str, bandwidth: Any) -> None:
     """Check how points are moved."""
     count, own_point = density_check.steps(steps), core_check.flag("own_point", own_point)
-    if method != "sd" and (count > 1 or not own_point):
-        raise ValueError(f'steps and own_point are for method="sd"; got steps={count}, {own_point=} and {method=}')
+    if not ESTIMATES[method].moves and (count > 1 or not own_point):
+        those = with_methods(lambda each: each.moves)
+        raise ValueError(f"steps and own_point are for {those}; got steps={count}, {own_point=} and {method=}")
     density_check.one_step(bandwidth, count, own_point=own_point, name="bandwidth")
 
 
@@ -105,8 +107,7 @@ def bandwidth(value: Any, n: float, d: int, metric: Any | None) -> Any:
     if isinstance(value, str):
         if n < 2:
             raise ValueError(f"X must have at least 2 rows for bandwidth={value!r}; got n_samples={n}: give a number")
-        factor = n if value == "scott" else n * (d + 2) / 4
-        return float(factor ** (-1 / (d + 4)))
+        return FACTORS[value](n, d)
     h = density_check.bandwidth(dispatch.to_host(value), d, "bandwidth")
     if h.ndim == 2:
         density_check.cholesky(h, "bandwidth")
@@ -119,8 +120,10 @@ def fit(values: Mapping[str, Any], metric: Any | None, row: Any, n: float) -> An
     """Check the constructor's arguments against ``n`` rows like ``row``, NaN if unknown; return the bandwidth."""
     if metric is not None:
         distance(metric, row, values["metric"])
-    if values["method"] == "sd":
-        rows_to_debias(n)
+    if ESTIMATES[values["method"]].moves and n < 2:
+        raise ValueError(
+            f'X must have at least 2 rows for method="{values["method"]}"; got n_samples={n}: write method="kde"'
+        )
     return bandwidth(values["bandwidth"], n, row.shape[1], metric)
 
 
@@ -144,12 +147,6 @@ def ends(values: Any, h: Any, d: int) -> None:
     domain(Domain(*values).arguments, h, d)
 
 
-def rows_to_debias(n: float) -> None:
-    """Raise for a single row, which cannot be debiased."""
-    if n < 2:
-        raise ValueError(f'X must have at least 2 rows for method="sd"; got n_samples={n}: write method="kde"')
-
-
 def distance(metric: Any, X: np.ndarray, name: str) -> None:
     """Raise if a metric does not accept points of this dimension."""
     try:
@@ -162,7 +159,7 @@ def metric_device(metric: Any | None, name: str, backend: ModuleType) -> None:
     """Raise on the GPU for a metric that only the CPU has."""
     if metric is not None and backend.name == "gpu":
         raise ValueError(
-            f'metric must be "euclidean" on the GPU; got {name!r}: write device="cpu", which copies data to the host'
+            f'metric must be "euclidean" on the GPU; got {name!r}: write backend="cpu", which copies data to the host'
         )
 
 
@@ -206,7 +203,7 @@ def fitted_side(X: Any) -> None:
     if dispatch.is_gpu_array(X):
         raise TypeError(
             "X is on the GPU but the estimator was fitted on the CPU; fit it on GPU arrays or with "
-            'device="gpu", or write cupy.asnumpy(X)'
+            'backend="gpu", or write cupy.asnumpy(X)'
         )
 
 
@@ -240,10 +237,10 @@ def in_memory(lazy: bool) -> None:
         )
 
 
-def same_centres(of_fit_and_now: Mapping[str, tuple[Any, Any]]) -> None:
+def same_centres(of_fit: Mapping[str, Any], estimator: Any) -> None:
     """Raise if parameters that the centres of the fit depend on were changed after it."""
-    for name, (fitted, now) in of_fit_and_now.items():
-        if now != fitted:
+    for name, fitted in of_fit.items():
+        if (now := getattr(estimator, name)) != fitted:
             raise ValueError(f"{name} was {fitted!r} in fit and is {now!r} now: fit again")
 
 
@@ -258,13 +255,14 @@ def kernel_of_factors(kernel: str, metric: str) -> None:
 
 def gradient(kernel: str, metric: Any | None, name: str, method: str, *, in_domain: bool) -> None:
     """Raise if the log density has no gradient here."""
-    if method == "laplace":
+    estimate = ESTIMATES[method]
+    if estimate.score is None:
+        those = with_methods(lambda each: each.score)
+        raise NotImplementedError(f'grad_log_density needs {those}; got "{method}", whose density may be negative')
+    if in_domain and not estimate.score_in_domain:
+        those = with_methods(lambda each: each.score and each.score_in_domain)
         raise NotImplementedError(
-            'grad_log_density needs method="kde", "sd" or "positive"; got "laplace", whose density may be negative'
-        )
-    if method == "positive" and in_domain:
-        raise NotImplementedError(
-            'grad_log_density of method="positive" needs bounds and periods to be None; write method="kde" or "sd"'
+            f'grad_log_density of method="{method}" needs bounds and periods to be None; write {those}'
         )
     if kernel != "gaussian" or metric is not None:
         raise NotImplementedError(
@@ -274,10 +272,10 @@ def gradient(kernel: str, metric: Any | None, name: str, method: str, *, in_doma
 
 def sampled(kernel: str, method: str) -> None:
     """Raise if no samples can be drawn."""
-    if method == "laplace":
+    if ESTIMATES[method].negative:
+        those = with_methods(lambda each: not each.negative)
         raise NotImplementedError(
-            'sample needs method="kde", "sd" or "positive"; got "laplace", whose density may be negative and so has no '
-            "samples"
+            f'sample needs {those}; got "{method}", whose density may be negative and so has no samples'
         )
     if kernel not in _SAMPLED:
         raise NotImplementedError(f'sample needs kernel="gaussian" or "tophat"; got {kernel!r}')

@@ -21,6 +21,7 @@ from cukde.core.over_dask import is_dask, meta
 from cukde.density import check as density_check, rows_by_weight
 from cukde.density.dask import api as density_dask
 from cukde.density.domains.domain import Domain
+from cukde.density.estimates import ESTIMATES
 from cukde.estimators import check
 
 _LEAST_EXPONENT = -1100  # of the power of two about a number of float64
@@ -61,7 +62,7 @@ def taken(
     if X.dtype.kind != "f":
         X = X.map_blocks(_floating, dtype=np.float64, meta=X._meta.astype(np.float64))
     centres = X.astype(dtype)
-    if estimator.method == "sd":
+    if ESTIMATES[estimator.method].moves:
         # Points in float64, so that an offset costs no accuracy; pairs in the precision of the data.
         precision = dtype.name if estimator.precision is None else estimator.precision
         double, ends = X.astype(np.float64), {}

@@ -39,7 +39,7 @@ class gaussian_kde:
         The factor by which the standard deviations of the data are multiplied to give those of the kernel: a number,
         the name of a rule, or a function of this object that returns a number. The default is Scott's rule, or the
         ``covariance_factor`` of a subclass. The factor itself is no standard deviation: the corresponding ``h`` of
-        :func:`cukde.kde` is the attribute ``covariance``.
+        :func:`cukde.kde` is the attribute ``covariance``, by name "scott_covariance" or "silverman_covariance".
     weights : array_like, shape (n,), optional
         Non-negative weights; only their ratios matter. Default 1 each.
 

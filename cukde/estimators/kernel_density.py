@@ -18,6 +18,7 @@ from cukde.core import check as core_check, dispatch, warnings as core_warnings,
 from cukde.core.entry import names, points as entry_points
 from cukde.core.frames.columns import labels_of
 from cukde.core.frames.libraries import library_of
+from cukde.core.keywords import as_in
 from cukde.core.over_dask import is_dask, meta
 from cukde.core.public import public_in
 from cukde.core.quiet import quiet_methods
@@ -25,14 +26,14 @@ from cukde.core.random_state import RandomState
 from cukde.core.types import Array, ArrayLike
 from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import check as density_check
-from cukde.density.api import kde, laplace_kde, score as gradient
+from cukde.density.api import kde
 from cukde.density.arguments import prepare
-from cukde.density.domains import check as domains_check
-from cukde.density.domains.domain import Domain, domain_of
+from cukde.density.domains.domain import Domain, arguments_of, domain_of
+from cukde.density.estimates import ESTIMATES, Estimate
 from cukde.density.kernel_density import kernel_density
 from cukde.density.metric_density import log_sums
 from cukde.density.positive import api as density_positive
-from cukde.density.positive.api import positive_kde, positive_mass, positive_score
+from cukde.density.positive.api import positive_kde
 from cukde.density.problem import Problem, least_factor, score_problem
 from cukde.estimators import bandwidths, check, file, rejection, sampling
 
@@ -45,21 +46,17 @@ _NEGATIVE = (
     'rows out by score_samples, or take method="kde" or "sd"'
 )
 _MASS = ("mass_", "mass_error_")
-_CENTRES = ("_method", "_steps", "_own_point")  # parameters of the fit that its centres depend on
+_OF_CENTRES = ("method", "steps", "own_point")  # parameters that the centres of the fit depend on
 _FITTED = (
     *(*_ARRAYS, *_FLAGS, *_MASS, "bandwidth_", "n_features_in_", "feature_names_in_", "_columns", "_dtype", "_ends"),
-    *_CENTRES,
+    "_of_centres",
 )
-# What an estimator that was pickled or saved before there was such a thing has of it.
-_LATER: dict[str, Any] = {
-    **{"bounds": None, "periods": None, "_ends": None, "_columns": None, "local_factors_": None},
-    **{"steps": 1, "own_point": True, "_steps": 1, "_own_point": True},
-}
-_OF_CENTRES = tuple((name, name[1:]) for name in _CENTRES)
 
 
 @public_in("cukde")
 @quiet_methods
+@as_in("cukde.debias", "steps", "own_point")
+@as_in("cukde.kde", "precision", "bounds", "periods")
 class KernelDensity(BaseEstimator):
     """Kernel density estimation with the interface of ``sklearn.neighbors.KernelDensity``.
 
@@ -77,30 +74,26 @@ class KernelDensity(BaseEstimator):
     algorithm : {"auto", "kd_tree", "ball_tree"}
         Determines which metrics are accepted, as in scikit-learn. No tree is built.
     kernel : {"gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"}
-        The kernel. Its normalising constant is exact in every dimension.
+        The kernel. Its normalising constant is exact in every dimension. ``precision``, ``bounds`` and ``periods`` are
+        of the Gaussian alone.
     metric : str
         A distance of scikit-learn's KDTree or BallTree. Only "euclidean" ("l2", "minkowski" with p = 2) runs on the
         GPU. Others have its normalising constant, so the result is at best proportional to a density.
-    rtol, atol : float
+    rtol, atol : float, optional
         Tolerances of :meth:`score_samples`: beside rounding the error of a density, in units of 1/volume, is at most
-        ``atol + rtol * density``. An ``rtol`` above 0.1 counts as 0.1; 0 means about rounding.
+        ``atol + rtol * density``. As in :func:`cukde.kde` an ``rtol`` of 0 sums all pairs, and None, the default, is
+        about rounding; more than 0.1 counts as 0.1.
     breadth_first, leaf_size : bool, int
         Checked as in scikit-learn, without effect: no tree is built.
     metric_params : dict, optional
         Further arguments of the metric.
     method : {"kde", "sd", "laplace", "positive"}
         The estimate: that of :func:`cukde.kde`, :func:`cukde.sd_kde`, :func:`cukde.laplace_kde` or
-        :func:`cukde.positive_kde`. All but the first require the Gaussian kernel and the euclidean metric.
-    precision : {"float32", "tf32", "ieee", "float64"}, optional
-        As in :func:`cukde.kde`; for the Gaussian kernel only.
-    device : {"auto", "cpu", "gpu"}
-        Where to compute: "auto" is the device of the data given to :meth:`fit`. "gpu" copies results for NumPy data
-        back; "cpu" returns NumPy arrays.
-    bounds, periods : sequence of length d or mapping, optional
-        As in :func:`cukde.kde`. Log densities outside are -inf, gradients NaN, and samples lie within. For the Gaussian
-        kernel only.
-    steps, own_point : int, bool
-        Of method "sd", as in :func:`cukde.sd_kde`.
+        :func:`cukde.positive_kde`. All but the first require the Gaussian kernel and the euclidean metric;
+        ``steps`` and ``own_point`` are of "sd".
+    backend : {"auto", "cpu", "gpu"}
+        Where to compute: "auto" is where the data given to :meth:`fit` are. "gpu" copies results for NumPy data back;
+        "cpu" returns NumPy arrays.
 
     Attributes
     ----------
@@ -125,7 +118,8 @@ class KernelDensity(BaseEstimator):
     Notes
     -----
     Results have the dtype ``result_type`` of data and queries, with the accuracy of :func:`cukde.kde`. Where a
-    tolerance is not used, they are more accurate than asked. Densities and gradients at Dask queries are Dask arrays.
+    tolerance is not used, they are more accurate than asked. Beyond bounds log densities are -inf and gradients NaN,
+    and samples lie within. Densities and gradients at Dask queries are Dask arrays.
 
     Cost: that of the functions of ``method``. :meth:`fit` copies the data; for method "sd" it debiases them once, with
     n^2 exponentials, and for "positive" it finds the mass. A metric other than the euclidean takes n m distances by
@@ -146,13 +140,13 @@ class KernelDensity(BaseEstimator):
         kernel: str = "gaussian",
         metric: str = "euclidean",
         atol: float = 0,
-        rtol: float = 0,
+        rtol: float | None = None,
         breadth_first: bool = True,
         leaf_size: int = 40,
         metric_params: dict[str, Any] | None = None,
         method: str = "kde",
         precision: str | None = None,
-        device: str = "auto",
+        backend: str = "auto",
         bounds: Any = None,
         periods: Any = None,
         steps: int = 1,
@@ -169,7 +163,7 @@ class KernelDensity(BaseEstimator):
         self.metric_params = metric_params
         self.method = method
         self.precision = precision
-        self.device = device
+        self.backend = backend
         self.bounds = bounds
         self.periods = periods
         self.steps = steps
@@ -199,13 +193,13 @@ class KernelDensity(BaseEstimator):
             For data that are not real numbers, for weights on the GPU with data on the CPU, and for a bandwidth that
             is a Dask collection.
         ValueError
-            For an unknown kernel, metric, method, device, precision or rule; a kernel or metric that the method does
+            For an unknown kernel, metric, method, backend, precision or rule; a kernel or metric that the method does
             not support, ``steps`` or ``own_point`` beside a method that moves no points, or a metric other than the
             euclidean on the GPU; bounds and periods that do not fit; data that are not two-dimensional, empty, not
             finite or outside their bounds; weights that are negative, not finite, all zero or of another length; a
             bandwidth that is not positive (definite); and a single row with method "sd" or a rule.
         RuntimeError
-            For ``device="gpu"`` if no GPU works.
+            For ``backend="gpu"`` if no GPU works.
 
         Warns
         -----
@@ -226,13 +220,12 @@ class KernelDensity(BaseEstimator):
         self.points_, self.bandwidth_, self.sample_weight_, self.local_factors_, dtype, domain = fitted
         self._ends = None if domain is None else np.stack(domain)
         self._dtype = dtype.name
-        for name in _CENTRES:
-            setattr(self, name, getattr(self, name[1:]))
+        self._of_centres = {name: getattr(self, name) for name in _OF_CENTRES}
         for name in _MASS:
             self.__dict__.pop(name, None)
         self._on_gpu = backend.name == "gpu"
-        self._from_gpu = self.device != "cpu" and dispatch.is_gpu_array(meta(X))
-        if self.method == "positive":
+        self._from_gpu = self.backend != "cpu" and dispatch.is_gpu_array(meta(X))
+        if self._estimate.mass is not None:
             self.mass_, self.mass_error_ = self._mass(backend)
         return self
 
@@ -300,7 +293,7 @@ class KernelDensity(BaseEstimator):
         with backend.device_of(meta(self.points_)):
             log_p = self._log_density(X, backend)
             total = float(log_p.sum(dtype=np.float64))  # of Dask arrays it is computed now
-        if self.method == "laplace" and math.isnan(total):
+        if self._estimate.negative and math.isnan(total):
             core_warnings.once(_NEGATIVE, NegativeDensityWarning)
             return -math.inf
         return total
@@ -339,19 +332,18 @@ class KernelDensity(BaseEstimator):
         backend = self._fitted(X)
         metric = check.parameters(self.get_params(deep=False))
         check.gradient(self.kernel, metric, self.metric, self.method, in_domain=self._ends is not None)
-        positive = self.method == "positive"
+        of: Any = self._estimate.of_centres
         with backend.device_of(meta(self.points_)):
             if not self._is_lazy(X):
-                problem, dtype = self._problem(X, backend, tolerance=None, unchecked=not positive)
+                problem, dtype = self._problem(X, backend, tolerance=None, unchecked=of.mass is None)
                 with problem.device:
-                    out = density_positive.score(problem) if positive else problem.score()
+                    out = of.score_of_problem(problem)
             else:
                 Y = self._array(X, backend, reset=False)
                 dtype = self._result_dtype(Y)
                 options = {"weights": self.sample_weight_, "precision": self._precision(dtype)}
-                options |= {} if positive else {"local_factors": self.local_factors_}
-                function = positive_score if positive else gradient
-                out = function(self.points_, Y, self.bandwidth_, **options, **self._domain_arguments)
+                options |= {} if self.local_factors_ is None else {"local_factors": self.local_factors_}
+                out = of.score(self.points_, Y, self.bandwidth_, **options, **self._domain_arguments)
             return self._returned(_rounded(out, dtype), X, backend)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Array:
@@ -394,7 +386,7 @@ class KernelDensity(BaseEstimator):
         count = core_check.count("n_samples", n_samples)
         with backend.device_of(meta(self.points_)):
             rng = sampling.source(random_state)
-            if self.method == "positive":
+            if self._estimate.mass is not None:
                 acceptance = float(self.mass_) / rejection.largest(self.points_)
                 out = rejection.draw(self._proposed(backend, rng), self._log_factor(backend), count, acceptance, rng)
             else:
@@ -480,7 +472,6 @@ class KernelDensity(BaseEstimator):
         return {name: dispatch.to_host(value) if name in moved else value for name, value in state if name != _KEPT}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        state = _LATER | state
         if state.get("_on_gpu") and not is_dask(state["points_"]):
             if dispatch.why_no_gpu() is None:
                 gpu = dispatch.named("gpu")
@@ -500,10 +491,9 @@ class KernelDensity(BaseEstimator):
             a = self._array(X, backend, reset=True)
             given = self._by_column(a.shape[1])
             domain = domain_of(given["bounds"], given["periods"], a.shape[1])
-            ends = {} if domain is None else domain.arguments
+            ends = arguments_of(domain)
             if domain is not None:
-                outside = backend.asnumpy(domain.outside(a, backend.xp).sum(axis=0))
-                domains_check.inside(outside, len(a), domain.low, domain.high)
+                domain.hold(a, backend)
             weights = None if sample_weight is None else check.weights(self._moved(sample_weight), len(a), backend)
             gaussian = self.kernel == "gaussian" and metric is None
             of_rule = given["bandwidth"], a, weights, self.method, self.steps
@@ -518,18 +508,18 @@ class KernelDensity(BaseEstimator):
                 bandwidths.warn_of_units(width, h, a, weights, gaussian=self.kernel == "gaussian", **ends)
             dtype = density_check.result_dtype(a)
             points = backend.xp.array(a, dtype=dtype, order="C")  # a copy: X may change afterwards
-            if self.method == "sd":
+            if self._estimate.moves:
                 points = self._debiased(points, h, weights, domain)
             return points, h, weights, factors, dtype, domain
 
     def _backend_of_fit(self, X: Any, sample_weight: Any) -> ModuleType:
-        if self.device == "auto":
+        if self.backend == "auto":
             return dispatch.backend(X, sample_weight=sample_weight)
-        return dispatch.named(self.device, "device")
+        return dispatch.named(self.backend)
 
     def _moved(self, a: Any) -> Any:
-        """Copy a GPU array to the host if ``device`` is "cpu"."""
-        return dispatch.to_host(a) if self.device == "cpu" else a
+        """Copy a GPU array to the host if ``backend`` is "cpu"."""
+        return dispatch.to_host(a) if self.backend == "cpu" else a
 
     def _array(self, X: Any, backend: ModuleType, *, reset: bool) -> Any:
         """Check points and the names of their columns; return them as an array of the backend."""
@@ -575,14 +565,12 @@ class KernelDensity(BaseEstimator):
         """Return the backend of the fitted arrays; check that the queries can be moved there."""
         if not hasattr(self, "points_"):
             check_is_fitted(self, "points_")
-        for fitted, now in _OF_CENTRES:
-            if getattr(self, fitted) != getattr(self, now):
-                check.same_centres({now: (getattr(self, fitted), getattr(self, now))})
+        check.same_centres(self._of_centres, self)
         if self.local_factors_ is not None:
             check.kernel_of_factors(self.kernel, self.metric)
         if self._on_gpu:
             return dispatch.backend(meta(self.points_))
-        if self.device != "cpu":
+        if self.backend != "cpu":
             check.fitted_side(meta(X))
         return dispatch.named("cpu")
 
@@ -597,8 +585,7 @@ class KernelDensity(BaseEstimator):
 
     def _debiased(self, points: Any, h: Any, weights: Any | None, domain: Domain | None) -> Any:
         """Return the data debiased as in :func:`cukde.sd_kde`, in float64, so that an offset costs no accuracy."""
-        ends = {} if domain is None else domain.arguments
-        problem, _ = prepare(points, None, h, weights=weights, precision=self.precision, **ends)
+        problem, _ = prepare(points, None, h, weights=weights, precision=self.precision, **arguments_of(domain))
         estimate = score_problem(problem, None, own_point=self.own_point)
         with problem.device:
             moved = problem.moved(estimate, self.steps)
@@ -609,12 +596,18 @@ class KernelDensity(BaseEstimator):
         points, weights, h = self.points_, self.sample_weight_, self.bandwidth_
         options = {"weights": weights, "precision": self.precision} | self._domain_arguments
         if is_dask(points) or is_dask(weights):
-            lazy: tuple[Any, Any] = positive_mass(points, h, **options)
+            mass: Any = self._estimate.mass
+            lazy: tuple[Any, Any] = mass(points, h, **options)
             return lazy
         with backend.device_of(points):
             problem, _ = prepare(points, None, h, **options)
             with problem.device:
                 return density_positive.default_mass(problem)
+
+    @property
+    def _estimate(self) -> Estimate:
+        """What belongs to the method."""
+        return ESTIMATES[self.method]
 
     @property
     def _domain(self) -> Domain | None:
@@ -624,27 +617,26 @@ class KernelDensity(BaseEstimator):
     @property
     def _domain_arguments(self) -> dict[str, Any]:
         """The same as arguments of functions; none where there is no domain."""
-        domain = self._domain
-        return {} if domain is None else domain.arguments
+        return arguments_of(self._domain)
 
     def _result_dtype(self, Y: Any) -> np.dtype:
         return density_check.result_dtype(np.empty(0, self._dtype), Y)
 
     @property
     def _tolerance(self) -> float | None:
-        """Of :func:`cukde.kde`; scikit-learn's 0 is as exact as sums are by default."""
-        return min(float(self.rtol), density_check.MOST_RTOL) if self.rtol > 0 else None
+        """Of :func:`cukde.kde`, which takes no larger ones."""
+        return None if self.rtol is None else min(float(self.rtol), density_check.MOST_RTOL)
 
     def _precision(self, dtype: np.dtype) -> str | None:
         # Debiased data are always float64, so their dtype does not determine it.
-        return dtype.name if self.precision is None and self.method == "sd" else self.precision
+        return dtype.name if self.precision is None and self._estimate.moves else self.precision
 
     def _check_data(self, X: Any, backend: ModuleType) -> None:
         """Check that rows are the data of the fit, and that something is left without one of them."""
         weights, points = self.sample_weight_, self.points_
         density_check.rows_to_leave_out(len(points) if weights is None else int((weights > 0).sum()))
         same = X.shape == points.shape
-        if same and self.method == "sd":  # may round differently, by far less than a hundredth of the step
+        if same and self._estimate.moves:  # may round differently, by far less than a hundredth of the step
             moved, X = self._debiased(X, self.bandwidth_, weights, self._domain), X.astype(np.float64)
             step = 0.01 * abs(moved - X).max()
             same = bool((abs(moved - points) <= step).all())
@@ -659,6 +651,8 @@ class KernelDensity(BaseEstimator):
             metric = check.parameters(self.get_params(deep=False))
             check.metric_device(metric, self.metric, backend)
         kernel: Any = None if self.kernel == "gaussian" else self.kernel
+        of = self._estimate.of_centres
+        masses = () if of.mass is None else (self.mass_,)
         if metric is None and not self._is_lazy(queries):
             problem, dtype = self._problem(queries, backend, self._tolerance, unchecked=not leave_one_out)
             if leave_one_out:
@@ -668,10 +662,8 @@ class KernelDensity(BaseEstimator):
             with problem.device:
                 if kernel is not None:
                     out = problem.kernel_density(kernel, log=True)
-                elif self.method == "positive":
-                    out = density_positive.density(problem, float(self.mass_), log=True)
                 else:
-                    out = problem.laplace_density(log=True) if self.method == "laplace" else problem.density(log=True)
+                    out = of.of_problem(problem, *masses, log=True)
             return _rounded(out, dtype)
         Y = self._array(queries, backend, reset=False)
         X, h, dtype = self.points_, self.bandwidth_, self._result_dtype(Y)
@@ -692,13 +684,10 @@ class KernelDensity(BaseEstimator):
         elif kernel is not None:
             out = kernel_density(X, Y, h, kernel=kernel, log=True, **options)
         else:
-            function: Any = {"laplace": laplace_kde, "positive": positive_kde}.get(self.method, kde)
-            options |= self._domain_arguments
-            if self.method == "positive":
+            options |= self._domain_arguments | {"local_factors": self.local_factors_}
+            if masses:
                 options["mass"] = self.mass_
-            elif self.method == "kde":
-                options["local_factors"] = self.local_factors_
-            out = function(X, Y, h, log=True, precision=self._precision(dtype), **options)
+            out = of.density(X, Y, h, log=True, precision=self._precision(dtype), **options)
         return _rounded(out, dtype)
 
     def _is_lazy(self, queries: Any) -> bool:
@@ -780,7 +769,7 @@ def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
     n, d = points.shape
     if weights is not None:
         check.weights(weights, n, cpu)
-    factors = fitted.setdefault("local_factors_", None)
+    factors = fitted["local_factors_"]
     if factors is not None:
         density_check.weights(factors, n, cpu, "local_factors")
         core_check.finite({"local_factors": bool(np.isfinite(factors).all())})
@@ -791,9 +780,8 @@ def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
     if isinstance(fitted["bandwidth_"], str):
         raise ValueError("bandwidth_ is no number")
     check.bandwidth(fitted["bandwidth_"], n, d, metric)
-    for name in ("_ends", "_columns", *_CENTRES[1:]):
-        fitted.setdefault(name, _LATER[name])
-    check.same_centres({name[1:]: (fitted[name], getattr(estimator, name[1:])) for name in _CENTRES})
+    fitted["_of_centres"] = {name: fitted["_of_centres"][name] for name in _OF_CENTRES}
+    check.same_centres(fitted["_of_centres"], estimator)
     if fitted["_columns"] is not None:
         columns = np.asarray(fitted["_columns"], dtype=object)
         if len(columns) != d:
@@ -802,7 +790,7 @@ def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
     ends = fitted["_ends"]
     if ends is not None:
         check.ends(ends, fitted["bandwidth_"], d)
-    if estimator.method == "positive":
+    if estimator._estimate.mass is not None:
         fitted["mass_"], fitted["mass_error_"] = check.mass(fitted["mass_"]), float(fitted["mass_error_"])
     if fitted["_dtype"] not in ("float32", "float64") or not all(isinstance(fitted[flag], bool) for flag in _FLAGS):
         raise ValueError("the dtype or the device of the data is missing")

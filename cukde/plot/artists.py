@@ -90,7 +90,6 @@ def finish_curve(axes: Axes, name: str, title: str | None, notes: Sequence[str],
     """Name unnamed axes, and add a legend."""
     name = axes.get_xlabel() or name
     _name(axes, name, f"density (per {'decade' if log else 'unit'} of {name})")
-    axes.spines[["top", "right"]].set_visible(False)
     for note in notes:
         axes.add_line(legends.note(note))
     legends.add(axes, title=title)
@@ -110,6 +109,13 @@ def check_scales(axes: Axes, log: Sequence[bool]) -> None:
             )
         if scaled and axis.get_scale() != "log" and any(line.get_gid() == _CURVE for line in axes.lines):
             raise ValueError(f"log_scale must be False for the {name} axis of ax, which has densities per unit already")
+
+
+def scaled(axes: Axes | None, log: Sequence[bool]) -> Axes:
+    """Return axes, those of a new figure if there are none, that are logarithmic where the columns are."""
+    axes = new_axes() if axes is None else axes
+    set_scales(axes, log)
+    return axes
 
 
 def set_scales(axes: Axes, log: Sequence[bool]) -> None:
@@ -174,7 +180,6 @@ def finish_regions(
 ) -> None:
     """Name unnamed axes, and add a legend."""
     _name(axes, *names)
-    axes.spines[["top", "right"]].set_visible(False)
     handles = region_handles(masses, groups, of_groups)
     if outside is not None:
         handles += axes.plot([], [], ".", color=_INK, markersize=5, label=outside)
@@ -285,13 +290,14 @@ def finish_histogram(
         axes.set_yscale("log")
     axes.set_ylim(0.5 if log else 0, most, auto=True)
     line = axes.axvline(threshold, color=_INK, linewidth=1.4, linestyle=(0, (4, 2)), label=label)
-    axes.spines[["top", "right"]].set_visible(False)
     for note in notes:
         axes.add_line(legends.note(note))
     line.set_ydata([0, 1 - legends.add(axes, title=title)])
 
 
 def _name(axes: Axes, x: str, y: str) -> None:
+    """Name unnamed axes, and leave out the two sides that have no ticks."""
+    axes.spines[["top", "right"]].set_visible(False)
     if not axes.get_xlabel():
         axes.set_xlabel(legends.shown(x))
     if not axes.get_ylabel():

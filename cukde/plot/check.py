@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from numbers import Real
 from types import ModuleType
 from typing import Any
 
@@ -13,8 +12,6 @@ import numpy as np
 
 from cukde.core import check as core_check
 from cukde.density.compositions import check as compositions_check
-
-METHODS = ("kde", "sd", "laplace", "positive")
 
 # Limits of sizes: the product of two densities of such columns is within float64.
 _LARGEST, _SMALLEST = 1e100, 1e-100
@@ -277,12 +274,7 @@ def _missing(label: Any) -> bool:
 
 def _real(name: str, value: Any) -> float:
     """Return a finite number."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number; got {value!r}")
-    try:
-        out = float(value)
-    except OverflowError:
-        out = np.inf
+    out = core_check.real(name, value)
     if not np.isfinite(out):
         raise ValueError(f"{name} must be finite; got {value!r}")
     return out

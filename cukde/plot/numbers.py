@@ -11,21 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde.bandwidth import data as bandwidth_data, rules
+from cukde.bandwidth import data as bandwidth_data
 from cukde.core.over_dask import is_dask
 from cukde.density import check as density_check, correction, rules_by_name
-from cukde.density.api import debias, kde, kernel_sum, laplace_kde, sd_kde
+from cukde.density.api import debias, kernel_sum
 from cukde.density.compositions import columns as compositions_columns, regions as compositions_regions
 from cukde.density.domains import check as domains_check
-from cukde.density.domains.domain import Domain
+from cukde.density.domains.domain import Domain, arguments_of
+from cukde.density.estimates import ESTIMATES, Estimate as Kind
 from cukde.density.grids.api import evaluate_grid
-from cukde.density.positive.api import positive_kde, positive_mass
 from cukde.plot import check
-
-RULES: dict[str, Any] = {"kde": rules.silverman, "sd": rules.sd, "laplace": rules.laplace, "positive": rules.positive}
-"""Reference rule for the bandwidth of each method."""
-
-_FUNCTIONS: dict[str, Any] = {"kde": kde, "sd": sd_kde, "laplace": laplace_kde, "positive": positive_kde}
 
 MOST_MARKS = 1_000
 """Most rows that are marked one by one; of more, a random sample of this size is marked."""
@@ -64,6 +59,11 @@ class Estimate(NamedTuple):
     factors: Any | None = None  # (n,) float64: of the bandwidth of each row, where a selection brings them
 
     @property
+    def of(self) -> Kind:
+        """What belongs to the method."""
+        return ESTIMATES[self.method]
+
+    @property
     def widths(self) -> np.ndarray:
         """Deviations of the kernel, (d,)."""
         if self.h.ndim == 2:
@@ -74,7 +74,7 @@ class Estimate(NamedTuple):
     @property
     def ends(self) -> dict[str, Any]:
         """Arguments of a density on the domain."""
-        return {} if self.domain is None else self.domain.arguments
+        return arguments_of(self.domain)
 
     def within(self, k: int, low: float, high: float) -> tuple[float, float]:
         """Ends of an axis, no further than the bounds of column ``k``; of a period all of it."""
@@ -111,13 +111,12 @@ def estimate(
 ) -> Estimate:
     """Return an estimate of checked data; ``h`` None is the method's rule. ``adjust`` multiplies the bandwidth."""
     if domain is not None:
-        outside = backend.asnumpy(domain.outside(x, backend.xp).sum(axis=0))
-        domains_check.inside(outside, len(x), domain.low, domain.high)
+        domain.hold(x, backend)
         x = domain.restored(domain.anchored(x, backend.xp), backend.xp)
-    ends = {} if domain is None else domain.arguments
+    ends = arguments_of(domain)
     by_rule = h is None or isinstance(h, str)
     try:
-        h = RULES[method](x, weights=w, **ends) if h is None else h
+        h = ESTIMATES[method].rule if h is None else h
         h, factors = rules_by_name.with_factors(h, x, w, method, **ends)
     except ValueError as error:
         raise NoBandwidthError(str(error)) from error
@@ -189,11 +188,10 @@ def curve(
         low, high = float((data.X[:, 0] - reach).min()), float((data.X[:, 0] + reach).max())
     low, high = limits or data.within(0, low, high)
     x = np.linspace(low, high, points)
-    function = _FUNCTIONS[data.method]
     with data.backend.device_of(data.X):
         queries = data.backend.asarray(x)
         options = {"weights": data.weights, "local_factors": data.factors, "deterministic": data.repeats} | data.ends
-        density = data.backend.asnumpy(function(data.X[:, 0], queries, h, **options))
+        density = data.backend.asnumpy(data.of.density(data.X[:, 0], queries, h, **options))
         ends = None if level is None else _band(data, queries, h, level, resamples, seed)
     return Curve(x, density, ends)
 
@@ -228,9 +226,8 @@ def _densities(data: Estimate, centres: Any, weights: np.ndarray, queries: Any, 
     """Return the densities of the same points with several sets of weights, one in each column."""
     if data.method == "kde" and data.domain is None and factors is None:
         return kernel_sum(centres, weights.T, queries, h, deterministic=data.repeats) / (h * math.sqrt(2 * math.pi))
-    function = _FUNCTIONS[data.method]
     options = {"local_factors": factors, "deterministic": data.repeats} | data.ends
-    each = [function(centres, queries, h, weights=w, **options) for w in weights]
+    each = [data.of.density(centres, queries, h, weights=w, **options) for w in weights]
     return data.backend.xp.stack(each, axis=1)
 
 
@@ -279,13 +276,13 @@ def regions(data: Estimate, masses: list[float], points: int, most: int, seed: i
     with data.backend.device_of(data.X):
         chosen = _chosen(data, most, seed, _LEVELS)
         rows, w, f = (None if a is None else a[chosen] for a in (data.X, data.weights, data.factors))
-        if data.method == "sd":  # debias once for both passes
+        if data.of.moves:  # once for both passes
             options: dict[str, Any] = {"weights": data.weights, "precision": "float32", "deterministic": data.repeats}
             options |= data.ends
             debiased = debias(data.X, data.h, **options)
-            data = data._replace(X=debiased, method="kde")
-        if data.method == "positive":
-            mass = positive_mass(data.X, data.h, weights=data.weights, precision="float32", **data.ends)
+            data = data._replace(X=debiased, method=data.of.of_centres.method)
+        if data.of.mass is not None:
+            mass = data.of.mass(data.X, data.h, weights=data.weights, precision="float32", **data.ends)
             data = data._replace(mass=mass.value)
         of_others, at_rows = _at_rows(data, rows, data.X[chosen], w, f)
         levels = data.backend.asnumpy(compositions_regions.levels(of_others, np.asarray(masses), w, data.backend))
@@ -361,11 +358,11 @@ def _at(data: Estimate, Y: Any) -> Any:
     """Return the density at queries, to five digits."""
     options: dict[str, Any] = {"weights": data.weights, "precision": "float32"} | data.ends
     options["deterministic"] = data.repeats
-    if data.method == "laplace":
-        return laplace_kde(data.X, Y, data.h, **options)
-    if data.method == "positive":
-        return positive_kde(data.X, Y, data.h, mass=data.mass, **options)
-    return kde(data.X, Y, data.h, rtol=1e-5, local_factors=data.factors, **options)
+    if data.method == "kde":
+        options |= {"rtol": 1e-5, "local_factors": data.factors}
+    if data.of.mass is not None:
+        options["mass"] = data.mass
+    return data.of.density(data.X, Y, data.h, **options)
 
 
 def _at_rows(data: Estimate, rows: Any, points: Any, w: Any | None, f: Any | None = None) -> tuple[Any, Any]:
@@ -423,7 +420,7 @@ def _images(points: Any, data: Estimate) -> Iterator[Any]:
 
 def _on_grid(data: Estimate, x: np.ndarray, y: np.ndarray) -> Any:
     """Return the density on a grid, with a row for each of ``y``."""
-    if data.method in ("laplace", "positive") or data.factors is not None:
+    if data.method != "kde" or data.factors is not None:
         grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
         return _at(data, data.backend.asarray(grid)).reshape(len(y), len(x))
     return evaluate_grid(data.X, (x, y), data.h, weights=data.weights, precision="float32", **data.ends).T

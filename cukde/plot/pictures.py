@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -14,45 +14,36 @@ from cukde.core import check as core_check, dispatch, extras
 from cukde.core.entry import names as entry_names
 from cukde.core.over_dask import is_dask
 from cukde.core.quiet import quiet
-from cukde.core.random_state import DEFAULT, RandomState, integer
-from cukde.core.types import ArrayLike, Bandwidth, Columns, Domain
+from cukde.core.types import ArrayLike, Bandwidth, Columns
 from cukde.density.domains.domain import Domain as Ends, domain_of
 from cukde.kendall.api import kendall_matrix
 from cukde.plot import check, groups, numbers
+from cukde.plot.keywords import TABLE, OfPicture, filled, takes
 from cukde.plot.options import first_tries
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-_NAMES = {"kde": "KDE", "sd": "SD-KDE", "laplace": "Laplace-corrected KDE", "positive": "positive KDE"}
 _ON_DIAGONAL = 256  # points of a curve in a pair plot
 
 
 @first_tries
 @quiet
+@takes(OfPicture, described=TABLE)
 def density(
     X: ArrayLike,
     h: Bandwidth | None = None,
     *,
     ax: Axes | None = None,
-    method: Literal["kde", "sd", "laplace", "positive"] = "kde",
     rug: bool = True,
     band: float | None = 0.95,
     resamples: int = 200,
     points: int = 512,
     limits: tuple[float, float] | None = None,
     label: str | None = None,
-    color: str | Sequence[Any] | Mapping[Any, Any] | None = None,
-    hue: ArrayLike | None = None,
     common_norm: bool = True,
-    bw_adjust: float = 1.0,
-    log_scale: bool = False,
-    random_state: RandomState = DEFAULT,
-    seed: RandomState = None,
-    weights: ArrayLike | None = None,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
+    **options: Unpack[OfPicture],
 ) -> Axes:
     """Draw the density of one column: a curve, its bootstrap band, and marks of the rows (a rug).
 
@@ -60,16 +51,13 @@ def density(
     ----------
     X : array_like, shape (n,) or (n, 1)
         Data of at least two rows; the name of a data frame's column labels the axis. Rows with NaN in ``X``,
-        ``weights`` or ``hue`` are left out, and the legend has their number. Of Dask collections at most 100,000 rows
-        are shown.
+        ``weights`` or ``hue`` are left out, and the legend has their number; so are rows of weight 0. Of Dask
+        collections at most 100,000 rows are shown.
     h : float, array_like or str, optional
         Bandwidth or name of a rule, as in :func:`cukde.kde`. Default: the method's rule,
         :func:`cukde.bandwidth.silverman`, ``sd``, ``laplace`` or ``positive``.
     ax : matplotlib.axes.Axes, optional
         Where to draw; default: a new figure. Several densities on the same axes have different colours and dashes.
-    method : {"kde", "sd", "laplace", "positive"}
-        :func:`cukde.kde`, :func:`cukde.sd_kde`, :func:`cukde.laplace_kde`, whose negative values are drawn too, or
-        :func:`cukde.positive_kde`.
     rug : bool
         Whether to mark rows below the curve: all, or 1,000 at random if there are more.
     band : float or None
@@ -77,26 +65,11 @@ def density(
     resamples, points : int
         Numbers of resamples for the band, 2 to 100,000, and of evenly spaced points of the curve, 2 to 1,000,000.
     limits : (float, float), optional
-        Ends of the curve. Default: 3 bandwidths beyond the data.
+        Ends of the curve. Default: 3 bandwidths beyond the data, within bounds; with a period from 0 to it.
     label : str, optional
         Label of the curve in the legend. Default: the method and its bandwidth.
-    color : color, list or mapping, optional
-        Colour in any form of Matplotlib's; with ``hue`` a list in the order of the labels, or a mapping from them.
-    hue : array_like, shape (n,), or str, optional
-        Labels of the rows, up to 7 different ones, or the name of their column of ``X``. Each group has its own curve
-        and bandwidth.
     common_norm : bool
         Whether the area under a group's curve is its share of the rows, by weight; otherwise it is 1.
-    bw_adjust : float
-        Factor by which the bandwidth is multiplied, that of the rule or ``h``.
-    log_scale : bool
-        Whether to draw the density of log10 of ``X``, per decade, on a logarithmic axis. ``h`` is then in decades.
-    random_state, seed : int, numpy.random.Generator, numpy.random.RandomState or None
-        Random state of the band and the rug, by either name: the same integer gives the same picture.
-    weights : array_like, shape (n,), optional
-        As in :func:`cukde.kde`. Rows of weight 0 are left out.
-    bounds, periods : sequence of length d or mapping, optional
-        As in :func:`cukde.kde`. The density is drawn within the bounds, or from 0 to the period.
 
     Returns
     -------
@@ -139,30 +112,28 @@ def density(
     level = None if band is None else check.share("band", band)
     resamples = check.between("resamples", resamples, 2, 100_000)
     points = check.between("points", points, 2, 1_000_000)
-    label, entropy = check.text("label", label), integer(random_state, seed)
+    label, of = check.text("label", label), filled(options)
     common_norm = core_check.flag("common_norm", common_norm)
-    log_scale = core_check.flag("log_scale", log_scale)
+    log_scale = core_check.flag("log_scale", of.log_scale)
     ends = check.limits(limits, log_scale)
-    rows = _rows(X, weights, hue, method, log_scale, entropy)
+    rows = _rows(X, of)
     check.columns(rows.columns, 1, "density")
     if ax is not None:
         artists.check_scales(ax, rows.log)
-    colours = {} if color is None else _colours(artists, color, rows)
-    domain = _domain(rows, bounds, periods)
+    colours = {} if of.color is None else _colours(artists, of.color, rows)
     curves, marked = [], []
     with rows.backend.device_of(rows.groups[0].X):
-        rows, estimates = _estimates(rows, h, method, bw_adjust, domain)
+        rows, estimates = _estimates(rows, h, of)
         for group, estimate in zip(rows.groups, estimates, strict=True):
-            curve = numbers.curve(estimate, points, ends, level, resamples, entropy)
+            curve = numbers.curve(estimate, points, ends, level, resamples, of.seed)
             curves.append(numbers.as_drawn(curve, log_scale, group.share if common_norm else 1.0))
             if rug:
-                marks = rows.backend.asnumpy(numbers.some(estimate, numbers.MOST_MARKS, entropy)[0][:, 0])
+                marks = rows.backend.asnumpy(numbers.some(estimate, numbers.MOST_MARKS, of.seed)[0][:, 0])
                 marked.append(10.0**marks if log_scale else marks)
 
-    ax = ax if ax is not None else artists.new_axes()
-    artists.set_scales(ax, rows.log)
+    ax = artists.scaled(ax, rows.log)
     for k, (group, estimate, curve) in enumerate(zip(rows.groups, estimates, curves, strict=True)):
-        said = _of_curve(group, label, method, estimate, log_scale)
+        said = _of_curve(group, label, estimate, log_scale)
         artists.draw_curve(ax, curve, said, level, colours.get(group.number))
         if rug:
             artists.draw_rug(ax, marked[k], _of_rug(rows, [len(marks) for marks in marked], k))
@@ -172,25 +143,17 @@ def density(
 
 @first_tries
 @quiet
+@takes(OfPicture, like="cukde.plot.density")
 def contours(
     X: ArrayLike,
     h: Bandwidth | None = None,
     *,
     ax: Axes | None = None,
-    method: Literal["kde", "sd", "laplace", "positive"] = "kde",
     mass: ArrayLike = (0.5, 0.8, 0.95),
     outside: bool = True,
     points: int = 100,
     subsample: int = 5000,
-    color: str | Sequence[Any] | Mapping[Any, Any] | None = None,
-    hue: ArrayLike | None = None,
-    bw_adjust: float = 1.0,
-    log_scale: bool | Sequence[bool] = False,
-    random_state: RandomState = DEFAULT,
-    seed: RandomState = None,
-    weights: ArrayLike | None = None,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
+    **options: Unpack[OfPicture],
 ) -> Axes:
     """Draw the density of two columns as regions of highest density, each with a given share of the rows.
 
@@ -207,14 +170,7 @@ def contours(
     subsample : int
         Largest number of rows at which the density is evaluated to find the levels; if there are more, a random sample
         is used.
-    color
-        As in :func:`density`; regions are shades of it.
-    hue : array_like, shape (n,), or str, optional
-        Labels of the rows, as in :func:`density`. Each group has its own regions, with shares of its own rows.
-    log_scale : bool or (bool, bool)
-        Whether axes are logarithmic, both or each separately. Regions are then those of log10 of these columns, so they
-        are the smallest regions as drawn. ``h`` is then in decades.
-    h, ax, method, bw_adjust, random_state, seed, weights, bounds, periods
+    h, ax
         As in :func:`density`; ``h`` may be two standard deviations or a covariance.
 
     Returns
@@ -237,11 +193,16 @@ def contours(
 
     Notes
     -----
+    Regions are shades of the colour, and those of a group hold shares of its own rows. On logarithmic axes they are the
+    smallest regions as drawn.
+
     In a region the density is at least a level, which is chosen such that the region holds its share of the rows, by
     weight. It is the smallest such region (Hyndman). With m rows evaluated, the share has a standard error of sqrt(mass
-    (1 - mass) / m): 0.3% of the rows for 95% and 5,000 rows. Levels, and the rows outside, are by densities without a
-    row's own kernel, as for a new row (:func:`cukde.hdr_threshold`). What is drawn has all kernels: where they are much
-    of the density, a row outside has an island of its own. A level is at least 1e-5 of the lowest density at a row.
+    (1 - mass) / m): 0.3% of the rows for 95% and 5,000 rows.
+
+    Levels, and the rows outside, are by densities without a row's own kernel, as for a new row
+    (:func:`cukde.hdr_threshold`). What is drawn has all kernels: where they are much of the density, a row outside has
+    an island of its own. A level is at least 1e-5 of the lowest density at a row.
 
     The grid covers the largest region: 4 bandwidths and a tenth of its size beyond the rows in it, or more until the
     region ends within it. It leaves out wide gaps between rows, so outliers do not make it coarser.
@@ -259,23 +220,21 @@ def contours(
     outside = core_check.flag("outside", outside)
     points = check.between("points", points, 2, 2000)
     subsample = check.between("subsample", subsample, 2, 2**40)
-    entropy = integer(random_state, seed)
-    rows = _rows(X, weights, hue, method, log_scale, entropy)
+    of = filled(options)
+    rows = _rows(X, of)
     check.columns(rows.columns, 2, "contours")
     if ax is not None:
         artists.check_scales(ax, rows.log)
-    colours = _colours(artists, color, rows)
-    domain = _domain(rows, bounds, periods)
+    colours = _colours(artists, of.color, rows)
     with rows.backend.device_of(rows.groups[0].X):
-        rows, estimates = _estimates(rows, h, method, bw_adjust, domain)
-        found = [numbers.regions(estimate, masses, points, subsample, entropy) for estimate in estimates]
+        rows, estimates = _estimates(rows, h, of)
+        found = [numbers.regions(estimate, masses, points, subsample, of.seed) for estimate in estimates]
 
-    ax = ax if ax is not None else artists.new_axes()
-    artists.set_scales(ax, rows.log)
+    ax = artists.scaled(ax, rows.log)
     left_out = sum(each.left_out for each in found)
     outside = outside and left_out > 0
     for group, each in zip(rows.groups, found, strict=True):
-        number = None if hue is None else group.number
+        number = None if of.hue is None else group.number
         drawn = numbers.regions_in_units(each, rows.log)
         artists.draw_regions(ax, drawn, colours[group.number], outside=outside, number=number)
     legend = None
@@ -291,6 +250,7 @@ def contours(
 
 @first_tries
 @quiet
+@takes(OfPicture, like="cukde.plot.density")
 def pairs(
     X: ArrayLike,
     h: Bandwidth | None = None,
@@ -298,20 +258,11 @@ def pairs(
     columns: Columns | None = None,
     names: Sequence[str] | None = None,
     ax: np.ndarray | Sequence[Sequence[Axes]] | None = None,
-    method: Literal["kde", "sd", "laplace", "positive"] = "kde",
     mass: ArrayLike = (0.5, 0.8, 0.95),
     tau: bool = True,
     points: int = 64,
     subsample: int = 2000,
-    color: str | Sequence[Any] | Mapping[Any, Any] | None = None,
-    hue: ArrayLike | None = None,
-    bw_adjust: float = 1.0,
-    log_scale: bool | Sequence[bool] = False,
-    random_state: RandomState = DEFAULT,
-    seed: RandomState = None,
-    weights: ArrayLike | None = None,
-    bounds: Domain | None = None,
-    periods: Domain | None = None,
+    **options: Unpack[OfPicture],
 ) -> np.ndarray:
     """Draw all pairs of columns: densities on the diagonal, regions of highest density below it, Kendall's tau above.
 
@@ -334,17 +285,11 @@ def pairs(
     tau : bool
         Whether to write Kendall's tau-b (:func:`cukde.kendall_matrix`) of all rows, or of each group, above the
         diagonal; not with weights, which it does not take.
-    points, subsample
+    mass, points, subsample
         As in :func:`contours`; curves on the diagonal have 256 points.
     hue
-        As in :func:`contours`; a column that it names is drawn only if ``columns`` has it. The areas of the curves on
+        As in :func:`density`; a column that it names is drawn only if ``columns`` has it. The areas of the curves on
         the diagonal are the groups' shares.
-    log_scale : bool or sequence of bool
-        As in :func:`contours`, for each drawn column.
-    method, mass, color, bw_adjust, random_state, seed, weights
-        As in :func:`contours`.
-    bounds, periods
-        As in :func:`density`, for the drawn columns.
 
     Returns
     -------
@@ -373,28 +318,27 @@ def pairs(
     tau = core_check.flag("tau", tau)
     points = check.between("points", points, 2, 2000)
     subsample = check.between("subsample", subsample, 2, 2**40)
-    entropy = integer(random_state, seed)
-    rows = _rows(X, weights, hue, method, log_scale, entropy, columns)
+    of = filled(options)
+    rows = _rows(X, of, columns)
     d = rows.columns
     check.panels(d)
-    domain = _domain(rows, bounds, periods)
     names = rows.names if names is None else check.column_names(names, d)
     grid = None if ax is None else check.grid_of_axes(ax, d, artists.Axes)
     for (row, column), each in np.ndenumerate([] if grid is None else grid):
         if column <= row:
             artists.check_scales(each, [rows.log[column], rows.log[row]][: 1 + (column < row)])
-    colours = _colours(artists, color, rows)
+    colours = _colours(artists, of.color, rows)
     panels: list[dict[tuple[int, int], numbers.Regions]] = []
     marginals: list[list[numbers.Estimate]] = []
     taus = []
     with rows.backend.device_of(rows.groups[0].X):
-        rows, estimates = _estimates(rows, h, method, bw_adjust, domain)
+        rows, estimates = _estimates(rows, h, of)
         for group, estimate in zip(rows.groups, estimates, strict=True):
             marginals.append([numbers.marginal(estimate, [k], h is None) for k in range(d)])
             panels.append(
                 {
                     (i, j): numbers.regions(
-                        numbers.marginal(estimate, [j, i], h is None), masses, points, subsample, entropy
+                        numbers.marginal(estimate, [j, i], h is None), masses, points, subsample, of.seed
                     )
                     for i in range(d)
                     for j in range(i)
@@ -429,7 +373,7 @@ def pairs(
             artists.draw_diagonal(grid[k, k], curve, colour, group.number)
         for (i, j), regions in of_pairs.items():
             drawn = numbers.regions_in_units(regions, (rows.log[j], rows.log[i]))
-            artists.draw_regions(grid[i, j], drawn, colour, number=None if hue is None else group.number)
+            artists.draw_regions(grid[i, j], drawn, colour, number=None if of.hue is None else group.number)
     if taus:
         for i, j in panels[0]:
             artists.write_tau(grid[j, i], [float(each[j, i]) for each in taus], shown)
@@ -595,11 +539,11 @@ def _group_names(rows: groups.Rows) -> list[str]:
     return [group.label for group in rows.groups if group.label is not None]
 
 
-def _of_curve(group: groups.Group, label: str | None, method: str, estimate: numbers.Estimate, log: bool) -> str:
+def _of_curve(group: groups.Group, label: str | None, estimate: numbers.Estimate, log: bool) -> str:
     """Return the label of a curve in a legend."""
     of = f"h = {estimate.widths[0]:.3g}{' decades' * log}{', local factors' * (estimate.factors is not None)}"
     if group.label is None:
-        return label or f"{_NAMES[method]}, {of}"
+        return label or f"{estimate.of.title}, {of}"
     return f"{f'{label}, ' if label else ''}{group.label}: {len(group.X):,} rows, {of}"
 
 
@@ -611,34 +555,32 @@ def _of_rug(rows: groups.Rows, marked: list[int], k: int) -> str:
     return f"at most {numbers.MOST_MARKS:,} rows of a group, drawn at random" if thinned[:1] == [k] else "_nolegend_"
 
 
-def _rows(X: Any, weights: Any, hue: Any, method: Any, log_scale: Any, seed: int, columns: Any = None) -> groups.Rows:
+def _rows(X: Any, of: SimpleNamespace, columns: Any = None) -> groups.Rows:
     """Check data and return the rows to draw in groups; of Dask collections a sample is drawn with the seed."""
-    core_check.option("method", method, check.METHODS)
-    check.no_hue(hue, is_dask(X) or is_dask(weights))
-    X, weights = numbers.in_memory(X, weights, seed)
-    return groups.rows(*groups.chosen(X, hue, columns), weights, log_scale)
+    check.no_hue(of.hue, is_dask(X) or is_dask(of.weights))
+    X, weights = numbers.in_memory(X, of.weights, of.seed)
+    return groups.rows(*groups.chosen(X, of.hue, columns), weights, of.log_scale)
 
 
-def _domain(rows: groups.Rows, bounds: Any, periods: Any) -> Ends | None:
+def _domain(rows: groups.Rows, of: SimpleNamespace) -> Ends | None:
     """Return the domain of the drawn columns, whose values may be given by name."""
-    ends = entry_names.by_column({"bounds": bounds, "periods": periods}, rows.called, rows.columns, "the picture")
+    given = {"bounds": of.bounds, "periods": of.periods}
+    ends = entry_names.by_column(given, rows.called, rows.columns, "the picture")
     domain = domain_of(ends["bounds"], ends["periods"], rows.columns)
     if domain is not None:
         check.linear(rows.log, domain.bounded | domain.periodic)
     return domain
 
 
-def _estimates(
-    rows: groups.Rows, h: Any, method: str, adjust: Any, domain: Ends | None
-) -> tuple[groups.Rows, list[numbers.Estimate]]:
+def _estimates(rows: groups.Rows, h: Any, of: SimpleNamespace) -> tuple[groups.Rows, list[numbers.Estimate]]:
     """Return the rows, without groups for which the rule has no bandwidth, and the estimate of each group."""
-    factor = core_check.number("bw_adjust", adjust, above=True)
+    domain, factor = _domain(rows, of), core_check.number("bw_adjust", of.bw_adjust, above=True)
     h = entry_names.bandwidth("h", h, rows.called, rows.columns, "the picture")
     out: list[numbers.Estimate] = []
     failed: dict[int, str] = {}
     for group in rows.groups:
         try:
-            out.append(numbers.estimate(rows.backend, group.X, group.weights, h, method, factor, domain))
+            out.append(numbers.estimate(rows.backend, group.X, group.weights, h, of.method, factor, domain))
         except numbers.NoBandwidthError as error:
             if group.label is None:
                 raise error.__cause__ or error from None

@@ -138,18 +138,18 @@ def test_rules_have_the_domain_of_the_density(backend: Any) -> None:
     for call, message in (
         (lambda: cukde.kde(x, y, "scott_covariance", periods=[None, 3.0]), "periods must be None with covariance"),
         (lambda: bandwidth.silverman(x, covariance=True, periods=[None, 3.0]), "periods must be None with covariance"),
-        (lambda: cukde.sd_kde(x, y, "cross_validate", periods=[None, 3.0]), 'but for method="kde" and "positive"; got'),
+        (lambda: cukde.sd_kde(x, y, "cross_validate", periods=[None, 3.0]), 'but for method="kde" or "positive"; got'),
     ):
         with pytest.raises(ValueError, match=message):
             call()
 
 
 def test_errors_come_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: Any) -> Any:
+    def never(*_: Any, **__: Any) -> Any:
         raise AssertionError("a rule was applied")
 
     for name in rules_by_name.names():
-        monkeypatch.setitem(rules_by_name._RULES, name, never)
+        monkeypatch.setitem(rules_by_name._RULES, name, (never, lambda of: {}))
     for call, message in (
         (lambda: cukde.kde(X, Y[:, :1], "scott"), "Y must have 2 columns"),
         (lambda: cukde.kde(X, Y, "scott", weights=W[1:]), "weights must have shape"),

@@ -338,14 +338,8 @@ def test_gradients_are_central_differences(backend: Any, weighted: bool, method:
     n = backend.size(60, 20)
     X, w = backend.asarray(_sample(n, 3)), backend.asarray(_weights(n) if weighted else None)
     module = dispatch.backend(X)
-    of = bandwidth_scores.LeaveOneOut(
-        data.rows(X, w, module),
-        weighted=weighted,
-        method=method,
-        objective=objective,
-        precision="float64",
-        backend=module,
-    )
+    rows = data.rows(X, w, module)
+    of = bandwidth_scores.LeaveOneOut(data.Question(rows, None, weighted, method, objective, "float64", module))
     h = np.array([1.0, 3.0, 20.0])
     score, gradient = of.with_gradient(h)
     assert score == pytest.approx(of.scores(h[None])[0], rel=1e-12)

@@ -202,7 +202,7 @@ def test_functions_that_take_words_are_all_tried() -> None:
     assert {name for name, f in functions.items() if inspect.isfunction(f) and _words(f)} == set(_CALLS)
 
 
-_OF_ESTIMATOR = ("algorithm", "kernel", "metric", "method", "device", "bandwidth", "precision")
+_OF_ESTIMATOR = ("algorithm", "kernel", "metric", "method", "backend", "bandwidth", "precision")
 
 
 @pytest.mark.parametrize("parameter", _OF_ESTIMATOR)

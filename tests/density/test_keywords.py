@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import typing
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import cukde
 import cukde.dask
 from cukde.core.keywords import Keyword, documented as documented_with, takes
 from cukde.density import keywords
+from cukde.density.estimates import ESTIMATES
 from cukde.density.keywords import TABLE
 
 RNG = np.random.default_rng(0)
@@ -21,6 +23,9 @@ Y = RNG.uniform(0.1, 0.9, (6, 2))
 V = RNG.normal(size=40)
 
 OTHER: dict[str, Any] = {
+    "score_bandwidth": 0.3,
+    "steps": 2,
+    "own_point": False,
     "weights": RNG.uniform(1, 2, 40),
     "local_factors": RNG.uniform(0.5, 2, 40),
     "rtol": 1e-2,
@@ -107,7 +112,7 @@ def assert_same(got: Any, want: Any) -> None:
 def test_all_functions_and_keywords_are_here() -> None:
     assert len(OPERATIONS) >= 18
     assert OTHER.keys() == TABLE.keys() == {name for _, name in CALLS}
-    assert typing.get_type_hints(keywords.OfDensity).keys() == TABLE.keys()
+    assert typing.get_type_hints(keywords.OfMovedDensity).keys() == TABLE.keys()
 
 
 @pytest.mark.parametrize(("operation", "name"), CALLS, ids=IDS)
@@ -181,6 +186,18 @@ def test_stacks_take_it_or_refuse_it(operation: Operation, name: str) -> None:
             np.testing.assert_allclose(one, other, rtol=0.05 if name == "rtol" else 1e-9, atol=1e-9)
 
 
+OF_ESTIMATOR = {name: each for name, each in inspect.signature(cukde.KernelDensity).parameters.items() if name in TABLE}
+
+
+@pytest.mark.parametrize("name", OF_ESTIMATOR)
+def test_the_estimator_takes_it_as_the_function_does(name: str) -> None:
+    assert OF_ESTIMATOR[name].default is TABLE[name].default
+    method = "kde" if name in inspect.signature(cukde.kde).parameters else "sd"
+    function, option = ESTIMATES[method].density, {name: OTHER[name]}
+    fitted = cukde.KernelDensity(bandwidth=0.2, method=method, **option).fit(X)
+    assert_same(fitted.score_samples(Y), function(X, Y, 0.2, log=True, **option))
+
+
 @pytest.mark.parametrize("operation", OPERATIONS, ids=[each.name for each in OPERATIONS])
 def test_others_are_refused(operation: Operation) -> None:
     arguments = operation.arguments(X, "")
@@ -239,6 +256,22 @@ def test_a_docstring_is_the_same_however_it_is_indented() -> None:
     without = text[: text.index("{0}Par")] + text[text.index("{0}Ret") :]
     found = documented_with(without.format("    "), ["x"], like="cukde.kde")
     assert found == "Do.\n\nParameters\n----------\nx\n    As in :func:`cukde.kde`.\n\nReturns\n-------\nfloat"
+
+
+MODULES = (cukde, cukde.bandwidth, cukde.dask, cukde.plot)
+PUBLIC = [each for module in MODULES for name in module.__all__ if inspect.isfunction(each := getattr(module, name))]
+
+
+@pytest.mark.parametrize("function", PUBLIC, ids=lambda each: f"{each.__module__}.{each.__name__}")
+def test_entries_refer_to_functions_that_have_these_parameters(function: Any) -> None:
+    entries = re.findall(r"^([\w, ]+)\n    As in :func:`([\w.]+)`", inspect.getdoc(function) or "", re.MULTILINE)
+    for names, other in entries:
+        found = [
+            m for m in MODULES if other.rpartition(".")[0] in (m.__name__, "") and other.split(".")[-1] in m.__all__
+        ]
+        assert any(
+            set(names.split(", ")) <= set(inspect.signature(getattr(m, other.split(".")[-1])).parameters) for m in found
+        ), (names, other)
 
 
 def test_a_docstring_without_sections_stays() -> None:

@@ -229,7 +229,11 @@ def test_own_points_that_cannot_be_left_out(backend: Backend) -> None:
     for error, message, call in (
         (ValueError, one, lambda: cukde.debias(x[:1], H, own_point=False)),
         (ValueError, one, lambda: cukde.debias(x[:2], H, own_point=False, weights=backend.asarray(np.array([1.0, 0])))),
-        (ValueError, "own_point=False is for single densities", lambda: cukde.sd_kde(x[None], x, H, own_point=False)),
+        (
+            ValueError,
+            "own_point must be True for stacks: call for each member",
+            lambda: cukde.sd_kde(x[None], x, H, own_point=False),
+        ),
         (ValueError, "own_point must be True or False; got 2", lambda: cukde.debias(x, H, own_point=2)),
     ):
         with pytest.raises(error, match=message):

@@ -179,10 +179,10 @@ def test_blocks_are_brought_to_the_device_that_is_asked_for() -> None:
     import cupy
 
     on_gpu = blocks(X).map_blocks(cupy.asarray)
-    fitted = KernelDensity(device="gpu").fit(blocks(X))
+    fitted = KernelDensity(backend="gpu").fit(blocks(X))
     assert isinstance(fitted.points_._meta, cupy.ndarray)
     want = KernelDensity().fit(X).score_samples(Y)
-    got = [fitted.score_samples(blocks(Y, 5)), KernelDensity(device="cpu").fit(on_gpu).score_samples(blocks(Y, 5))]
+    got = [fitted.score_samples(blocks(Y, 5)), KernelDensity(backend="cpu").fit(on_gpu).score_samples(blocks(Y, 5))]
     for one in got:
         np.testing.assert_allclose(computed(one), want, rtol=0, atol=1e-12)
     assert isinstance(fitted.score_samples(Y), np.ndarray)

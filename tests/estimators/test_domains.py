@@ -76,13 +76,6 @@ def test_it_is_saved_pickled_and_cloned_with_its_domain(tmp_path: Path) -> None:
         np.testing.assert_array_equal(other.score_samples(Y), model.score_samples(Y))
         np.testing.assert_array_equal(other.sample(5, random_state=1), model.sample(5, random_state=1))
     np.testing.assert_array_equal(loaded.fit(X).score_samples(Y), model.score_samples(Y))
-    state = model.__getstate__()
-    for name in ("bounds", "periods", "_ends"):  # as of an estimator that was pickled before there were domains
-        del state[name]
-    old = KernelDensity.__new__(KernelDensity)
-    old.__setstate__(state)
-    assert np.isfinite(old.score_samples(Y)).all()
-    assert old.get_params()["bounds"] is None
 
 
 def test_the_domain_of_the_fit_counts() -> None:

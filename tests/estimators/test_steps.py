@@ -58,29 +58,6 @@ def test_it_is_saved_pickled_and_cloned(tmp_path: Path) -> None:
         assert other.get_params() == e.get_params()
 
 
-def test_what_was_pickled_before_there_were_steps_has_one() -> None:
-    e = KernelDensity(bandwidth=0.5, method="sd").fit(X)
-    state = e.__getstate__()
-    for name in ("steps", "own_point", "_steps", "_own_point"):
-        del state[name]
-    old = KernelDensity.__new__(KernelDensity)
-    old.__setstate__(state)
-    np.testing.assert_array_equal(old.score_samples(Y), e.score_samples(Y))
-    assert old.get_params()["steps"] == 1
-
-
-def test_a_file_saved_before_there_were_steps_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cukde.estimators import kernel_density
-
-    e = KernelDensity(bandwidth=0.5, method="sd").fit(X)
-    with monkeypatch.context() as before:
-        before.setattr(
-            kernel_density, "_FITTED", tuple(n for n in kernel_density._FITTED if n not in ("_steps", "_own_point"))
-        )
-        e.save(tmp_path / "model")
-    np.testing.assert_array_equal(KernelDensity.load(tmp_path / "model").score_samples(Y), e.score_samples(Y))
-
-
 def test_a_search_over_steps() -> None:
     grid = [{"method": ["kde"]}, {"method": ["sd"], "steps": [1, 2], "own_point": [True, False]}]
     search = GridSearchCV(KernelDensity(bandwidth=0.5), grid, cv=3, error_score="raise").fit(X)

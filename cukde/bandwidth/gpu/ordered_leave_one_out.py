@@ -44,14 +44,17 @@ def plain(X: Any, scales: np.ndarray, weights: Any | None, which: Any, rows: Any
 
 
 def debiased(X: Any, mean_shift: Any, totals: Any, scale: float, weights: Any | None) -> Any:
-    """Return ``log sum_{j != i} w_j exp(-scale |x_i - t_ij|^2)`` of points debiased without x_i, (n,) float64.
+    """Return ``log sum_{j != i} w_j exp(-scale |x_i - t_ij|^2)`` for each row i, shape (n,), float64.
+
+    t_ij is x_j debiased by the data without x_i: with u = x_i - x_j and ``a = w_i exp(-q_ij) / totals_j``, the share of
+    x_i in the sum at x_j, ``x_i - t_ij = (u (1 - a/2) - mean_shift_j / 2) / (1 - a)``.
 
     Parameters
     ----------
     mean_shift : array, shape (n, d)
-        Float64, of all data at each of them.
+        ``sum_k w_k exp(-q_jk) (x_k - x_j) / totals_j``, float64.
     totals : array, shape (n,)
-        Float64, the sums of the weighted exponentials that the mean shift was divided by.
+        ``sum_k w_k exp(-q_jk)`` with the term of the row itself, float64.
     """
     (n, d), unit = X.shape, unit_of(scale)
     lines = transposed(X, unit, lines=d, others=d + 3)

@@ -36,7 +36,11 @@ _PER_BIT = -2 / LOG2_E
 
 
 def least_squares(X: Any, scales: np.ndarray, coefficients: np.ndarray, weights: Any | None) -> np.ndarray:
-    """Sums of a polynomial and exponentials over the pairs, (B,) float64 on the host; see ``cross_validation``."""
+    """Return sums over the pairs i < j for each scale, shape (B,), float64, on the host.
+
+    ``w_i w_j [exp(-q/2) (p0 + p1 q + p2 q^2) + (v_i + v_j) exp(-q) (r0 + r1 q)]`` with ``v_j = 1 / (1 - w_j)``; p0 to
+    r1 are the ``coefficients`` (B, 5) of each scale, on the host. The same bits on every run.
+    """
     out = np.empty(len(scales))
     for group in _of_similar_scale(scales, _MOST_RATIO[X.dtype]):
         out[group] = _least_squares("least_squares", X, scales[group], coefficients[group], weights)[0]
@@ -44,14 +48,17 @@ def least_squares(X: Any, scales: np.ndarray, coefficients: np.ndarray, weights:
 
 
 def least_squares_gradient(X: Any, scale: float, coefficients: np.ndarray, weights: Any | None) -> np.ndarray:
-    """The same of one bandwidth with each pair times the squared difference in a dimension, (d,)."""
+    """The same of one bandwidth, with its (5,) coefficients, and each pair times ``(x_ik - x_jk)^2``, shape (d,)."""
     operation: Operation = "least_squares_gradient"
     sums, unit = _least_squares(operation, X, np.array([scale]), np.asarray(coefficients)[None], weights)
     return sums / unit**2
 
 
 def likelihood_gradient(X: Any, scale: float, logs: Any, weights: Any | None) -> np.ndarray:
-    """Sum over ordered pairs of ``w_j w_i exp(-q - logs_j)`` times the squared difference in a dimension, (d,)."""
+    """Return ``sum_j w_j sum_{i != j} w_i exp(-q_ij - logs_j) (x_ik - x_jk)^2``, shape (d,), float64, on the host.
+
+    ``logs`` are as ``leave_one_out`` returns them for this scale.
+    """
     unit = unit_of(scale)
     terms = np.zeros((1, 8))
     terms[0, 0] = -LOG2_E * scale / unit**2

@@ -17,7 +17,17 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from cukde.bandwidth.gpu import leave_one_out as bandwidth_leave_one_out, ordered_leave_one_out, pair_sums
+from cukde.bandwidth.gpu import leave_one_out as bandwidth_leave_one_out, ordered_leave_one_out
+from cukde.bandwidth.gpu.ordered_leave_one_out import debiased as debiased_leave_one_out
+from cukde.bandwidth.gpu.pair_sums import least_squares, least_squares_gradient, likelihood_gradient
+
+__all__ = [
+    "debiased_leave_one_out",
+    "least_squares",
+    "least_squares_gradient",
+    "leave_one_out",
+    "likelihood_gradient",
+]
 
 LEAST_ROWS_OF_LINE = 65_536
 """Of data of one column: from here on a fast transform for each bandwidth takes less time than all pairs."""
@@ -51,58 +61,3 @@ def settle(X: Any, scales: np.ndarray, weights: Any | None, logs: Any, unsettled
         which, rows = entries // len(X), entries % len(X)
         logs[which, rows] = ordered_leave_one_out.plain(X, scales, weights, which, rows)
     return logs
-
-
-def debiased_leave_one_out(X: Any, mean_shift: Any, totals: Any, scale: float, weights: Any | None) -> Any:
-    """Return ``log sum_{j != i} w_j exp(-scale |x_i - t_ij|^2)`` for each row i, shape (n,), float64.
-
-    t_ij is x_j debiased by the data without x_i: with u = x_i - x_j and ``a = w_i exp(-q_ij) / totals_j``, the share of
-    x_i in the sum at x_j, ``x_i - t_ij = (u (1 - a/2) - mean_shift_j / 2) / (1 - a)``.
-
-    Parameters
-    ----------
-    X, weights
-        As for :func:`leave_one_out`.
-    mean_shift : array, shape (n, d)
-        ``sum_k w_k exp(-q_jk) (x_k - x_j) / totals_j``, float64.
-    totals : array, shape (n,)
-        ``sum_k w_k exp(-q_jk)`` with the term of the row itself, float64.
-    """
-    return ordered_leave_one_out.debiased(X, mean_shift, totals, scale, weights)
-
-
-def least_squares(X: Any, scales: np.ndarray, coefficients: np.ndarray, weights: Any | None) -> np.ndarray:
-    """Return sums over the pairs i < j for each scale, shape (B,), float64, on the host.
-
-    ``w_i w_j [exp(-q/2) (p0 + p1 q + p2 q^2) + (v_i + v_j) exp(-q) (r0 + r1 q)]`` with ``v_j = 1 / (1 - w_j)``. The
-    same bits on every run.
-
-    Parameters
-    ----------
-    X, scales, weights
-        As for :func:`leave_one_out`.
-    coefficients : ndarray, shape (B, 5)
-        p0, p1, p2, r0 and r1 of each scale, on the host.
-    """
-    return pair_sums.least_squares(X, scales, coefficients, weights)
-
-
-def likelihood_gradient(X: Any, scale: float, logs: Any, weights: Any | None) -> np.ndarray:
-    """Return ``sum_j w_j sum_{i != j} w_i exp(-q_ij - logs_j) (x_ik - x_jk)^2``, shape (d,), float64, on the host.
-
-    Parameters
-    ----------
-    X, weights
-        As for :func:`leave_one_out`.
-    logs : array, shape (n,)
-        As :func:`leave_one_out` returns them for this scale.
-    """
-    return pair_sums.likelihood_gradient(X, scale, logs, weights)
-
-
-def least_squares_gradient(X: Any, scale: float, coefficients: np.ndarray, weights: Any | None) -> np.ndarray:
-    """Return the sum of :func:`least_squares` with each pair times ``(x_ik - x_jk)^2``, shape (d,), on the host.
-
-    ``coefficients`` are those of the one scale, shape (5,).
-    """
-    return pair_sums.least_squares_gradient(X, scale, coefficients, weights)

@@ -178,9 +178,6 @@ def denominator_bandwidth(h: Any, h_denominator: Any, d: int) -> Any:
     return h if h_denominator is None else bandwidth(h_denominator, d, "denominator_bandwidth")
 
 
-METHODS = ("kde", "sd", "positive")
-
-
 def mass(values: Any) -> np.ndarray:
     """Return probabilities between 0 and 1, float64, of a number or an array of any shape on the host."""
     out = density_check.rectangular("mass", values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -22,6 +22,7 @@ from cukde.density.api import kde
 from cukde.density.compositions import check, columns as compositions_columns, regions
 from cukde.density.compositions.columns import Widths
 from cukde.density.dask.arguments import beside, columns as columns_of
+from cukde.density.estimates import ESTIMATES, NOT_NEGATIVE, NotNegative
 
 
 @dask_form()
@@ -155,7 +156,7 @@ def hdr_threshold(
     h: Bandwidth,
     mass: ArrayLike = 0.95,
     *,
-    method: Literal["kde", "sd", "positive"] = "kde",
+    method: NotNegative = "kde",
     weights: ArrayLike | None = None,
     log: bool = False,
     leave_one_out: bool = True,
@@ -175,12 +176,12 @@ def hdr_threshold(
     np.float64(0.1985)
     """
     log = core_check.flag("log", log)
-    core_check.option("method", method, check.METHODS)
+    core_check.option("method", method, NOT_NEGATIVE)
     dask_check.plain("mass", is_dask(mass))
     shares = check.mass(dispatch.to_host(mass))
     options["leave_one_out"] = core_check.flag("leave_one_out", leave_one_out)
     X = X if is_dask(X) else da.from_array(rows("X", X), chunks=-1)  # or its density would be a plain array
-    density = regions.FUNCTIONS[method](X, X, h, weights=weights, log=log, **options)
+    density = ESTIMATES[method].density(X, X, h, weights=weights, log=log, **options)
     w = None if weights is None else beside("weights", collected("weights", weights), density)
     arrays = [density] if w is None else [density, w]
     keys = [[(a.name, i) for i in range(a.numblocks[0])] for a in arrays]

@@ -16,7 +16,6 @@ from cukde.density import check as density_check, results, rules_by_name
 from cukde.density.arguments import prepare, problem_of
 from cukde.density.compositions import check, cost
 from cukde.density.cost import calls as cost_calls
-from cukde.density.domains import check as domains_check
 from cukde.density.keywords import LogInDomain, takes
 from cukde.density.problem import Problem
 
@@ -138,9 +137,8 @@ def _denominator(z: Any, y: Any, h: Any, weights: Any, numerator: Problem, ends:
     options = numerator.options
     domain = numerator.domain
     if domain is not None and options.squared_radius is not None:
-        outside = backend.asnumpy(domain.outside(z, backend.xp).sum(axis=0))
-        domains_check.inside(outside, len(z), domain.low, domain.high, "Z")
-    problem, _ = prepare(z, y, h, w, options.precision, options.deterministic, check_finite=False, **ends)
+        domain.hold(z, backend, "Z")
+    problem, _ = prepare(z, y, h, w, options.precision, False, deterministic=options.deterministic, **ends)
     if options.squared_radius is None:  # unchecked
         return problem
     _, flags, ranges = backend.look(problem.X, None, None, [], [] if w is None else [w])

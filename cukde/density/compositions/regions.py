@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -12,13 +12,10 @@ from cukde.core.cost.registry import declare
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
 from cukde.core.types import Array, ArrayLike, Bandwidth
-from cukde.density.api import kde, sd_kde
 from cukde.density.compositions import check, cost
 from cukde.density.cost import calls as cost_calls
+from cukde.density.estimates import ESTIMATES, NOT_NEGATIVE, NotNegative
 from cukde.density.keywords import LogInDomain, takes
-from cukde.density.positive.api import positive_kde
-
-FUNCTIONS: dict[str, Any] = {"kde": kde, "sd": sd_kde, "positive": positive_kde}
 
 # Rounding of cumulated shares, relative: so much less than a mass is the mass.
 _EPS = float(np.finfo(np.float64).eps)
@@ -33,7 +30,7 @@ def hdr_threshold(
     h: Bandwidth,
     mass: ArrayLike = 0.95,
     *,
-    method: Literal["kde", "sd", "positive"] = "kde",
+    method: NotNegative = "kde",
     leave_one_out: bool = True,
     **options: Unpack[LogInDomain],
 ) -> Array:
@@ -110,9 +107,9 @@ def hdr_threshold(
       section 3.2.
     """
     log, weights = core_check.flag("log", options.pop("log", False)), options.get("weights")
-    core_check.option("method", method, check.METHODS)
+    core_check.option("method", method, NOT_NEGATIVE)
     shares = check.mass(dispatch.to_host(mass))
-    density = FUNCTIONS[method](X, X, h, log=log, leave_one_out=leave_one_out, **options)
+    density = ESTIMATES[method].density(X, X, h, log=log, leave_one_out=leave_one_out, **options)
     backend = dispatch.backend(X)
     with backend.device_of(density):
         return levels(density, shares, None if weights is None else backend.asarray(weights), backend)

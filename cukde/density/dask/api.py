@@ -347,7 +347,7 @@ def pass_over(
     """
     pairs, passes = None if needed is None else needed.pairs, inputs.options._replace(of_gradient=of_gradient)
     each_once = queries is data and output == "moments" and inputs.forms.x.shape[1] > 1 and inputs.domain is None
-    plain = inputs.weights is None and inputs.local_factors is None and not inputs.deterministic
+    plain = inputs.weights is None and inputs.local_factors is None and not inputs.options.deterministic
     if each_once and plain and not (options.get("leave_one_out") or inputs.streamed):
         steps = dask_blocks.among, dask_blocks.between, dask_blocks.merge
         return unordered("sums", *steps, data, pairs, options=passes, ratio=options.get("ratio", False))

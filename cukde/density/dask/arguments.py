@@ -17,7 +17,7 @@ from cukde.core.dask import check as dask_check, chunks as dask_chunks
 from cukde.core.dask.arrays import rows, same, stand_in, unknown_rows, whole_rows
 from cukde.core.dask.graph import Blocks, each, gathered
 from cukde.core.over_dask import is_dask, meta
-from cukde.density import check as density_check
+from cukde.density import check as density_check, keywords
 from cukde.density.arguments import Checked, checked
 from cukde.density.dask import blocks, certificate, declared as dask_declared, stream
 from cukde.density.dask.blocks import Layout
@@ -53,8 +53,7 @@ class Arguments(NamedTuple):
     local_factors: da.Array | None
     forms: Checked  # of stand-ins
     check_finite: bool
-    deterministic: bool
-    rtol: float | None
+    passed: dict[str, Any]  # keywords of passes
     boxes: Boxes | None = None  # None: all pairs of blocks are taken
     leave_one_out: bool = False
 
@@ -106,7 +105,7 @@ class Arguments(NamedTuple):
         """What may be left out of a query's sum, relative to what is kept; 0: nothing."""
         precision = self.forms.precision
         single = precision == "tf32" and not self.gpu  # which the CPU does not have
-        return plan_shape.tolerance("float32" if single else precision, self.rtol)
+        return plan_shape.tolerance("float32" if single else precision, self.passed.get("rtol"))
 
     @property
     def options(self) -> Options:
@@ -115,8 +114,8 @@ class Arguments(NamedTuple):
         The transform of one dimension leaves nothing out, and asks for no less than its own accuracy.
         """
         whole = self.boxes is None or self.forms.x.shape[1] == 1
-        rtol = self.rtol if whole else (1 - _PART_OF_BLOCKS) * self.tolerance
-        return Options(self.forms.precision, deterministic=self.deterministic, rtol=rtol)
+        rest = {} if whole else {"rtol": (1 - _PART_OF_BLOCKS) * self.tolerance}
+        return Options(self.forms.precision, **self.passed | rest)
 
     def needed(
         self,
@@ -173,16 +172,15 @@ def arguments(
     *,
     weights: Any = None,
     precision: Any = None,
-    deterministic: bool = False,
     check_finite: bool = True,
     V: Any = None,
     local_factors: Any = None,
-    rtol: Any = None,
     debiases: bool = False,
     boxes: Any = None,
     bounds: Any = None,
     periods: Any = None,
     leave_one_out: Any = False,
+    **of_passes: Any,
 ) -> Arguments:
     """Check all that can be told without computing anything, and bring blocks of rows side by side.
 
@@ -191,8 +189,7 @@ def arguments(
     dask_check.plain("h", is_dask(h))
     density_check.no_rule("h", h)
     check_finite = core_check.flag("check_finite", check_finite)
-    deterministic = core_check.flag("deterministic", deterministic)
-    rtol = density_check.tolerance(rtol)
+    passed = keywords.of_passes(of_passes)
     x = rows("X", X)
     y = None if Y is X or Y is None or same(X, Y) else rows("Y", Y)
     w, v, factors = (
@@ -231,7 +228,7 @@ def arguments(
     y = None if y is None else _in_blocks(y, most, most)
     w, v, factors = (beside(name, a, x) for name, a in (("weights", w), ("V", v), ("local_factors", factors)))
     found = None if given is None else _boxes(given, sources, x, y, weighted=w is not None, check_finite=check_finite)
-    return Arguments(x, y, w, v, factors, forms, check_finite, deterministic, rtol, found, bool(leave_one_out))
+    return Arguments(x, y, w, v, factors, forms, check_finite, passed, found, bool(leave_one_out))
 
 
 def _boxes(

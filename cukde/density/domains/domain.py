@@ -7,6 +7,7 @@ far from zero the domain lies. A column is then free, has a wall at 0 on one sid
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +62,11 @@ class Domain(NamedTuple):
                 limits = limits.astype(A.dtype)
         low, high = xp.asarray(limits)
         return (low > A) | (high < A)
+
+    def hold(self, A: Any, backend: ModuleType, name: str = "X") -> None:
+        """Raise for points of shape (m, d) outside, as data must not lie there."""
+        outside = backend.asnumpy(self.outside(A, backend.xp).sum(axis=0))
+        check.inside(outside, len(A), self.low, self.high, name)
 
     def anchored(self, A: Any, xp: Any) -> Any:
         """Points of shape (m, d) from the origin, float64: wrapped, and where they lie outside the bounds on them."""
@@ -131,3 +137,8 @@ def domain_of(bounds: Any, periods: Any, d: int) -> Domain | None:
     check.one_kind(low, high, period)
     out = Domain(low, high, period)
     return out if (out.bounded | out.periodic).any() else None
+
+
+def arguments_of(domain: Domain | None) -> dict[str, Any]:
+    """The arguments of a public function that mean a domain: none where there is none."""
+    return {} if domain is None else domain.arguments

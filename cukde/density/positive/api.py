@@ -110,11 +110,6 @@ def positive_score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[W
 
     The mass does not matter; bounds and periods are not supported.
 
-    Parameters
-    ----------
-    X, Y, h
-        As in :func:`positive_kde`; ``out`` has the shape of ``Y``.
-
     Returns
     -------
     array or frame, shape of ``Y``
@@ -162,8 +157,6 @@ def positive_mass(
 
     Parameters
     ----------
-    X, h
-        As in :func:`positive_kde`.
     axes : sequence of d array_like, each of shape (g_k,), or mapping, optional
         Increasing coordinates along each axis, an odd number of at least 3. The integral is then taken over their
         product grid, in the forms of :func:`evaluate_grid`.

@@ -119,23 +119,21 @@ def prepare(
     h: Any,
     weights: Any = None,
     precision: Any = None,
-    deterministic: bool = False,
     check_finite: bool = True,
     *,
-    rtol: Any = None,
     method: str = "kde",
     steps: int = 1,
     **of_single: Any,
 ) -> Stack:
     """Check every argument and lay it out for the backend: those of :func:`cukde.density.arguments.prepare`.
 
-    What only single densities have is refused, and how their passes may take them, ``of_single``, ignored. Checks on
-    the host come first; then, with ``check_finite``, the reductions over all members at once.
+    Of the others, ``of_single``, stacks take what passes take; what only single densities have is refused, and how
+    their passes may take them ignored. Checks on the host come first; then, with ``check_finite``, the reductions over
+    all members at once.
     """
     keywords.refuse(of_single, form="stacks")
-    deterministic = core_check.flag("deterministic", deterministic)
+    passed = keywords.of_passes({name: of_single[name] for name in keywords.OF_PASSES.keys() & of_single.keys()})
     check_finite = core_check.flag("check_finite", check_finite)
-    rtol = density_check.tolerance(rtol)
     backend = dispatch.backend(X, Y=Y, weights=weights)
     with backend.device_of(X):
         xp = backend.xp
@@ -154,7 +152,7 @@ def prepare(
         y = None if itself else xp.ascontiguousarray(y, dtype=storage)
         with np.errstate(over="ignore", invalid="ignore"):  # such data are refused below
             centres = _passes(backend).means(x)
-        options = Options(chosen, centre=centres, deterministic=deterministic, rtol=rtol)
+        options = Options(chosen, centre=centres, **passed)
         stack = Stack(backend, x, y, query_shape, dtype, options, whitening)
         if check_finite:
             stack = _checked(stack, w)

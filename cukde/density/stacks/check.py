@@ -43,12 +43,6 @@ def in_memory(given: dict[str, Any]) -> None:
     keywords.before_dask(given)
 
 
-def own_point(value: Any) -> None:
-    """Raise for stacks whose rows are to leave themselves out of their scores."""
-    if not core_check.flag("own_point", value):
-        raise ValueError("own_point=False is for single densities: call for each member of the stack")
-
-
 def data(X: Any, backend: ModuleType) -> Any:
     """Check the data of a stack; return them with shape (b, n, d)."""
     out = core_check.array("X", X, backend)
