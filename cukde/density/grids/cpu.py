@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from cukde.core.cpu import meanwhile, threads
-from cukde.core.cpu.jit import njit
+from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 from cukde.density.grids import spread as by_arrays
 from cukde.density.grids.plan import Plan
 from cukde.density.one_dimension.cpu import boxes
 from cukde.density.plan import compositions as plan_compositions
-
-_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 
 _POINTS = 2**20  # between two looks whether the caller still waits
 _PIECES, _LEAST_COLUMNS = 16, 32  # of a product, at most and each at least
@@ -57,13 +55,13 @@ def spread(x: np.ndarray, weights: np.ndarray | None, plan: Plan) -> np.ndarray:
         ),
         range(len(pieces)),
     )
-    add = (_add_line, _add_plane, _add_space)[d - 1]
+    sizes, flat = np.array(plan.cells), mass.reshape(-1)
     order_tuple = (0.0,) * order  # its length is part of its type: loops over an order are compiled for it
 
     def add_band(b: int) -> None:
         for start in range(starts[b], starts[b + 1], _POINTS):
             threads.checkpoint()
-            add(places[start : min(start + _POINTS, starts[b + 1])], order_tuple, mass)
+            _add(places[start : min(start + _POINTS, starts[b + 1])], order_tuple, sizes, flat)
 
     for parity in (0, 1):
         turn = [b for b in range(parity, bands, 2) if starts[b] < starts[b + 1]]
@@ -208,44 +206,23 @@ def _spline(rest: Any, order_tuple: Any, out: Any) -> None:
 
 
 @njit(fastmath={"contract"}, **_JIT)
-def _add_line(places: Any, order_tuple: Any, cells: Any) -> None:
-    order = len(order_tuple)
-    along = np.empty(order)
+def _add(places: Any, order_tuple: Any, sizes: Any, cells: Any) -> None:
+    """Add the weights of points to ``cells``, a grid of ``sizes`` in one row: products of splines to rows of it."""
+    order, last = len(order_tuple), sizes.size - 1
+    along, shares, starts = np.empty(order), np.empty(order**last), np.empty(order**last, np.int64)
     for point in range(places.shape[0]):
-        i = np.int64(places[point, 0])
-        _spline(places[point, 0] - i, order_tuple, along)
-        row = cells[i - order + 1 : i + 1]
-        for p in range(order):
-            row[p] += places[point, 1] * along[p]
-
-
-@njit(fastmath={"contract"}, **_JIT)
-def _add_plane(places: Any, order_tuple: Any, cells: Any) -> None:
-    order = len(order_tuple)
-    along, over = np.empty(order), np.empty(order)
-    for point in range(places.shape[0]):
-        i, j = np.int64(places[point, 0]), np.int64(places[point, 1])
-        _spline(places[point, 0] - i, order_tuple, along)
-        _spline(places[point, 1] - j, order_tuple, over)
-        for p in range(order):
-            share = places[point, 2] * along[p]
-            row = cells[i - order + 1 + p, j - order + 1 : j + 1]
-            for q in range(order):
-                row[q] += share * over[q]
-
-
-@njit(fastmath={"contract"}, **_JIT)
-def _add_space(places: Any, order_tuple: Any, cells: Any) -> None:
-    order = len(order_tuple)
-    along, across, over = np.empty(order), np.empty(order), np.empty(order)
-    for point in range(places.shape[0]):
-        i, j, k = np.int64(places[point, 0]), np.int64(places[point, 1]), np.int64(places[point, 2])
-        _spline(places[point, 0] - i, order_tuple, along)
-        _spline(places[point, 1] - j, order_tuple, across)
-        _spline(places[point, 2] - k, order_tuple, over)
-        for p in range(order):
-            for q in range(order):
-                share = places[point, 3] * along[p] * across[q]
-                row = cells[i - order + 1 + p, j - order + 1 + q, k - order + 1 : k + 1]
-                for r in range(order):
-                    row[r] += share * over[r]
+        shares[0], starts[0], count = places[point, last + 1], 0, 1
+        for k in range(last):
+            cell = np.int64(places[point, k])
+            _spline(places[point, k] - cell, order_tuple, along)
+            for row in range(count - 1, -1, -1):  # each becomes several, from the last on, which are written last
+                share, start = shares[row], starts[row] + cell - order + 1
+                for p in range(order):
+                    shares[row * order + p], starts[row * order + p] = share * along[p], (start + p) * sizes[k + 1]
+            count *= order
+        cell = np.int64(places[point, last])
+        _spline(places[point, last] - cell, order_tuple, along)
+        for row in range(count):
+            share, to = shares[row], cells[starts[row] + cell - order + 1 : starts[row] + cell + 1]
+            for p in range(order):
+                to[p] += share * along[p]

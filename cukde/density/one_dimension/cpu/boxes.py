@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde.core.cpu import threads
-from cukde.core.cpu.jit import njit
+from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.plan import Plan
-
-_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 
 NOWHERE = -1  # place of a query that no box of the data reaches
 

@@ -92,7 +92,7 @@ def many(
     return few.many(X, Y, h, output, options, values=values) if sums is None else sums
 
 
-density_of_many, debias_of_many = ended(many)
+density_of_many, _ = ended(many)
 
 
 def _sums(

@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde.core.cpu import threads
-from cukde.core.cpu.jit import njit
+from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 from cukde.density.one_dimension.cpu.boxes import chunks
 from cukde.density.plane import plan as plane_plan
-
-_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 
 OUTSIDE = 1 << 62
 """Number of a point that no window of the data reaches."""

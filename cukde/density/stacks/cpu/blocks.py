@@ -13,8 +13,6 @@ from cukde.density.pairs.cpu import tiles
 from cukde.density.pairs.cpu.tiles import _JIT
 
 # Without the fast mathematics of the tiles, which knows no NaN and infinity.
-_EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
-
 SUM, MOMENTS, LAPLACE = range(3)
 
 _HALF_LOG2_E = 0.5 * math.log2(math.e)
