@@ -20,7 +20,7 @@ from cukde.core.over_dask import is_dask, meta
 from cukde.density import check as density_check
 from cukde.density.arguments import Checked, checked
 from cukde.density.dask import blocks, certificate, declared as dask_declared, stream
-from cukde.density.dask.blocks import Layout
+from cukde.density.dask.blocks import Layout, Place
 from cukde.density.dask.certificate import Needed
 from cukde.density.dask.declared import Declared, Given, Shared
 from cukde.density.domains import check as domains_check
@@ -306,33 +306,20 @@ def _prepared(
     prepare: Callable[..., Any],
     declared: list[Declared] | None,
 ) -> Blocks:
-    starts = np.cumsum([0, *a.chunks[0]])[:-1]
+    starts = [None if np.isnan(start) else int(start) for start in np.cumsum([0, *a.chunks[0]])[:-1]]
+    boxes = [{}] * len(starts) if declared is None else [{"declared": one} for one in declared]
+    arrays = a, *beside
     tasks = [
         (
-            partial(
-                prepare,
-                name=name,
-                number=i,
-                start=None if np.isnan(starts[i]) else int(starts[i]),
-                layout=layout,
-                **({} if declared is None else {"declared": declared[i]}),
-            ),
-            *(None if array is None else _key(array, i) for array in (a, *beside)),
+            partial(prepare, place=Place(name, i, start), layout=layout, **box),
+            *(None if array is None else _key(array, i) for array in arrays),
         )
-        for i in range(a.numblocks[0])
+        for i, (start, box) in enumerate(zip(starts, boxes, strict=True))
     ]
-    dependencies = {array.name: array for array in (a, *beside) if array is not None}
-    names = [None if array is None else array.name for array in (a, *beside)]
-    return Blocks(
-        "data" if name == "X" else "queries",
-        tasks,
-        list(dependencies.values()),
-        name,
-        names,
-        layout,
-        prepare,
-        declared,
-    )
+    dependencies = {array.name: array for array in arrays if array is not None}
+    names = [None if array is None else array.name for array in arrays]
+    stage = "data" if name == "X" else "queries"
+    return Blocks(stage, tasks, list(dependencies.values()), name, names, layout, prepare, declared)
 
 
 def _key(a: da.Array, i: int) -> tuple[Any, ...]:

@@ -79,13 +79,18 @@ def partial_sums(
 
         return pairs_passes.partial_sums(X, Y, h, output, options)
     arguments = _pose(X, Y, h, options)
-    if output == "cdf":
-        return _distribution(arguments)
     k = {"moments": 1, "laplace": 1, "values": 0 if values is None else values.shape[1]}.get(output, 0)
     if arguments.m == 0:
         return finish.empty(0, k)
     out = cp.empty((2 + k, arguments.m))
-    _run(arguments, output, values, _End(output if output in ("moments", "laplace") else "sums", out))
+    end = _End(output if output in ("moments", "laplace", "cdf") else "sums", out)
+    values = None if values is None else cp.ascontiguousarray(values, dtype=arguments.X.dtype)
+    if _transformed(arguments, output, values, end) is None:
+        if output == "cdf":
+            import cukde.core.gpu.arrays
+
+            return cdf_pairs.sums(arguments.X, arguments.Y, h, options.log_weights, cukde.core.gpu.arrays)
+        _sum_pairs(arguments, output, values, end)
     return PartialSums(out[0], out[1], cp.ascontiguousarray(out[2:].T) if k else None)
 
 
@@ -99,8 +104,8 @@ def density(
         end = _End("density", out, epilogue.log_constant, epilogue.log)
         if arguments.are_few:
             _sum_few(arguments, end)
-        else:
-            _run(arguments, "sum", None, end, points)
+        elif _transformed(arguments, "sum", None, end, points) is None:
+            _sum_pairs(arguments, "sum", None, end)
     return out[0]
 
 
@@ -112,8 +117,8 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     arguments = _pose(X, None, score_h, options.at_ratio(h / score_h))
     step = 0.5 * (h / score_h) ** 2
     out = cp.empty((1, arguments.m))
+    end = _End("shift", out, step)
     if arguments.are_few:
-        end = _End("shift", out, step)
         if Y.dtype == arguments.storage != _DOUBLE_PRECISION:  # the same launch converts the queries
             converted = cp.empty(Y.shape)
             _sum_few(arguments, end, Y, converted)
@@ -121,8 +126,10 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
             converted = Y.astype(np.float64, copy=False)
             _sum_few(arguments, end)
         return out.reshape(-1, 1), converted, None
-    points = _run(arguments, "moments", None, _End("shift", out, step), at_points=options.log_weights is None)
-    if points is not None:
+    points = _transformed(arguments, "moments", None, end, at_points=options.log_weights is None)
+    if points is None:
+        _sum_pairs(arguments, "moments", None, end)
+    else:
         # Where the step is at most 1, moved points are in order, as the shift's derivative is 1 - step + step (variance
         # of the shares in the mean shift) / score_h^2; and they lie between the data, as means of them.
         ordered = options.log_weights is None and step <= 1
@@ -145,7 +152,7 @@ def look(X: Any, Y: Any | None, h: float, precision: str, rtol: float | None) ->
     Returns what keeps them, and the largest absolute value of data and queries, infinite or NaN where one of these is;
     None where no pass asks for an order. Arrays are C-contiguous, of the precision's dtype. Waits for the device.
     """
-    if _pose(X, Y, h, Options(precision, rtol=rtol)).takes_pairs:
+    if _pose(X, Y, h, Options(precision, rtol=rtol)).takes_pairs():
         return None
     points = Points.sorted(X, None, None, -math.inf, math.inf)
     low, high, most = survey.ends(points.x, points.x[:0] if Y is None else Y.reshape(-1))
@@ -207,24 +214,19 @@ class _Arguments(NamedTuple):
     @property
     def are_few(self) -> bool:
         """Whether one launch takes all pairs."""
-        return plan_gpu.line_is_small(len(self.X), self.m, single=self.single) and self.takes_pairs
+        return plan_gpu.line_is_small(len(self.X), self.m, single=self.single) and self.takes_pairs()
 
     @property
     def scale(self) -> float:
         """Root of log2(e)/2 over h: the square of a difference times it is an exponent of 2."""
         return math.sqrt(0.5 * math.log2(math.e)) / self.h
 
-    @property
-    def takes_pairs(self) -> bool:
+    def takes_pairs(self, output: Output = "sum") -> bool:
         """Whether all pairs are summed. Beside this, they are where the range of the data is found to be too much."""
-        return plan_gpu.line_takes_pairs(len(self.X), self.m, self.options.precision) or self.must_take_pairs
-
-    @property
-    def must_take_pairs(self) -> bool:
-        """The same, however many there are."""
         smallest, largest = one_dimension_plan.BANDWIDTHS
         fast = one_dimension_plan.serves(self.options.precision, self.options.rtol) and smallest < self.h < largest
-        return not fast or device.capturing()
+        few = plan_gpu.line_takes_pairs(len(self.X), self.m, self.options.precision, cdf=output == "cdf")
+        return few or not fast or device.capturing()
 
     def sorted(self, values: Any | None) -> Points:
         """Sort the data; where the scaled squared radius is known it says between what they lie.
@@ -285,7 +287,7 @@ def _pose(X: Any, Y: Any | None, h: float, options: Options) -> _Arguments:
     return _Arguments(X, Y, h, options, int((X if Y is None else Y).shape[0]), single)
 
 
-def _run(
+def _transformed(
     arguments: _Arguments,
     output: Output,
     values: Any | None,
@@ -294,37 +296,20 @@ def _run(
     *,
     at_points: bool = False,
 ) -> Points | None:
-    """Run a pass by the transform, and return the data in order, or over all pairs.
+    """Run a pass by the transform, and return the data in order; None where all pairs are to be summed.
 
     ``points`` are the data where their order is known. With ``at_points`` the queries are the data in that order.
     """
-    if values is not None:
-        values = cp.ascontiguousarray(values, dtype=arguments.X.dtype)
-    if not arguments.takes_pairs:
-        plan = one_dimension_plan.plan(arguments.h, output, one_dimension_plan.TOLERANCE[arguments.options.precision])
-        points, boxes = one_dimension_boxes.boxes(points or arguments.sorted(values), plan)
-        if boxes is not None:
-            queries = arguments.X if arguments.Y is None else arguments.Y
-            y = points.x if at_points else queries.reshape(-1)
-            _transform(plan, output, points, boxes, y, arguments.Y is None, end)
-            return points
-    _sum_pairs(arguments, output, values, end)
-    return None
-
-
-def _distribution(arguments: _Arguments) -> PartialSums:
-    """Sum the normal distribution function by the transform, or over all pairs by array operations."""
-    out = cp.empty((2, arguments.m))
-    if not arguments.must_take_pairs and not plan_gpu.line_takes_pairs(len(arguments.X), arguments.m, "", cdf=True):
-        plan = one_dimension_plan.plan(arguments.h, "cdf", one_dimension_plan.TOLERANCE[arguments.options.precision])
-        points, boxes = one_dimension_boxes.boxes(arguments.sorted(None), plan)
-        if boxes is not None:
-            y = (arguments.X if arguments.Y is None else arguments.Y).reshape(-1)
-            _transform(plan, "cdf", points, boxes, y, arguments.Y is None, _End("cdf", out))
-            return PartialSums(out[0], out[1])
-    import cukde.core.gpu.arrays
-
-    return cdf_pairs.sums(arguments.X, arguments.Y, arguments.h, arguments.options.log_weights, cukde.core.gpu.arrays)
+    if arguments.takes_pairs(output):
+        return None
+    plan = one_dimension_plan.plan(arguments.h, output, one_dimension_plan.TOLERANCE[arguments.options.precision])
+    points, boxes = one_dimension_boxes.boxes(points or arguments.sorted(values), plan)
+    if boxes is None:
+        return None
+    queries = arguments.X if arguments.Y is None else arguments.Y
+    y = points.x if at_points else queries.reshape(-1)
+    _transform(plan, output, points, boxes, y, arguments.Y is None, end)
+    return points
 
 
 def _transform(
