@@ -102,9 +102,7 @@ def density(
     out = cp.empty((1, arguments.m), epilogue.dtype)
     if arguments.m:
         end = _End("density", out, epilogue.log_constant, epilogue.log)
-        if arguments.are_few:
-            _sum_few(arguments, end)
-        elif _transformed(arguments, "sum", None, end, points) is None:
+        if _transformed(arguments, "sum", None, end, points) is None:
             _sum_pairs(arguments, "sum", None, end)
     return out[0]
 
@@ -118,14 +116,6 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     step = 0.5 * (h / score_h) ** 2
     out = cp.empty((1, arguments.m))
     end = _End("shift", out, step)
-    if arguments.are_few:
-        if Y.dtype == arguments.storage != _DOUBLE_PRECISION:  # the same launch converts the queries
-            converted = cp.empty(Y.shape)
-            _sum_few(arguments, end, Y, converted)
-        else:
-            converted = Y.astype(np.float64, copy=False)
-            _sum_few(arguments, end)
-        return out.reshape(-1, 1), converted, None
     points = _transformed(arguments, "moments", None, end, at_points=options.log_weights is None)
     if points is None:
         _sum_pairs(arguments, "moments", None, end)
@@ -189,9 +179,6 @@ def specialisations() -> Iterator[Specialisation]:
         for result in ("float32", "float64")[: 1 if dtype == "float32" else 2]:
             yield Specialisation(one_dimension_queries.evaluate, (powers, "density", dtype, result))
     for real, dtype in (("float32", "float32"), ("float32", "float64"), ("float64", "float64")):
-        yield Specialisation(one_dimension_queries.direct, ("shift", real, dtype, "float64"))
-        for result in ("float32", "float64")[: 1 if dtype == "float32" else 2]:
-            yield Specialisation(one_dimension_queries.direct, ("density", real, dtype, result))
         for output, weighted in itertools.product(one_dimension_pairs.QUERIES, (False, True)):
             yield Specialisation(one_dimension_pairs.pairs, (output, weighted, real, dtype))
 
@@ -210,11 +197,6 @@ class _Arguments(NamedTuple):
     def storage(self) -> np.dtype:
         """Dtype of the points whose pairs are taken."""
         return self.X.dtype if self.single else _DOUBLE_PRECISION
-
-    @property
-    def are_few(self) -> bool:
-        """Whether one launch takes all pairs."""
-        return plan_gpu.line_is_small(len(self.X), self.m, single=self.single) and self.takes_pairs()
 
     @property
     def scale(self) -> float:
@@ -377,37 +359,10 @@ def _transform(
     )
 
 
-def _sum_few(arguments: _Arguments, end: _End, others: Any = None, converted: Any = None) -> None:
-    """Launch the kernel that sums all pairs of few points and ends the pass.
-
-    ``others``, of the dtype of the points, become ``converted``, float64.
-    """
-    numba_cuda, one_dimension_queries = _numba(), _queries()
-    real, storage = "float32" if arguments.single else "float64", arguments.storage
-    log_weights = arguments.options.log_weights
-    X = arguments.X.astype(storage, copy=False)
-    x = X.reshape(-1)
-    y = x if arguments.Y is None else arguments.Y.astype(storage, copy=False).reshape(-1)
-    # What is not there is not read: another array of the type stands for it.
-    nothing, none = _nothing(device.current())
-    others = x if others is None else others.reshape(-1)
-    converted = none if converted is None else converted.reshape(-1)
-    numba_cuda.launch(
-        numba_cuda.Specialisation(
-            one_dimension_queries.direct, (end.name, real, _NAMES[storage], _NAMES[end.out.dtype])
-        ),
-        (-(-arguments.m // one_dimension_queries.QUERIES),),
-        _MORE * _THREADS,
-        *(y, x, nothing if log_weights is None else log_weights, others, end.out, converted),
-        *(arguments.h, arguments.scale, _LEAST[real], end.constant, end.largest),
-        *(log_weights is not None, end.logarithm),
-    )
-
-
 @functools.cache
-def _nothing(of_device: int) -> tuple[Any, Any]:
-    """Arrays of a device, the current one, that nothing is read from: of one number, and of none."""
-    return cp.empty(1), cp.empty(0)
+def _nothing(of_device: int) -> Any:
+    """An array of a number of a device, the current one, that nothing is read from."""
+    return cp.empty(1)
 
 
 @functools.cache
@@ -443,7 +398,7 @@ def _sum_pairs(arguments: _Arguments, output: Output, values: Any | None, end: _
     y = x if arguments.Y is None else arguments.Y.astype(storage, copy=False).reshape(-1)
     sums = cp.empty((splits, entries, m))
     # What is not there is not read: another array of the type stands for it.
-    empty, _ = _nothing(device.current())
+    empty = _nothing(device.current())
     log_weights = arguments.options.log_weights if weighted else empty
     values = X if values is None else values.astype(storage, copy=False)
     numba_cuda.launch(

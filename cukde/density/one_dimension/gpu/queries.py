@@ -1,7 +1,5 @@
 """Numba kernels that end a pass: from expansions, or from sums over pairs, to what was asked of each query.
 
-Of few points one kernel sums the pairs too.
-
 A query that neither serves (its box is not accepted, or all its kernels are tiny) is summed again by its whole block:
 by log-sum-exp over the data outward from it, until those that are left add less than the tolerance to the sum of the
 absolute terms.
@@ -15,7 +13,6 @@ import functools
 import math
 from typing import Any
 
-import numpy as np
 from numba import float64, int32, int64
 
 from cukde.core.gpu.numba_cuda import cuda
@@ -30,9 +27,6 @@ _LARGEST_FACTOR = 700.0  # of which exp is finite
 _WHOLE = 8.5  # bandwidths to the left from which on the normal distribution function is rounded to 1
 _LEFT_OUT = 1e-3  # part of the tolerance that points left out of it may make up
 _ROOT_HALF = math.sqrt(0.5)
-
-QUERIES = 4  # of a block of the kernel for few points
-_TERMS = 64  # that a thread of it adds up in the arithmetic of the pairs, before it goes on in double precision
 
 
 @functools.cache
@@ -168,125 +162,6 @@ def evaluate(order: int, end: str, points: str, result: str) -> Any:
                     out[1 + column, i] = total * math.exp(min(reference - reference_of_all, _LARGEST_FACTOR))
 
     return evaluate
-
-
-@functools.cache
-def direct(end: str, real: str, points: str, result: str) -> Any:
-    """Make the kernel that sums all pairs and ends the pass: "density" or "shift", see :func:`evaluate`.
-
-    A block takes ``QUERIES`` queries, its threads share the data. ``scale`` is the root of log2(e)/2 over h; a query
-    whose sum is below ``least`` is summed again, by log-sum-exp. With "shift" numbers ``others`` are copied to
-    ``converted``, float64, as long as there are any.
-    """
-    number, number_of_point = np.dtype(real).type, np.dtype(points).type
-    with_shift = end == "shift"
-    sums = THREADS * QUERIES
-    moment_sums = sums if with_shift else 1
-
-    @cuda.jit(cache=True)
-    def direct(  # type: ignore[no-untyped-def]
-        y,
-        x,
-        log_weights,
-        others,
-        out,
-        converted,
-        h,
-        scale,
-        least,
-        constant,
-        largest,
-        weighted,
-        logarithm,
-    ):
-        totals = cuda.shared.array(sums, float64)
-        moments = cuda.shared.array(moment_sums, float64)
-        query = cuda.local.array(QUERIES, number_of_point)
-        first = cuda.local.array(QUERIES, number)
-        second = cuda.local.array(QUERIES, number)
-        first_of_all = cuda.local.array(QUERIES, float64)
-        second_of_all = cuda.local.array(QUERIES, float64)
-        thread, threads = int64(cuda.threadIdx.x), int64(cuda.blockDim.x)
-        n, m = int64(x.size), int64(y.size)
-        base = int64(cuda.blockIdx.x) * QUERIES
-        unit = number(scale)
-        for q in range(QUERIES):
-            query[q] = y[min(base + q, m - 1)]
-            first_of_all[q] = 0.0
-            second_of_all[q] = 0.0
-        start = thread
-        while start < n:
-            stop = min(n, start + _TERMS * threads)
-            for q in range(QUERIES):
-                first[q] = number(0)
-                second[q] = number(0)
-            i = start
-            while i < stop:
-                weight = number(math.exp(log_weights[i])) if weighted else number(1)
-                point = x[i]
-                for q in range(QUERIES):
-                    difference = number(point - query[q])
-                    u = difference * unit
-                    kernel = math.exp2(-(u * u)) * weight
-                    first[q] += kernel
-                    if with_shift:
-                        second[q] += kernel * difference
-                i += threads
-            for q in range(QUERIES):
-                first_of_all[q] += float64(first[q])
-                second_of_all[q] += float64(second[q])
-            start += _TERMS * threads
-
-        for q in range(QUERIES):
-            totals[q * threads + thread] = first_of_all[q]
-            if with_shift:
-                moments[q * threads + thread] = second_of_all[q]
-        cuda.syncthreads()
-        half = threads >> 1
-        while half > 0:
-            if thread < half:
-                for q in range(QUERIES):
-                    own = q * threads + thread
-                    totals[own] += totals[own + half]
-                    if with_shift:
-                        moments[own] += moments[own + half]
-            cuda.syncthreads()
-            half >>= 1
-
-        for q in range(QUERIES):
-            i = base + q
-            if i < m:
-                place = float64(y[i])  # from memory: this loop is not unrolled
-                reference, total, moment = 0.0, totals[q * threads], 0.0
-                if with_shift:
-                    moment = moments[q * threads]
-                if not total >= least:
-                    reference, total, moment = _outward(
-                        place,
-                        x,
-                        log_weights,
-                        log_weights,
-                        out,  # in place of values, of which there are none
-                        0,
-                        math.inf,
-                        h,
-                        1.0,
-                        weighted,
-                        False,
-                        True,
-                    )
-                if thread == 0:
-                    if with_shift:
-                        out[0, i] = place + constant * moment / total
-                    else:
-                        out[0, i] = _density(reference, total, constant, largest, logarithm)
-        if with_shift:
-            i = int64(cuda.blockIdx.x) * threads + thread
-            while i < converted.size:
-                converted[i] = others[i]
-                i += int64(cuda.gridDim.x) * threads
-
-    return direct
 
 
 @cuda.jit(device=True, inline="always")
