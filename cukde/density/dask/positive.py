@@ -42,11 +42,6 @@ def positive_kde(
     given, too. With a number, the result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is
     computed.
 
-    Parameters
-    ----------
-    boxes
-        As in :func:`cukde.dask.kde`.
-
     Examples
     --------
     >>> import dask.array as da, numpy as np
