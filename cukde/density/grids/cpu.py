@@ -69,22 +69,6 @@ def spread(x: np.ndarray, weights: np.ndarray | None, plan: Plan) -> np.ndarray:
     return mass
 
 
-def fourier(mass: np.ndarray) -> np.ndarray:
-    """Return the transform of real numbers along all axes."""
-    from scipy import fft
-
-    out: np.ndarray = fft.rfftn(mass, workers=threads.count())
-    return out
-
-
-def inverse_fourier(transform: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return the real numbers of a transform, which is spoilt."""
-    from scipy import fft
-
-    out: np.ndarray = fft.irfftn(transform, shape, overwrite_x=True, workers=threads.count())
-    return out
-
-
 def interpolate(a: np.ndarray, k: int, first: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return sums of values (g, p) and numbers along axis ``k`` of ``a`` from ``first`` (g,) on."""
     shape = (*a.shape[:k], len(first), *a.shape[k + 1 :])

@@ -125,8 +125,7 @@ class Plan(NamedTuple):
 @functools.lru_cache(64)
 def plan(h: float, output: Output, tolerance: float) -> Plan:
     """Choose boxes, order and window for a bandwidth; "values" are summed as "sum" is."""
-    mantissa, exponent = math.frexp(_WIDTH * h)
-    width = math.ldexp(math.floor(mantissa * 1024), exponent - 10)
+    width = rounded(_WIDTH * h)
     rho = width / (2 * h)
     reach = next(w for w in range(1, 1000) if left_out(2 * rho * w, output) <= _PART * tolerance)
     offsets = np.arange(-reach, reach + 1)
@@ -143,6 +142,12 @@ def plan(h: float, output: Output, tolerance: float) -> Plan:
     error = truncation(order, rho, output) * near + rounding(largest, rho, output)
     beyond = left_out(2 * rho * reach, output)
     return Plan(width, width / 2, h, tolerance, order, reach, table, of_total, error, least, beyond)
+
+
+def rounded(width: float) -> float:
+    """A width of boxes with 10 significant bits, so that their centres are exact."""
+    mantissa, exponent = math.frexp(width)
+    return math.ldexp(math.floor(mantissa * 1024), exponent - 10)
 
 
 @functools.cache
