@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -71,14 +70,14 @@ def spread(x: np.ndarray, weights: np.ndarray | None, plan: Plan) -> np.ndarray:
 
 def interpolate(a: np.ndarray, k: int, first: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return sums of values (g, p) and numbers along axis ``k`` of ``a`` from ``first`` (g,) on."""
-    shape = (*a.shape[:k], len(first), *a.shape[k + 1 :])
-    out = np.empty(shape)
-    before, behind = math.prod(shape[:k]), math.prod(shape[k + 1 :])
-    source = np.ascontiguousarray(a).reshape(before, a.shape[k], behind)
-    result = out.reshape(before, len(first), behind)
-    rows = boxes.chunks(before * len(first), max(1, 2**16 // behind))
-    threads.run(lambda part: _interpolate(source, first, values, part.start, part.stop, result), rows)
-    return out
+    from scipy import sparse
+
+    g, order = values.shape
+    columns, starts = first[:, None] + np.arange(order), np.arange(0, g * order + 1, order)
+    matrix = sparse.csr_array((values.ravel(), columns.ravel(), starts), shape=(g, a.shape[k]))
+    source = np.moveaxis(a, k, 0)
+    out = matrix @ source.reshape(len(source), -1)
+    return np.moveaxis(out.reshape(g, *source.shape[1:]), 0, k)
 
 
 def kernel_values(x: np.ndarray, axis: np.ndarray, h: float, peak: float, least: float) -> np.ndarray:
@@ -112,26 +111,6 @@ def add_product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         out[:, part] += a.T @ b[:, part]
 
     threads.run(add, range(pieces), blas=True)
-
-
-@njit(fastmath={"contract"}, **_JIT)
-def _interpolate(a: Any, first: Any, values: Any, start: Any, stop: Any, out: Any) -> None:
-    g, order = values.shape
-    for row in range(start, stop):
-        i, j = row // g, row % g
-        from_ = first[j]
-        if a.shape[2] == 1:
-            total = 0.0
-            for p in range(order):
-                total += values[j, p] * a[i, from_ + p, 0]
-            out[i, j, 0] = total
-        else:
-            of_row = out[i, j]
-            of_row[:] = 0
-            for p in range(order):
-                v, of_cell = values[j, p], a[i, from_ + p]
-                for r in range(of_row.size):
-                    of_row[r] += v * of_cell[r]
 
 
 @njit(**_JIT)
