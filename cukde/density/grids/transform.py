@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core.cpu import threads
 from cukde.density.grids import exact, spread
 from cukde.density.grids.plan import Axis, Plan
 
@@ -44,6 +43,8 @@ def _fourier(backend: ModuleType) -> tuple[Any, dict[str, Any]]:
     if backend.name == "gpu":
         return backend.xp.fft, {}
     from scipy import fft
+
+    from cukde.core.cpu import threads  # which loads Numba
 
     return fft, {"workers": threads.count(), "overwrite_x": True}
 

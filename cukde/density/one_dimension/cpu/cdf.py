@@ -88,16 +88,6 @@ def _add_points(x: Any, y: Any, h: Any, log_weights: Any, q: Any, e: Any, state:
 
 
 @njit(**_JIT)
-def every_pair(y: Any, x: Any, log_weights: Any, h: Any, reference: Any, total: Any) -> None:
-    """Write reference and total (m,) of queries, of all points; ``log_weights`` (n,) may be empty."""
-    q, e, state = np.empty(_STRIP), np.empty(_STRIP), np.empty(1)
-    for i in range(y.size):
-        state[0] = 0.0
-        reference[i] = _add_points(x, np.float64(y[i]), h, log_weights, q, e, state, _NONE)
-        total[i] = state[0]
-
-
-@njit(**_JIT)
 def accumulate(mass: Any, before: Any, after: Any) -> None:
     """Write the masses (K + 1,) before each box, and of it and all after it, compensated: accurate to some eps."""
     for backward in range(2):

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde.core.cpu import meanwhile, threads
+from cukde.core.cpu import arrays, meanwhile, threads
 from cukde.core.cpu.jit import njit
 from cukde.core.plan import note
 from cukde.density.kept import kept
-from cukde.density.one_dimension import plan as one_dimension_plan
+from cukde.density.one_dimension import cdf_pairs, plan as one_dimension_plan
 from cukde.density.one_dimension.cpu import boxes as one_dimension_boxes, cdf, expansions, few, outward
 from cukde.density.one_dimension.plan import Plan
 from cukde.density.options import LOG_ZERO, Options
@@ -27,9 +27,6 @@ _OUTPUT = {"sum": outward.SUM, "moments": outward.MOMENTS, "laplace": outward.LA
 
 # A pair summed on its own costs as much as so many multiply-adds of a translation (CPU with AVX2: 1.3 and 0.25 ns).
 _PAIR_COST = 5
-
-# Pairs of the distribution function that a thread sums before it looks whether it is to stop: a quarter of a second.
-_PAIRS_OF_TASK = 2**24
 
 _QUERIES = 8192  # that a thread takes at a time
 
@@ -53,7 +50,7 @@ def partial_sums(
     if sums is not None:
         return sums
     if output == "cdf":
-        return _every_pair(X, Y, h, options.log_weights)
+        return cdf_pairs.sums(X, Y, h, options.log_weights, arrays)
     return pairs_passes.partial_sums(X, Y, h, output, options, values=values)
 
 
@@ -189,24 +186,6 @@ def _masses(x: np.ndarray, values: np.ndarray | None, log_weights: np.ndarray | 
 
     threads.run(moments, one_dimension_boxes.shares(np.diff(boxes.starts), 4 * threads.count()))
     return _Masses(boxes, log_w, V, M, mass)
-
-
-def _every_pair(X: np.ndarray, Y: np.ndarray | None, h: float, log_weights: np.ndarray | None) -> PartialSums:
-    """Sum the distribution function over all pairs."""
-    x, y = X.reshape(-1).astype(np.float64, copy=False), (X if Y is None else Y).reshape(-1)
-    log_w = np.empty(0)
-    if log_weights is not None:  # no exponent is low enough for rows without weight beside a query far to the left
-        counted = np.flatnonzero(log_weights > LOG_ZERO)
-        x, log_w = x[counted], log_weights[counted]
-    m = len(y)
-    reference, total = np.empty(m), np.empty(m)
-
-    def sums(rows: slice) -> None:
-        cdf.every_pair(y[rows], x, log_w, h, reference[rows], total[rows])
-
-    step = max(1, min(-(-m // (4 * threads.count())), _PAIRS_OF_TASK // max(1, len(x))))
-    threads.run(sums, [slice(i, min(i + step, m)) for i in range(0, m, step)])
-    return PartialSums(reference, total)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
