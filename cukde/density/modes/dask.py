@@ -12,7 +12,7 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.over_dask import dask_form, is_dask
 from cukde.core.types import ArrayLike, Bandwidth
 from cukde.density import check as density_check
-from cukde.density.dask.api import density_and_score, kde, laplace_kde
+from cukde.density.dask.api import density_and_score
 from cukde.density.dask.arguments import arguments
 from cukde.density.modes import check
 from cukde.density.modes.coordinates import Coordinates
@@ -80,19 +80,7 @@ class _Field(Climbed):
     def _stepped(self, z: Any, *, exact: bool) -> tuple[Any, Any]:
         if not len(z):
             return z, self.backend.asarray(np.empty(0))
-        log_density, score = self._computed(z, density_and_score, exact=exact)[0]
-        return self.coordinates.step(score, self.backend.xp), log_density
-
-    def _corrected(self, z: Any) -> Any:
-        density, corrected = self._computed(z, kde, laplace_kde, exact=True)
-        with np.errstate(all="ignore"):
-            return corrected / density
-
-    def _computed(self, z: Any, *functions: Any, exact: bool) -> list[Any]:
-        """What functions say of points."""
         Y = self.backend.asarray(self.coordinates.back(self.backend.asnumpy(z)))
-        precision = "float64" if exact else self.precision
-        results = dask.compute(*(f(Y=Y, precision=precision, **self._given) for f in functions))
-        return [
-            tuple(map(self.backend.asarray, a)) if isinstance(a, tuple) else self.backend.asarray(a) for a in results
-        ]
+        both = density_and_score(Y=Y, precision="float64" if exact else self.precision, **self._given)
+        log_density, score = map(self.backend.asarray, dask.compute(*both))
+        return self.coordinates.step(score, self.backend.xp), log_density

@@ -65,31 +65,12 @@ class Climbed:
 
     def exact_shift(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same of points on the host, in float64, which may lie beyond ends of the domain."""
-        shift, log_density = map(self.backend.asnumpy, self._stepped(self._home(z), exact=True))
+        home = self.backend.asarray(self.coordinates.home(z, np))
+        shift, log_density = map(self.backend.asnumpy, self._stepped(home, exact=True))
         return shift * self.coordinates.sides(z), log_density
-
-    def kernel_variance(self, z: np.ndarray) -> np.ndarray:
-        """Variance of the data in bandwidths squared, weighted by the kernel of each of the points, columns summed.
-
-        Infinite, so that nothing is said, where bandwidths differ.
-        """
-        corrected = self._corrected(self._home(z))
-        if corrected is None:
-            return np.full(len(z), np.inf)
-        shift = self.exact_shift(z)[0] / self.h
-        with np.errstate(all="ignore"):  # of densities that underflow, which take Newton's method
-            out: np.ndarray = 2 + z.shape[1] - 2 * self.backend.asnumpy(corrected) - (shift * shift).sum(axis=1)
-        return out
-
-    def _home(self, z: np.ndarray) -> Any:
-        return self.backend.asarray(self.coordinates.home(z, np))
 
     def _stepped(self, z: Any, *, exact: bool) -> tuple[Any, Any]:
         """Steps and log densities of points at home, in the precision of the passes or exactly in float64."""
-        raise NotImplementedError
-
-    def _corrected(self, z: Any) -> Any | None:
-        """The Laplace-corrected density over the density, in float64; None where bandwidths differ."""
         raise NotImplementedError
 
 
@@ -125,23 +106,14 @@ class Field(Climbed):
             return sums.moments / sums.total[:, None], sums.reference + xp.log(sums.total) + self._log_constant
 
     def _stepped(self, z: Any, *, exact: bool) -> tuple[Any, Any]:
-        problem = self._at(z, "float64" if exact else self.precision)
+        options = self._problem.options._replace(precision="float64" if exact else self.precision)
+        problem = self._problem._replace(Y=z, options=options)
         if self._log_weights is None:
             return self.of_sums(problem.sums("moments", ratio=not exact))
-        of_steps = problem._replace(options=problem.options._replace(log_weights=self._log_weights))
+        of_steps = problem._replace(options=options._replace(log_weights=self._log_weights))
         shift = self.of_sums(of_steps.sums("moments", ratio=not exact))[0]
         sums = problem.sums("sum")
         return shift, sums.reference + self.backend.xp.log(sums.total) + self._log_constant
-
-    def _corrected(self, z: Any) -> Any | None:
-        if self._log_weights is not None:
-            return None
-        sums = self._at(z, "float64").sums("laplace")
-        with np.errstate(all="ignore"):
-            return sums.moments[:, 0] / sums.total
-
-    def _at(self, z: Any, precision: str) -> Problem:
-        return self._problem._replace(Y=z, options=self._problem.options._replace(precision=precision))
 
 
 class Ends(NamedTuple):
@@ -239,7 +211,7 @@ class _Known:
         scouts = scouts[_apart(scouts, self.maxima.points, _UNKNOWN * h)]
         if len(scouts) == 0:
             return
-        maxima = climb(self._field, scouts, tolerance, _STEPS_OF_SCOUTS, quick=False)
+        maxima = climb(self._field, scouts, tolerance, _STEPS_OF_SCOUTS, curved=True)
         maxima = self._field.coordinates.maxima_at_home(maxima)
         maxima = maxima.of(maxima.reached)
         maxima = maxima.of(np.linalg.eigvalsh(maxima.curvature)[:, 0] > _LEAST_CURVATURE)
