@@ -243,7 +243,8 @@ class _Calls:
         if name == "kernel_sum":
             function(X, self.V, Y, h, **options)
             return
-        options, ways = options | {"weights": self.weights}, {"log": [False, True]}
+        options = options | {"weights": self.weights}
+        ways: dict[str, list[Any]] = {"log": [False, True]}
         if name == "debias":
             function(X, h, **options)
             return

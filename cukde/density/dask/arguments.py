@@ -243,22 +243,19 @@ def _boxes(
         raise ValueError(
             "weights must be a plain array beside a plain X where boxes are given; write weights.compute()"
         )
-    declared = {}
-    if given.data is None:
-        if weights is not None and check_finite:  # of blocks that are left out, too
-            density_check.weight_range(float(weights.min(initial=0)), math.inf)
-        data = dask_declared.plain(x, sources["X"], weights)
-    else:
-        data = dask_declared.shared(dask_declared.fitting("X", given.data, x, weighted=weighted), x)
-        declared["X"] = data.declared()
-    if y is None:
-        return Boxes(data, data, declared | ({"Y": declared["X"]} if declared else {}))
-    if given.queries is None:
-        queries = dask_declared.plain(y, sources["Y"])
-    else:
-        queries = dask_declared.shared(dask_declared.fitting("Y", given.queries, y, weighted=False), y)
-        declared["Y"] = queries.declared()
-    return Boxes(data, queries, declared)
+    if given.data is None and weights is not None and check_finite:  # of blocks that are left out, too
+        density_check.weight_range(float(weights.min(initial=0)), math.inf)
+    found, declared = {}, {}
+    for name, of, a in (("X", given.data, x), ("Y", given.queries, y)):
+        if a is not None and of is None:
+            found[name] = dask_declared.plain(a, sources[name], weights if name == "X" else None)
+        elif a is not None and of is not None:
+            fitting = dask_declared.fitting(name, of, a, weighted=weighted and name == "X")
+            found[name] = dask_declared.shared(fitting, a)
+            declared[name] = found[name].declared()
+    if y is None and declared:
+        declared["Y"] = declared["X"]
+    return Boxes(found["X"], found.get("Y", found["X"]), declared)
 
 
 def _streamed(x: Any, y: Any) -> bool:

@@ -42,10 +42,7 @@ def spread(x: np.ndarray, weights: np.ndarray | None, plan: Plan) -> np.ndarray:
     pieces = boxes.chunks(n)
     counts = np.zeros((len(pieces), bands), np.int64)
     threads.run(lambda i: _count(x[pieces[i]], scales, 0.5 * order, rows, counts[i]), range(len(pieces)))
-    # As in boxes: each piece has a stretch of its own in each band, in the order of the pieces.
-    starts = np.zeros(bands + 1, np.int64)
-    np.cumsum(counts.sum(axis=0), out=starts[1:])
-    offsets = starts[:-1] + np.cumsum(counts, axis=0) - counts
+    starts, offsets = boxes.stretches(counts)
     places = np.empty((int(starts[-1]), d + 1))
     point_weights = np.empty(0) if weights is None else weights
     threads.run(

@@ -55,10 +55,7 @@ def bucket(x: np.ndarray, plan: Plan, first: int, last: int, *, ordered: bool) -
     low, rows = first - 1, chunks(n)
     counts = np.zeros((len(rows), size), np.int64)
     threads.run(lambda i: _count(x[rows[i]], 1 / plan.width, low, counts[i]), range(len(rows)))
-    # Each piece has a stretch of its own in each box, in the order of the pieces: the same however many threads run.
-    starts = np.zeros(size + 1, np.int64)
-    np.cumsum(counts.sum(axis=0), out=starts[1:])
-    places = starts[:-1] + np.cumsum(counts, axis=0) - counts
+    starts, places = stretches(counts)
     out, order = np.empty(n), np.empty(n if ordered else 0, np.int64)
     threads.run(
         lambda i: _scatter(x, rows[i].start, rows[i].stop, 1 / plan.width, low, places[i], out, order),
@@ -66,6 +63,15 @@ def bucket(x: np.ndarray, plan: Plan, first: int, last: int, *, ordered: bool) -
     )
     held = np.flatnonzero(np.diff(starts))
     return Boxes(low + held, np.append(starts[held], n), out, order if ordered else None)
+
+
+def stretches(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each box begins, and the end, and where in each box each piece has a stretch of its own, of its counts.
+
+    They are in the order of the pieces: the same however many threads run.
+    """
+    starts = np.concatenate([[0], np.cumsum(counts.sum(axis=0))])
+    return starts, starts[:-1] + np.cumsum(counts, axis=0) - counts
 
 
 def place(y: np.ndarray, plan: Plan, boxes: Boxes) -> Places:
