@@ -105,8 +105,8 @@ def _sums(plan: Plan, output: Output, data: _Masses, queries: np.ndarray) -> Par
         before, after = np.empty(len(boxes.ids) + 1), np.empty(len(boxes.ids) + 1)
         cdf.accumulate(mass[:, 0], before, after)
         cost *= plan_cpu.CDF_PAIRS
-    table = np.ascontiguousarray(plan.of_total.transpose(0, 2, 1))
-    B = np.zeros((len(places.ids), M.shape[1], table.shape[2]))
+    tables = [np.ascontiguousarray(table.transpose(0, 2, 1)) for table in plan.translations(output)]
+    of_tables = np.zeros((len(tables), len(places.ids), M.shape[1], plan.order))
     accepted = np.zeros(len(places.ids), np.bool_)
     occupied = np.flatnonzero(places.counts)
     note("line", output=output, boxes=len(occupied))
@@ -119,7 +119,8 @@ def _sums(plan: Plan, output: Output, data: _Masses, queries: np.ndarray) -> Par
     def translate(rows: slice) -> None:
         targets = occupied[rows], places.ids, places.counts
         moments = M, mass, whole, before
-        expansions.translate(*targets, *source, *moments, table, *bounds, cost, B, accepted)
+        for table, of_table in zip(tables, of_tables, strict=True):
+            expansions.translate(*targets, *source, *moments, table, *bounds, cost, of_table, accepted)
 
     def sums(rows: slice) -> np.ndarray:
         """Write what expansions give; return the other queries."""
@@ -143,8 +144,7 @@ def _sums(plan: Plan, output: Output, data: _Masses, queries: np.ndarray) -> Par
         put(out, rows, of_rows)
 
     threads.run(translate, one_dimension_boxes.chunks(len(occupied), 64))
-    if output == "laplace":
-        B = np.concatenate([B[..., : plan.order], plan.corrected(B)], axis=1)
+    B = np.concatenate(of_tables, axis=1) if len(tables) > 1 else of_tables[0]
     left = np.concatenate(threads.run(sums, [slice(i, min(i + _QUERIES, m)) for i in range(0, m, _QUERIES)]))
     left = left[np.argsort(queries[left], kind="stable")]
     threads.run(rest, [left[rows] for rows in one_dimension_boxes.chunks(len(left), 64)])
