@@ -206,15 +206,30 @@ def _target_of(target_ids, box):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit(device=True, inline="always")
+def _add_up(references, sums):  # type: ignore[no-untyped-def]
+    """Add up the sums (k, threads) of a block, of each thread beside its reference; those of all are the first's."""
+    thread, half = cuda.threadIdx.x, cuda.blockDim.x >> 1
+    cuda.syncthreads()
+    while half > 0:
+        if thread < half:
+            top = max(references[thread], references[thread + half])
+            scale = math.exp(references[thread] - top)
+            others = math.exp(references[thread + half] - top)
+            for row in range(sums.shape[0]):
+                sums[row, thread] = scale * sums[row, thread] + others * sums[row, thread + half]
+            references[thread] = top
+        cuda.syncthreads()
+        half >>= 1
+
+
+@cuda.jit(device=True, inline="always")
 def _outward(query, x, log_weights, masses, values, column, mass, h, tolerance, weighted, laplace, unordered):  # type: ignore[no-untyped-def]
     """Reference, total and moment of one query, or the sum with Laplace factors, by all threads of the block.
 
     They take a stretch of the data next to what they have taken, on the nearer side, twice as many each time.
     """
     references = cuda.shared.array(THREADS, float64)
-    totals = cuda.shared.array(THREADS, float64)
-    moments = cuda.shared.array(THREADS, float64)
-    sizes = cuda.shared.array(THREADS, float64)
+    sums = cuda.shared.array((3, THREADS), float64)
     thread, threads = cuda.threadIdx.x, cuda.blockDim.x
     n = int64(x.size)
     left = int64(0) if unordered else _number_below(x, query)  # what is taken is [left, right)
@@ -255,24 +270,10 @@ def _outward(query, x, log_weights, masses, values, column, mass, h, tolerance, 
             total += kernel * value
 
         references[thread] = reference
-        totals[thread] = total
-        moments[thread] = moment
-        sizes[thread] = size
-        cuda.syncthreads()
-        half = threads >> 1
-        while half > 0:
-            if thread < half:
-                top = max(references[thread], references[thread + half])
-                scale = math.exp(references[thread] - top)
-                others = math.exp(references[thread + half] - top)
-                totals[thread] = scale * totals[thread] + others * totals[thread + half]
-                moments[thread] = scale * moments[thread] + others * moments[thread + half]
-                sizes[thread] = scale * sizes[thread] + others * sizes[thread + half]
-                references[thread] = top
-            cuda.syncthreads()
-            half >>= 1
-        merged = references[0], totals[0], moments[0]
-        size_of_all = sizes[0]
+        sums[0, thread], sums[1, thread], sums[2, thread] = total, moment, size
+        _add_up(references, sums)
+        merged = references[0], sums[0, 0], sums[1, 0]
+        size_of_all = sums[2, 0]
         cuda.syncthreads()
 
         to_left = query - x[left - 1] if left > 0 else math.inf
@@ -296,7 +297,7 @@ def _outward_cdf(query, x, log_weights, masses, values, column, mass, h, toleran
     each time, until those that are left add next to nothing. Arguments are those of :func:`_outward`.
     """
     references = cuda.shared.array(THREADS, float64)
-    totals = cuda.shared.array(THREADS, float64)
+    sums = cuda.shared.array((1, THREADS), float64)
     thread, threads = cuda.threadIdx.x, cuda.blockDim.x
     n = int64(x.size)
     right = _number_below(x, query - _WHOLE * h)
@@ -331,19 +332,9 @@ def _outward_cdf(query, x, log_weights, masses, values, column, mass, h, toleran
             total += math.exp(exponent - reference) * term
 
         references[thread] = reference
-        totals[thread] = total
-        cuda.syncthreads()
-        half = threads >> 1
-        while half > 0:
-            if thread < half:
-                top = max(references[thread], references[thread + half])
-                scale = math.exp(references[thread] - top)
-                others = math.exp(references[thread + half] - top)
-                totals[thread] = scale * totals[thread] + others * totals[thread + half]
-                references[thread] = top
-            cuda.syncthreads()
-            half >>= 1
-        merged = references[0], totals[0], 0.0
+        sums[0, thread] = total
+        _add_up(references, sums)
+        merged = references[0], sums[0, 0], 0.0
         cuda.syncthreads()
 
         enough = right == n
