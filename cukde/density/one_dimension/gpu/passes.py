@@ -11,11 +11,9 @@ Numba is imported by the first call.
 from __future__ import annotations
 
 import functools
-import importlib
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cupy as cp
@@ -48,8 +46,7 @@ _BLOCKS_PER_MULTIPROCESSOR = 16
 _TILES_PER_SPLIT = 2
 _MOST_NUMBERS = 2**23
 
-_DOUBLE_PRECISION = np.dtype(np.float64)
-_NAMES = {dtype: dtype.name for dtype in (np.dtype(np.float32), _DOUBLE_PRECISION)}
+_NAMES = {dtype: dtype.name for dtype in map(np.dtype, (np.float32, np.float64))}
 _LARGEST = {dtype: float(np.log(np.finfo(dtype).max)) for dtype in _NAMES}
 
 # Smallest sum of kernels that counts, where they are float32 and float64; below it they are summed by log-sum-exp.
@@ -160,23 +157,19 @@ def specialisations() -> Iterator[Specialisation]:
         queries as one_dimension_queries,
     )
 
-    single, double = one_dimension_boxes.ORDERS
+    dtypes, (single, double) = ("float32", "float64"), one_dimension_boxes.ORDERS
+    expanded = (single, "float32"), (single, "float64"), (double, "float64")
     for powers in one_dimension_boxes.ORDERS:
         yield Specialisation(one_dimension_expansions.translate, (powers,))
-    for powers, dtype in ((single, "float32"), (single, "float64"), (double, "float64")):
-        yield Specialisation(one_dimension_expansions.moments, (powers, dtype))
-    for dtype in ("float32", "float64"):
+    for dtype in dtypes:
         yield Specialisation(one_dimension_expansions.bounds, (dtype,))
-    for powers, dtype in (
-        (single, "float32"),
-        (0, "float32"),
-        (single, "float64"),
-        (double, "float64"),
-        (0, "float64"),
-    ):
-        for end in ("sums", "moments", "laplace", "shift", "cdf")[: 5 if powers else 4]:
+    for powers, dtype in expanded:
+        yield Specialisation(one_dimension_expansions.moments, (powers, dtype))
+        yield Specialisation(one_dimension_queries.evaluate, (powers, "cdf", dtype, "float64"))
+    for powers, dtype in (*expanded, (0, "float32"), (0, "float64")):
+        for end in ("sums", "moments", "laplace", "shift"):
             yield Specialisation(one_dimension_queries.evaluate, (powers, end, dtype, "float64"))
-        for result in ("float32", "float64")[: 1 if dtype == "float32" else 2]:
+        for result in dtypes[: 1 if dtype == "float32" else 2]:
             yield Specialisation(one_dimension_queries.evaluate, (powers, "density", dtype, result))
     for real, dtype in (("float32", "float32"), ("float32", "float64"), ("float64", "float64")):
         for output, weighted in itertools.product(one_dimension_pairs.QUERIES, (False, True)):
@@ -192,16 +185,6 @@ class _Arguments(NamedTuple):
     options: Options
     m: int  # queries
     single: bool  # whether pairs are taken in single precision
-
-    @property
-    def storage(self) -> np.dtype:
-        """Dtype of the points whose pairs are taken."""
-        return self.X.dtype if self.single else _DOUBLE_PRECISION
-
-    @property
-    def scale(self) -> float:
-        """Root of log2(e)/2 over h: the square of a difference times it is an exponent of 2."""
-        return math.sqrt(0.5 * math.log2(math.e)) / self.h
 
     def takes_pairs(self, output: Output = "sum") -> bool:
         """Whether all pairs are summed. Beside this, they are where the range of the data is found to be too much."""
@@ -251,7 +234,9 @@ class _End(NamedTuple):
         self, order: int, arrays: tuple[Any, ...], numbers: tuple[float, ...], counts: tuple[int | bool, ...]
     ) -> None:
         """Launch the kernel that ends the pass, with its parameters in groups but for those that are here."""
-        numba_cuda, one_dimension_queries = _numba(), _queries()
+        from cukde.core.gpu import numba_cuda
+        from cukde.density.one_dimension.gpu import queries as one_dimension_queries
+
         y, x, *_ = arrays
         numba_cuda.launch(
             numba_cuda.Specialisation(
@@ -298,9 +283,9 @@ def _transform(
     plan: one_dimension_plan.Plan, output: Output, points: Points, boxes: Boxes, y: Any, at_data: bool, end: _End
 ) -> None:
     """Launch the kernels of the fast Gauss transform; ``at_data`` says that all queries are in boxes of the data."""
+    from cukde.core.gpu import numba_cuda
     from cukde.density.one_dimension.gpu import expansions as one_dimension_expansions
 
-    numba_cuda = _numba()
     launch = numba_cuda.launch
     n, dtype = points.x.size, _NAMES[points.x.dtype]
     powers = one_dimension_boxes.order(plan)
@@ -365,25 +350,13 @@ def _nothing(of_device: int) -> Any:
     return cp.empty(1)
 
 
-@functools.cache
-def _numba() -> ModuleType:
-    """The launcher, which loads Numba."""
-    return importlib.import_module("cukde.core.gpu.numba_cuda")
-
-
-@functools.cache
-def _queries() -> ModuleType:
-    """The kernels that end a pass, likewise."""
-    return importlib.import_module("cukde.density.one_dimension.gpu.queries")
-
-
 def _sum_pairs(arguments: _Arguments, output: Output, values: Any | None, end: _End) -> None:
     """Launch the kernels of the sum over all pairs."""
+    from cukde.core.gpu import numba_cuda
     from cukde.density.one_dimension.gpu import pairs as one_dimension_pairs
 
-    numba_cuda = _numba()
     n, m = arguments.X.shape[0], arguments.m
-    real, storage = "float32" if arguments.single else "float64", arguments.storage
+    real, storage = ("float32", arguments.X.dtype) if arguments.single else ("float64", np.dtype(np.float64))
     X = arguments.X.astype(storage, copy=False)
     columns = 1 if values is None else 1 + values.shape[1]
     weighted = arguments.options.log_weights is not None
@@ -405,7 +378,8 @@ def _sum_pairs(arguments: _Arguments, output: Output, values: Any | None, end: _
         numba_cuda.Specialisation(one_dimension_pairs.pairs, (output, weighted, real, _NAMES[storage])),
         (blocks[0], splits, blocks[1]),
         threads,
-        *(y, x, log_weights, values, sums, rows, arguments.scale),
+        # The square of a difference times the last is an exponent of 2.
+        *(y, x, log_weights, values, sums, rows, math.sqrt(0.5 * math.log2(math.e)) / arguments.h),
     )
     end.launch(
         0,
