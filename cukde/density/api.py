@@ -253,10 +253,7 @@ def debias(
     - Epstein, E. L., Dwaraknath, R. V., Sornwanee, T., Winnicki, J. and Liu, J. W. (2025). SD-KDE: Score-debiased
       kernel density estimation. *NeurIPS*.
     """
-    steps, own_point = check.steps(steps), core_check.flag("own_point", own_point)
-    check.one_step(h, steps, own_point=own_point)
-    problem = _problem_of(X, X, h, options, method="sd", steps=steps, may_be_unchecked=steps == 1 and own_point)
-    estimate = _of_score(problem, score_bandwidth, X, options, own_point=own_point)
+    problem, estimate, steps = _with_score(X, X, h, options, score_bandwidth, steps, own_point)
     with problem.device:
         return problem.moved_rows(estimate, steps)
 
@@ -267,12 +264,18 @@ def _score_bandwidth(h: Any, X: Any, options: Any) -> Any:
     return rules_by_name.bandwidth(h, X, name="score_bandwidth", **of_rule)
 
 
-def _of_score(problem: Any, h: Any, X: Any, options: Any, *, own_point: bool) -> Any:
-    """The problem of the score of the data at the data, or of a stack, by a bandwidth or the rule of that name."""
+def _with_score(
+    X: Any, Y: Any, h: Any, options: Any, score_bandwidth: Any, steps: Any, own_point: Any
+) -> tuple[Any, Any, int]:
+    """The problem of data that move, or of a stack, that of their score at themselves, and the number of steps."""
+    steps, own_point = check.steps(steps), core_check.flag("own_point", own_point)
+    check.one_step(h, steps, own_point=own_point)
+    problem = _problem_of(X, Y, h, options, method="sd", steps=steps, may_be_unchecked=steps == 1 and own_point)
     if isinstance(problem, stacks.Stack):
         stacks_check.own_point(own_point)
-        return problem.of_score_bandwidth(h)
-    return score_problem(problem, _score_bandwidth(h, X, options), own_point=own_point)
+        return problem, problem.of_score_bandwidth(score_bandwidth), steps
+    width = _score_bandwidth(score_bandwidth, X, options)
+    return problem, score_problem(problem, width, own_point=own_point), steps
 
 
 @public_call(lambda given, stages: stages)
@@ -390,10 +393,7 @@ def sd_kde(
     - Epstein et al. (2025), as in :func:`debias`; Epstein, E. L., Flash-SD-KDE: Accelerating SD-KDE with Tensor Cores.
     """
     log = core_check.flag("log", options.pop("log", False))
-    steps, own_point = check.steps(steps), core_check.flag("own_point", own_point)
-    check.one_step(h, steps, own_point=own_point)
-    problem = _problem_of(X, Y, h, options, method="sd", steps=steps, may_be_unchecked=steps == 1 and own_point)
-    estimate = _of_score(problem, score_bandwidth, X, options, own_point=own_point)
+    problem, estimate, steps = _with_score(X, Y, h, options, score_bandwidth, steps, own_point)
     with problem.device:
         return problem.density_of_moved(estimate, log=log, steps=steps)
 

@@ -283,7 +283,8 @@ def some_weight(sums: PartialSums, *, weighted: bool) -> None:
 def pairs(y: Block, data: list[Block], **options: Any) -> PartialSums:
     """Sums over some blocks of data, or none, at one block of queries, merged as they come; options of :func:`pair`."""
     if not data:
-        return none(y, options["output"])
+        with computing(y.points) as backend:
+            return nothing(len(y.points), y.points.shape[1], None, options["output"], backend.xp)
     smaller = within_memory(dispatch.backend(data[0].points))
     compute = partial(pair, **options)
     sums = smaller(compute, y, data[0])
@@ -441,12 +442,6 @@ def pair(
             else:
                 sums = problem.sums(output, x.values, ratio=ratio)
         return sums if x.log_weights is None else sums._replace(reference=sums.reference + x.log_mass)
-
-
-def none(y: Block, output: Output) -> PartialSums:
-    """Sums over no block of data at one block of queries, on its device."""
-    with computing(y.points) as backend:
-        return nothing(len(y.points), y.points.shape[1], None, output, backend.xp)
 
 
 def nothing(m: int, d: int, values: Any, output: Output, xp: Any) -> PartialSums:

@@ -46,7 +46,7 @@ _BLOCKS_PER_MULTIPROCESSOR = 16
 _TILES_PER_SPLIT = 2
 _MOST_NUMBERS = 2**23
 
-_NAMES = {dtype: dtype.name for dtype in map(np.dtype, (np.float32, np.float64))}
+_NAMES = {dtype: dtype.name for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
 _LARGEST = {dtype: float(np.log(np.finfo(dtype).max)) for dtype in _NAMES}
 
 # Smallest sum of kernels that counts, where they are float32 and float64; below it they are summed by log-sum-exp.
