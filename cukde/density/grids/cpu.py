@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -77,23 +78,9 @@ def interpolate(a: np.ndarray, k: int, first: np.ndarray, values: np.ndarray) ->
     return np.moveaxis(out.reshape(g, *source.shape[1:]), 0, k)
 
 
-def kernel_values(x: np.ndarray, axis: np.ndarray, h: float, peak: float, least: float) -> np.ndarray:
-    """Return ``peak`` times exp(-(g - x)^2 / (2 h^2)), (n, g) float64, with 0 for exponentials below ``least``."""
-    out = np.empty((len(x), len(axis)))
-
-    def fill(rows: slice) -> None:
-        part = out[rows]
-        np.subtract(axis, x[rows, None], out=part)
-        part /= h
-        np.multiply(part, part, out=part)
-        part *= -0.5
-        np.exp(part, out=part)
-        if least:
-            part[part < least] = 0
-        part *= peak
-
-    threads.run(fill, boxes.chunks(len(x), 64))
-    return out
+def by_rows(fill: Callable[[slice], None], n: int) -> None:
+    """Call a function on all of ``n`` rows, some at a time."""
+    threads.run(fill, boxes.chunks(n, 64))
 
 
 def add_product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
