@@ -370,7 +370,9 @@ def splits_merged(launches: Launches) -> None:
 
 def small_problems(launches: Launches) -> None:
     """Densities, scores and moved points in one launch: of data that are split and that are not, with weights."""
-    for d, dtype, weighted, n in itertools.product((1, 2, 7, 16, 21, 40, 150), ("float32", "float64"), (False, True), (N, 1030)):
+    for d, dtype, weighted, n in itertools.product(
+        (1, 2, 7, 16, 21, 40, 150), ("float32", "float64"), (False, True), (N, 1030)
+    ):
         s = sample(d, weighted, dtype, n=n)
         Y = s.Y[:5]
         X, queries, w = (None if a is None else gpu_arrays.asarray(a) for a in (s.X, Y, s.w))

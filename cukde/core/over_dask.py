@@ -72,7 +72,8 @@ def dask_form(**own: Any) -> Callable[[Callable[..., T]], Callable[..., T]]:
     """Give a Dask form the signature of the function that it is of, but for what arrays in memory alone have.
 
     So a form states the options that it uses itself, and takes the others as they are. It has ``own`` keywords besides,
-    with their defaults. Floating-point errors are ignored, see :mod:`cukde.core.quiet`.
+    with their defaults, which the docstring of ``cukde.dask.kde`` describes. Floating-point errors are ignored, see
+    :mod:`cukde.core.quiet`.
     """
 
     def decorated(function: Callable[..., T]) -> Callable[..., T]:
@@ -94,7 +95,8 @@ def dask_form(**own: Any) -> Callable[[Callable[..., T]], Callable[..., T]]:
                 return function(*given.args, **given.kwargs)
 
         call.__signature__ = signature  # type: ignore[attr-defined]
-        call.__doc__ = keywords.documented(call.__doc__, [*signature.parameters], like=f"cukde.{function.__name__}")
+        described = keywords.documented(call.__doc__, [*own], like="cukde.dask.kde") if own else call.__doc__
+        call.__doc__ = keywords.documented(described, [*signature.parameters], like=f"cukde.{function.__name__}")
         return call
 
     return decorated

@@ -270,7 +270,7 @@ def _score_bandwidth(h: Any, X: Any, options: Any) -> Any:
 def _stages_of_sd_kde(X: Any, Y: Any, h: Any, **options: Unpack[OfMovedDensity]) -> Mapping[str, Callable[[], Any]]:
     """The stages of SD-KDE, each a call ready to be timed: score, shift and density.
 
-    The score is computed once for the shift, and the shift for the density.
+    The score is computed once for the shift, and the moved points for the density.
     """
     log = options.pop("log", False)
     of_sd = {name: taken(options, name) for name in Moving.__annotations__}
@@ -296,12 +296,9 @@ def _stages_of_sd_kde(X: Any, Y: Any, h: Any, **options: Unpack[OfMovedDensity])
     def shift() -> Any:
         return points + (scores @ along if step.ndim == 2 else scores * along)
 
-    # Beyond the ends of a domain points are folded back, local factors are another shift, and further steps take other
-    # scores.
     once = steps == 1 and own_point
-    plain = once and all(given.get(name) is None for name in ("bounds", "periods", "local_factors"))
     debiased = functools.partial(debias, X, h, **of_sd, **given)
-    moved = shift() if plain else debiased()
+    moved = debiased()
     first = {"score": gradient, "shift": shift} if once else {"debias": debiased}
     return {
         **first,

@@ -75,9 +75,9 @@ def cdf(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[InDomain]) -
 
     Cost: O(n + m) operations by the fast Gauss transform of :func:`kde`, with an expansion of :math:`\Phi` and an error
     bound that is checked box by box. All n m pairs are summed, each with an exponential and a quotient, in these cases:
-    on the CPU if there are at most 65,536 pairs (at most 4,096, if data and queries together are at most 4,096 rows);
-    if the bound needs too many boxes; with "ieee"; and while a CUDA graph is captured. On a GPU that sum takes array
-    operations with 320 bytes of memory traffic a pair, in tiles of about ten arrays of 32 MiB.
+    on the CPU if there are at most 4,096 pairs, and at most 4,096 rows of data and queries together; if the bound needs
+    too many boxes; with "ieee"; and while a CUDA graph is captured. That sum takes array operations with 320 bytes of
+    memory traffic a pair, in tiles of about ten arrays of 32 MiB.
 
     With ``bounds`` or ``periods`` it is the integral of :func:`kde` with the same, by 2 to 14 times as many queries on
     the line, or by at most 11 waves where h is above 0.15 of the period or 0.3 of the width. Nearer than h to where the

@@ -66,21 +66,8 @@ def kernel_density(
     Notes
     -----
     Cost: 3 d flops a pair in differences, beside them a square root for "exponential" and "linear", an exponential for
-    the former; memory O((n + m) d). Kernels of bounded support take the blocks of 64 neighbouring points that a query
-    reaches, in more than three dimensions where few pairs of a sample lie within a bandwidth, and leave out exactly
-    what adds nothing: on the CPU 100,000 points of the plane at 10,000 queries and 0.02 deviations in a thirtieth of
-    the time. On a GPU they do so in up to 128 dimensions and where all pairs would take more than about 2 ms, or 5 in
-    more than three dimensions.
-
-    The exponential kernel takes the blocks that can matter, where a look at samples says that this is faster: on the
-    CPU the same points in a sixth of the time, with ``rtol`` 1e-4 in an eighteenth, and in more than three dimensions
-    after 32 queries were tried. On a GPU it does so in up to 128 dimensions, of points that are checked to be finite,
-    where all pairs would take more than about 5 ms, or 15 in more than three dimensions, and tries some queries first.
-    What is left out stands beside the rounding below, wherever a query lies and however weights differ
-    (``tests/density/test_exponential.py``).
-
-    Before a GPU leaves out blocks, a look at the data waits for the device, but for kernels of bounded support in one
-    dimension; while a CUDA graph is captured all pairs are taken. Sums have one order: every run gives the same bits.
+    the former; memory O((n + m) d). Pairs are left out as ``docs/estimator.md`` says, before which a GPU waits for the
+    data. Sums have one order: every run gives the same bits.
 
     Worst relative error 1e-5 in float32, where the nearest point is within 80 bandwidths, and 1e-12 in float64
     (``tests/density/test_kernel_density.py``). Pairs near the edge of a kernel are taken in double, so that the edge

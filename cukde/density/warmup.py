@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -238,8 +239,21 @@ class _Calls:
 
     def make(self, name: str, options: dict[str, Any]) -> None:
         """Make all calls of a function."""
-        for call in self._calls(name, options):
-            call()
+        function, X, Y, h = getattr(api, name), self.X, self.Y, self.h
+        if name == "kernel_sum":
+            function(X, self.V, Y, h, **options)
+            return
+        options = options | {"weights": self.weights}
+        ways: dict[str, list[Any]] = {"log": [False, True]}
+        if name == "debias":
+            function(X, h, **options)
+            return
+        if name in ("score", "density_and_score"):
+            ways = {}
+        elif name == "laplace_kde":
+            ways |= {"negative": ["keep", "clip"]}
+        for way in itertools.product(*ways.values()):
+            function(X, Y, h, **dict(zip(ways, way, strict=True)), **options)
 
     def sum(self, name: str, passes: Any, whitening: Whitening, options: Options) -> None:
         """Sum by the passes of many pairs, to which few are handed where they lie far apart."""
@@ -253,22 +267,6 @@ class _Calls:
         if name != "debias":
             values = self.V if name == "kernel_sum" else None
             passes.partial_sums(X, Y, whitening.h, _OUTPUTS[name], options, values=values)
-
-    def _calls(self, name: str, options: dict[str, Any]) -> Iterator[Any]:
-        function = getattr(api, name)
-        X, Y, h = self.X, self.Y, self.h
-        if name == "kernel_sum":
-            yield lambda: function(X, self.V, Y, h, **options)
-            return
-        options = options | {"weights": self.weights}
-        if name == "debias":
-            yield lambda: function(X, h, **options)
-        elif name in ("score", "density_and_score"):
-            yield lambda: function(X, Y, h, **options)
-        else:
-            for log in (False, True):
-                for negative in ({"negative": "keep"}, {"negative": "clip"}) if name == "laplace_kde" else ({},):
-                    yield lambda log=log, negative=negative: function(X, Y, h, log=log, **negative, **options)
 
 
 def _functions(names: Sequence[str] | None, values: int | None) -> list[str]:

@@ -42,8 +42,6 @@ def signature(chosen: Specialisation) -> tuple[Any, ...]:
         x, values, out = _array(dtypes[0]), _array(dtypes[0], 2), _array(dtypes[1], 2)
         return (x, x, _LINE, values, _LINE, _LINE, _CUBE, out, *(_REAL,) * 8, _INT, *(_FLAG,) * 3)
     x, values = _array(dtypes[1]), _array(dtypes[1], 2)
-    if name == "direct":
-        return (x, x, _LINE, x, _array(dtypes[2], 2), _LINE, *(_REAL,) * 5, _FLAG, _FLAG)
     return (x, x, _LINE, values, _CUBE, _INT, _REAL)
 
 

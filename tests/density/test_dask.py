@@ -385,7 +385,7 @@ class TestUnorderedPairs:
         whitening = Whitening(np.asarray(0.5), D)
         layout = dask_blocks.Layout(whitening, np.dtype(np.float32), False, True)
         x, y = (
-            dask_blocks.prepare(X[rows], name="X", number=i, start=0, layout=layout)
+            dask_blocks.prepare(X[rows], place=dask_blocks.Place("X", i, 0), layout=layout)
             for i, rows in enumerate((slice(0, 100), slice(100, 230)))
         )
         at_x, at_y = dask_blocks.between([x], [y], options=Options(precision), ratio=True)
@@ -429,7 +429,7 @@ class TestUnorderedPairs:
             return out
 
         x, y = (
-            task(dask_blocks.prepare, X[rows], name="X", number=i, start=0, layout=layout)
+            task(dask_blocks.prepare, X[rows], place=dask_blocks.Place("X", i, 0), layout=layout)
             for i, rows in enumerate((slice(0, 100), slice(100, 230)))
         )
         options = {"options": Options("float64"), "ratio": True}

@@ -352,12 +352,7 @@ class TestShapes:
         np.testing.assert_allclose(out.points, [[1e9, 0.25], [-1e9, 0]], atol=1e-6)
 
 
-@pytest.mark.parametrize("few", [0, 2**30], ids=["by a tree", "by all pairs"])
 class TestMerging:
-    @pytest.fixture(autouse=True)
-    def way(self, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(merge, "_FEW", few)
-
     def test_the_highest_stands_for_those_near_it(self) -> None:
         z = np.array([[0.0], [0.9], [1.8], [5.0], [0.0]])
         kept, cluster = merge.merged(z, np.array([1.0, 3.0, 2.0, 0.0, 1.0]), 1.0)

@@ -287,52 +287,43 @@ class TestPasses:
         np.testing.assert_allclose(sums.reference + np.log(sums.total), want, rtol=0, atol=allowed)
         assert names(launched) == ["pairs", "evaluate"]
 
-    @pytest.mark.parametrize("few", [True, False])
     def test_no_call_that_is_captured_waits(
-        self, gpu: SimpleNamespace, launched: list[core_compile.Kernel], monkeypatch: pytest.MonkeyPatch, few: bool
+        self, gpu: SimpleNamespace, launched: list[core_compile.Kernel], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         X, Y = self.sample(60, 6)
         monkeypatch.setattr("cukde.core.gpu.device.capturing", lambda: True)
         monkeypatch.setattr(gpu.density.cp, "asnumpy", None, raising=False)
-        with only("line", *["small"] * few):
+        with only("line"):
             got = cukde.sd_kde(X, Y, 0.5, check_finite=False)
         np.testing.assert_allclose(got, reference.sd_kde(X, Y, 0.5), rtol=3e-11)
-        assert names(launched) == (["direct"] if few else ["pairs", "evaluate"]) * 2
+        assert names(launched) == ["pairs", "evaluate"] * 2
 
     @pytest.mark.parametrize(("dtype", "precision"), [("float32", None), ("float64", None), ("float64", "float32")])
     @pytest.mark.parametrize("weighted", [False, True])
-    def test_few_points_take_a_launch_for_each_half(
+    def test_few_points(
         self,
         gpu: SimpleNamespace,
         launched: list[core_compile.Kernel],
-        monkeypatch: pytest.MonkeyPatch,
         dtype: str,
         precision: str | None,
         weighted: bool,
     ) -> None:
-        """More of them than a thread adds up at once, queries that no block divides, and some of which all are far."""
-        from cukde.density.one_dimension.gpu import queries
-
+        """Queries that no block divides, and some of which all are far."""
         X, Y = self.sample(70, 6, dtype)
         Y[1], Y[4] = 40, -1e4
         w = np.random.default_rng(0).exponential(size=70) if weighted else None
-        monkeypatch.setattr(queries, "_TERMS", 4)
-        queries.direct.cache_clear()
         single = dtype == "float32" or precision == "float32"
         exponent = reference.nearness(X, Y, 0.5, w).exponent
         allowed = tolerances.log_error("gpu", "float32" if single else "float64", exponent)
-        try:
-            with only("small"):
-                got = cukde.kde(X, Y, 0.5, weights=w, log=True, precision=precision)
-                tolerances.check_log(got, reference.log_kde(X, Y, 0.5, w), allowed)
-                got = cukde.sd_kde(X, Y, 0.5, weights=w, log=True, precision=precision)
-                tolerances.check_log(got, reference.sd_kde(X, Y, 0.5, weights=w, log=True), allowed + 1e-5 * single)
-                got = cukde.kde(X, Y[:1], 0.5, weights=w, precision=precision)
-            assert got.dtype == dtype
-            np.testing.assert_allclose(got, reference.kde(X, Y[:1], 0.5, w), rtol=1e-5 if single else 1e-12)
-        finally:
-            queries.direct.cache_clear()
-        assert names(launched) == ["direct"] * 4
+        with only():
+            got = cukde.kde(X, Y, 0.5, weights=w, log=True, precision=precision)
+            tolerances.check_log(got, reference.log_kde(X, Y, 0.5, w), allowed)
+            got = cukde.sd_kde(X, Y, 0.5, weights=w, log=True, precision=precision)
+            tolerances.check_log(got, reference.sd_kde(X, Y, 0.5, weights=w, log=True), allowed + 1e-5 * single)
+            got = cukde.kde(X, Y[:1], 0.5, weights=w, precision=precision)
+        assert got.dtype == dtype
+        np.testing.assert_allclose(got, reference.kde(X, Y[:1], 0.5, w), rtol=1e-5 if single else 1e-12)
+        assert names(launched) == ["pairs", "evaluate"] * 4
 
     def test_not_a_number_comes_out_where_it_went_in(self, gpu: SimpleNamespace) -> None:
         X, Y = self.sample(40, 6)

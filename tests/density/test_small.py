@@ -18,8 +18,22 @@ pytest.importorskip("cupy", reason="needs CuPy: install the test extra")
 CASES = [
     Case(d, h, (0.0, 1e4)[i % 2], ("uniform", "skewed", "zeros")[i % 3], "scalar")
     for i, (d, h) in enumerate(
-        [(1, 0.1), (2, 0.1), (3, 0.03), (4, 3.0), (5, 0.5), (8, 0.1), (9, 0.5), (16, 0.5), (17, 3.0), (32, 0.1)]
-        + [(33, 0.5), (64, 3.0), (100, 1.0), (300, 3.0)]
+        [
+            (1, 0.1),
+            (2, 0.1),
+            (3, 0.03),
+            (4, 3.0),
+            (5, 0.5),
+            (8, 0.1),
+            (9, 0.5),
+            (16, 0.5),
+            (17, 3.0),
+            (32, 0.1),
+            (33, 0.5),
+            (64, 3.0),
+            (100, 1.0),
+            (300, 3.0),
+        ]
     )
 ]
 SMALL = {f"small_{sums}_{real}" for sums in ("sum", "moments", "laplace") for real in ("f32", "f64")}

@@ -68,11 +68,6 @@ def score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Any) -> da.Array:
 
     The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed.
 
-    Parameters
-    ----------
-    boxes
-        As in :func:`cukde.dask.kde`.
-
     Examples
     --------
     >>> import dask.array as da, numpy as np
@@ -91,11 +86,6 @@ def density_and_score(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Any) 
     """Compute :func:`cukde.density_and_score` of Dask arrays, lazily.
 
     The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed.
-
-    Parameters
-    ----------
-    boxes
-        As in :func:`cukde.dask.kde`.
 
     Examples
     --------
@@ -207,11 +197,6 @@ def laplace_kde(
 
     Clipped values are reported for each block of queries, when it is computed. The result equals that of plain arrays,
     to 1e-12 in float64, and costs as much when it is computed.
-
-    Parameters
-    ----------
-    boxes
-        As in :func:`cukde.dask.kde`.
 
     Examples
     --------

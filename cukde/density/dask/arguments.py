@@ -20,7 +20,7 @@ from cukde.core.over_dask import is_dask, meta
 from cukde.density import check as density_check, keywords
 from cukde.density.arguments import Checked, checked
 from cukde.density.dask import blocks, certificate, declared as dask_declared, stream
-from cukde.density.dask.blocks import Layout
+from cukde.density.dask.blocks import Layout, Place
 from cukde.density.dask.certificate import Needed
 from cukde.density.dask.declared import Declared, Given, Shared
 from cukde.density.domains import check as domains_check
@@ -240,22 +240,19 @@ def _boxes(
         raise ValueError(
             "weights must be a plain array beside a plain X where boxes are given; write weights.compute()"
         )
-    declared = {}
-    if given.data is None:
-        if weights is not None and check_finite:  # of blocks that are left out, too
-            density_check.weight_range(float(weights.min(initial=0)), math.inf)
-        data = dask_declared.plain(x, sources["X"], weights)
-    else:
-        data = dask_declared.shared(dask_declared.fitting("X", given.data, x, weighted=weighted), x)
-        declared["X"] = data.declared()
-    if y is None:
-        return Boxes(data, data, declared | ({"Y": declared["X"]} if declared else {}))
-    if given.queries is None:
-        queries = dask_declared.plain(y, sources["Y"])
-    else:
-        queries = dask_declared.shared(dask_declared.fitting("Y", given.queries, y, weighted=False), y)
-        declared["Y"] = queries.declared()
-    return Boxes(data, queries, declared)
+    if given.data is None and weights is not None and check_finite:  # of blocks that are left out, too
+        density_check.weight_range(float(weights.min(initial=0)), math.inf)
+    found, declared = {}, {}
+    for name, of, a in (("X", given.data, x), ("Y", given.queries, y)):
+        if a is not None and of is None:
+            found[name] = dask_declared.plain(a, sources[name], weights if name == "X" else None)
+        elif a is not None and of is not None:
+            fitting = dask_declared.fitting(name, of, a, weighted=weighted and name == "X")
+            found[name] = dask_declared.shared(fitting, a)
+            declared[name] = found[name].declared()
+    if y is None and declared:
+        declared["Y"] = declared["X"]
+    return Boxes(found["X"], found.get("Y", found["X"]), declared)
 
 
 def _streamed(x: Any, y: Any) -> bool:
@@ -303,33 +300,20 @@ def _prepared(
     prepare: Callable[..., Any],
     declared: list[Declared] | None,
 ) -> Blocks:
-    starts = np.cumsum([0, *a.chunks[0]])[:-1]
+    starts = [None if np.isnan(start) else int(start) for start in np.cumsum([0, *a.chunks[0]])[:-1]]
+    boxes = [{}] * len(starts) if declared is None else [{"declared": one} for one in declared]
+    arrays = a, *beside
     tasks = [
         (
-            partial(
-                prepare,
-                name=name,
-                number=i,
-                start=None if np.isnan(starts[i]) else int(starts[i]),
-                layout=layout,
-                **({} if declared is None else {"declared": declared[i]}),
-            ),
-            *(None if array is None else _key(array, i) for array in (a, *beside)),
+            partial(prepare, place=Place(name, i, start), layout=layout, **box),
+            *(None if array is None else _key(array, i) for array in arrays),
         )
-        for i in range(a.numblocks[0])
+        for i, (start, box) in enumerate(zip(starts, boxes, strict=True))
     ]
-    dependencies = {array.name: array for array in (a, *beside) if array is not None}
-    names = [None if array is None else array.name for array in (a, *beside)]
-    return Blocks(
-        "data" if name == "X" else "queries",
-        tasks,
-        list(dependencies.values()),
-        name,
-        names,
-        layout,
-        prepare,
-        declared,
-    )
+    dependencies = {array.name: array for array in arrays if array is not None}
+    names = [None if array is None else array.name for array in arrays]
+    stage = "data" if name == "X" else "queries"
+    return Blocks(stage, tasks, list(dependencies.values()), name, names, layout, prepare, declared)
 
 
 def _key(a: da.Array, i: int) -> tuple[Any, ...]:

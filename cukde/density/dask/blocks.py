@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -32,6 +33,24 @@ from cukde.density.whitening import Whitening
 
 # A squared radius from radii and the distance of two centres may be rounded down.
 _ROUNDING = 1 + 1e-9
+
+
+class Place(NamedTuple):
+    """Which block of an array rows are."""
+
+    name: str  # of the array
+    number: int
+    start: int | None = None  # place of its first row, where that is known
+
+    def errors(self) -> AbstractContextManager[None]:
+        """Name the block in errors."""
+        return dask_check.of_block(self.name, self.number)
+
+    def refuse(self, a: Any, name: str | None = None) -> None:
+        """Raise for the rows of an array that hold NaN or infinity; of one beside the points by its own ``name``."""
+        backend = dispatch.backend(a)
+        bad = ~backend.xp.isfinite(a.reshape(len(a), -1)).all(axis=1)
+        dask_check.finite(name or self.name, self.number, np.flatnonzero(backend.asnumpy(bad)).tolist(), self.start)
 
 
 class Block(NamedTuple):
@@ -75,12 +94,16 @@ class Block(NamedTuple):
 class HostBlock(NamedTuple):
     """Rows of data as they came, in host memory; points, values and factors are unchecked."""
 
-    number: int
+    place: Place
     points: np.ndarray  # (n, d)
     others: dict[str, np.ndarray]  # weights, V and local_factors, a row for each point, by name
     log_mass: float  # see Block
-    start: int | None  # place of the first row in the array, where that is known
     layout: Layout  # of the blocks that its pieces become
+
+    @property
+    def number(self) -> int:
+        """Of the block."""
+        return self.place.number
 
     @property
     def whitening(self) -> Whitening:
@@ -109,65 +132,44 @@ class Layout(NamedTuple):
     domain: Domain | None = None
 
 
-def prepare(
-    points: Any,
-    weights: Any = None,
-    values: Any = None,
-    local_factors: Any = None,
-    *,
-    name: str,
-    number: int,
-    start: int | None,
-    layout: Layout,
-    declared: Declared | None = None,
-) -> Block:
-    """Check block ``number`` of the array ``name``, and lay it out; ``start`` is the place of its first row."""
-    backend = dispatch.named("gpu") if layout.gpu else dispatch.backend(points)
-    with backend.device_of(points):
-        x, others = formed(points, weights, values, local_factors, name, number, backend)
-        block = laid_out(x, others, layout, name, number, start)
+def prepare(*arrays: Any, place: Place, layout: Layout, declared: Declared | None = None) -> Block:
+    """Check a block of points and of the arrays beside them, see :func:`formed`, and lay it out."""
+    backend = dispatch.named("gpu") if layout.gpu else dispatch.backend(arrays[0])
+    with backend.device_of(arrays[0]):
+        x, others = formed(*arrays, place=place, backend=backend)
+        block = laid_out(x, others, layout, place)
         if declared is not None:
-            as_declared(declared, name, number, block.points, start, layout)
-            declared.refuse_mass(number, block.log_mass)
+            as_declared(declared, place, block.points, block.log_mass, check=layout.check_finite)
         backend.synchronize()  # another GPU may read it
         return block
 
 
-def formed(
-    points: Any, weights: Any, values: Any, local_factors: Any, name: str, number: int, backend: ModuleType
-) -> tuple[Any, dict[str, Any]]:
-    """Check the forms of the arrays of a block; return points (n, d), and what there is beside them by name."""
-    with dask_check.of_block(name, number):
-        x = density_check.points(name, points, backend)
-        n = x.shape[0]
+def formed(points: Any, *beside: Any, place: Place, backend: ModuleType) -> tuple[Any, dict[str, Any]]:
+    """Check the forms of the arrays of a block; return points (n, d), and what there is beside them by name.
+
+    These are weights, V and local factors, of which any may be None.
+    """
+    with place.errors():
+        x = density_check.points(place.name, points, backend)
         others = {}
-        if weights is not None:
-            others["weights"] = density_check.weights(weights, n, backend)
-        if values is not None:
-            v = density_check.values(values, n, backend)
-            others["V"] = v[:, None] if v.ndim == 1 else v
-        if local_factors is not None:
-            others["local_factors"] = density_check.weights(local_factors, n, backend, "local_factors")
+        for name, a in zip(("weights", "V", "local_factors"), beside, strict=False):
+            if a is not None and name == "V":
+                v = density_check.values(a, len(x), backend)
+                others[name] = v[:, None] if v.ndim == 1 else v
+            elif a is not None:
+                others[name] = density_check.weights(a, len(x), backend, name)
     return x[:, None] if x.ndim == 1 else x, others
 
 
-def laid_out(
-    x: Any,
-    others: dict[str, Any],
-    layout: Layout,
-    name: str,
-    number: int,
-    start: int | None,
-    source: HostBlock | None = None,
-) -> Block:
+def laid_out(x: Any, others: dict[str, Any], layout: Layout, place: Place, source: HostBlock | None = None) -> Block:
     """Points of a block (n, d), and what is beside them, checked where they are; errors name rows of the ``source``."""
     xp = dispatch.backend(x).xp
-    x, outside = _in_domain(x, layout, name, number, start, x.dtype if source is None else source.points.dtype)
+    x, outside = _in_domain(x, layout, place, x.dtype if source is None else source.points.dtype)
     x, n = xp.ascontiguousarray(x, dtype=layout.storage), len(x)
-    block = Block(number, x, layout.whitening, None, 0.0, log_rows(n), domain=layout.domain, outside=outside)
-    block = placed(block, layout, name, start, others, source)
+    block = Block(place.number, x, layout.whitening, None, 0.0, log_rows(n), domain=layout.domain, outside=outside)
+    block = placed(block, layout, place, others, source)
     w, v, factors = (others.get(key) for key in ("weights", "V", "local_factors"))
-    with dask_check.of_block(name, number):
+    with place.errors():
         if w is not None and n:
             block = _weighted(block, w, xp, layout.check_finite)
         if v is not None:
@@ -178,7 +180,7 @@ def laid_out(
     return block
 
 
-def _in_domain(x: Any, layout: Layout, name: str, number: int, start: int | None, dtype: np.dtype) -> tuple[Any, Any]:
+def _in_domain(x: Any, layout: Layout, place: Place, dtype: np.dtype) -> tuple[Any, Any]:
     """Points of a block (n, d) in the layout's domain, from its origin, and which lie outside; None without a domain.
 
     ``dtype`` is that of the array, where the points have been brought to another: a bound is as it rounds it.
@@ -192,20 +194,15 @@ def _in_domain(x: Any, layout: Layout, name: str, number: int, start: int | None
         if layout.check_finite and len(x):
             # Infinite points might be brought onto a bound: here they are looked for first.
             if not bool(backend.xp.isfinite(x).all()):
-                refuse(name, number, x, start)
-            if name == "X":
-                with dask_check.of_block(name, number):
+                place.refuse(x)
+            if place.name == "X":
+                with place.errors():
                     domains_check.inside(backend.asnumpy(outside.sum(axis=0)), len(x), domain.low, domain.high)
         return domain.anchored(x, backend.xp), outside.any(axis=1)
 
 
 def placed(
-    block: Block,
-    layout: Layout,
-    name: str,
-    start: int | None,
-    others: dict[str, Any],
-    source: HostBlock | None = None,
+    block: Block, layout: Layout, place: Place, others: dict[str, Any], source: HostBlock | None = None
 ) -> Block:
     """Return a block with centre and radius; its points, and the arrays beside it, must be finite."""
     x = block.points
@@ -216,27 +213,21 @@ def placed(
         centre = backend.mean(x)
     radius, flags, _ = backend.look(x, None, centre if whitening.plain else None, list(others.values()))
     points, beside = (x, others) if source is None else (source.points, source.others)
-    for (label, a), flag in zip(({name: points} | beside).items(), flags, strict=False):
+    for (label, a), flag in zip(({place.name: points} | beside).items(), flags, strict=False):
         if not flag:
-            refuse(label, block.number, a, start)
+            place.refuse(a, label)
     scaled = radius / whitening.h**2 if whitening.plain else squared_radius(backend, x, None, centre, whitening)
     return block._replace(centre=backend.asnumpy(centre), radius=math.sqrt(scaled))
 
 
-def as_declared(declared: Declared, name: str, number: int, points: Any, start: int | None, layout: Layout) -> None:
-    """Raise unless the points of a block, (n, d), are where its box says."""
+def as_declared(declared: Declared, place: Place, points: Any, log_mass: float, *, check: bool) -> None:
+    """Raise unless the points of a block, (n, d), are where its box says, and have its weight."""
     backend = dispatch.backend(points)
-    if not declared.holds(name, number, points, backend):
-        if layout.check_finite and not backend.xp.isfinite(points).all():
-            refuse(name, number, points, start)
-        raise outside(name, number)
-
-
-def refuse(name: str, number: int, a: Any, start: int | None) -> None:
-    """Raise for an array of a block that holds NaN or infinity, and name its rows."""
-    backend = dispatch.backend(a)
-    bad = ~backend.xp.isfinite(a.reshape(len(a), -1)).all(axis=1)
-    dask_check.finite(name, number, np.flatnonzero(backend.asnumpy(bad)).tolist(), start)
+    if not declared.holds(place.name, place.number, points, backend):
+        if check and not backend.xp.isfinite(points).all():
+            place.refuse(points)
+        raise outside(place.name, place.number)
+    declared.refuse_mass(place.number, log_mass)
 
 
 def _weighted(block: Block, w: Any, xp: Any, check: bool) -> Block:
@@ -292,7 +283,8 @@ def some_weight(sums: PartialSums, *, weighted: bool) -> None:
 def pairs(y: Block, data: list[Block], **options: Any) -> PartialSums:
     """Sums over some blocks of data, or none, at one block of queries, merged as they come; options of :func:`pair`."""
     if not data:
-        return none(y, options["output"])
+        with computing(y.points) as backend:
+            return nothing(len(y.points), y.points.shape[1], None, options["output"], backend.xp)
     smaller = within_memory(dispatch.backend(data[0].points))
     compute = partial(pair, **options)
     sums = smaller(compute, y, data[0])
@@ -452,12 +444,6 @@ def pair(
         return sums if x.log_weights is None else sums._replace(reference=sums.reference + x.log_mass)
 
 
-def none(y: Block, output: Output) -> PartialSums:
-    """Sums over no block of data at one block of queries, on its device."""
-    with computing(y.points) as backend:
-        return nothing(len(y.points), y.points.shape[1], None, output, backend.xp)
-
-
 def nothing(m: int, d: int, values: Any, output: Output, xp: Any) -> PartialSums:
     """Sums over no data of ``d`` columns and their values at ``m`` queries."""
     return density_sums.nothing(m, density_sums.moment_columns(output, d, values) or None, xp)
@@ -502,4 +488,4 @@ def debiased(block: Block, sums: PartialSums, *, layout: Layout, by: Whitening |
     """The block with its points debiased, ready to be data of the layout's bandwidth; ``by`` is the step's own."""
     points = shift(block, sums, whitening=layout.whitening if by is None else by)
     with computing(points):
-        return placed(block._replace(points=points, whitening=layout.whitening), layout, "X", None, {})
+        return placed(block._replace(points=points, whitening=layout.whitening), layout, Place("X", block.number), {})

@@ -8,14 +8,13 @@ from typing import Any
 import dask
 
 from cukde.core import dispatch
-from cukde.core.dask import check as dask_check
 from cukde.core.dask.arrays import collected, rows, whole_rows
 from cukde.core.over_dask import is_dask
 from cukde.core.quiet import called, quiet
 from cukde.core.types import ArrayLike
 from cukde.density import check as density_check
 from cukde.density.dask.arguments import beside
-from cukde.density.dask.blocks import refuse
+from cukde.density.dask.blocks import Place
 from cukde.density.dask.parts import BlockBoxes, Measured, measure, parts_of_block, together
 
 
@@ -74,14 +73,14 @@ def block_boxes(X: ArrayLike, *, weights: ArrayLike | None = None) -> BlockBoxes
 
 def _checked(points: Any, weights: Any, number: int, parts: int) -> Measured:
     """Check the values of a block, and measure it."""
-    backend = dispatch.backend(points)
-    with dask_check.of_block("X", number):
+    backend, place = dispatch.backend(points), Place("X", number)
+    with place.errors():
         x = density_check.points("X", points, backend)
         w = None if weights is None else dispatch.to_host(density_check.weights(weights, x.shape[0], backend))
     for name, a in (("X", x), ("weights", w)):
         if a is not None and not dispatch.backend(a).xp.isfinite(a).all():
-            refuse(name, number, a, None)
+            place.refuse(a, name)
     if w is not None and len(w):
-        with dask_check.of_block("X", number):
+        with place.errors():
             density_check.weight_range(float(w.min()), math.inf)
     return measure(x, w, parts)

@@ -19,7 +19,7 @@ from cukde.core.types import ArrayLike, Bandwidth
 from cukde.density import check as density_check, correction, results
 from cukde.density.dask import api as density_dask, blocks as dask_blocks
 from cukde.density.dask.arguments import Arguments, arguments
-from cukde.density.dask.blocks import Block, HostBlock, Layout
+from cukde.density.dask.blocks import Block, HostBlock, Layout, Place
 from cukde.density.mass_sizes import SAMPLES
 from cukde.density.positive import check, mass as positive_masses
 from cukde.density.positive.mass import Mass, Part
@@ -41,11 +41,6 @@ def positive_kde(
     Without ``mass`` it is that of :func:`cukde.dask.positive_mass`, computed with the densities; a lazy mass may be
     given, too. With a number, the result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is
     computed.
-
-    Parameters
-    ----------
-    boxes
-        As in :func:`cukde.dask.kde`.
 
     Examples
     --------
@@ -147,7 +142,7 @@ def _drawn(block: Block | HostBlock, *, draws: Callable[..., tuple[np.ndarray, n
         else:
             of_block = block.points, weights, factors, block.whitening, domain
             points = positive_masses.drawn(*of_block, *draws(block), backend.xp)
-    return dask_blocks.prepare(points, name="Y", number=block.number, start=None, layout=layout)
+    return dask_blocks.prepare(points, place=Place("Y", block.number), layout=layout)
 
 
 def _part(block: Block | HostBlock, sums: PartialSums, *, draws: Callable[..., Any]) -> Part | None:

@@ -14,48 +14,29 @@ from typing import Any
 import numpy as np
 
 from cukde.core import dispatch
-from cukde.core.dask import check as dask_check
 from cukde.density import check as density_check
 from cukde.density.dask import blocks as dask_blocks
-from cukde.density.dask.blocks import Block, HostBlock, Layout
+from cukde.density.dask.blocks import Block, HostBlock, Layout, Place
 from cukde.density.dask.declared import Declared
 from cukde.density.sums import Output, PartialSums
 from cukde.density.whitening import Whitening
 
 
-def prepare(
-    points: Any,
-    weights: Any = None,
-    values: Any = None,
-    local_factors: Any = None,
-    *,
-    name: str,
-    number: int,
-    start: int | None,
-    layout: Layout,
-    declared: Declared | None = None,
-) -> HostBlock:
+def prepare(*arrays: Any, place: Place, layout: Layout, declared: Declared | None = None) -> HostBlock:
     """Check the forms of a block of data, and its weights, whose sum is wanted before the passes."""
-    host = dispatch.named("cpu")
-    x, others = dask_blocks.formed(points, weights, values, local_factors, name, number, host)
-    log_mass = dask_blocks.log_rows(len(x))
-    if "weights" in others and len(x):
+    x, others = dask_blocks.formed(*arrays, place=place, backend=dispatch.named("cpu"))
+    log_mass, w = dask_blocks.log_rows(len(x)), others.get("weights")
+    if w is not None and len(x):
+        if layout.check_finite:
+            if not np.isfinite(w).all():
+                place.refuse(w, "weights")
+            with place.errors():
+                density_check.weight_range(float(w.min()), math.inf)
         with np.errstate(divide="ignore", invalid="ignore"):  # of unchecked weights
-            log_mass = _log_sum(others["weights"], number, start, check=layout.check_finite)
+            log_mass = dask_blocks.log_weight(w)
     if declared is not None:
-        dask_blocks.as_declared(declared, name, number, x, start, layout)
-        declared.refuse_mass(number, log_mass)
-    return HostBlock(number, x, others, log_mass, start, layout)
-
-
-def _log_sum(w: np.ndarray, number: int, start: int | None, *, check: bool) -> float:
-    """Logarithm of the sum of weights."""
-    if check:
-        if not np.isfinite(w).all():
-            dask_blocks.refuse("weights", number, w, start)
-        with dask_check.of_block("X", number):
-            density_check.weight_range(float(w.min()), math.inf)
-    return dask_blocks.log_weight(w)
+        dask_blocks.as_declared(declared, place, x, log_mass, check=layout.check_finite)
+    return HostBlock(place, x, others, log_mass, layout)
 
 
 def pairs(y: Block | HostBlock, data: list[HostBlock], *, output: Output, itself: bool, **options: Any) -> PartialSums:
@@ -102,13 +83,13 @@ def _piece(x: HostBlock, rows: slice, arrays: list[Any]) -> Block:
     """Rows of a block that have come to the device, checked there."""
     points, *others = arrays
     named = dict(zip(x.others, others, strict=True))
-    return dask_blocks.laid_out(points, named, x.layout, "X", x.number, x.start, x)
+    return dask_blocks.laid_out(points, named, x.layout, x.place, x)
 
 
 def _on_device(x: HostBlock, gpu: ModuleType) -> Block:
     """A block of data as queries."""
     points = gpu.xp.asarray(np.ascontiguousarray(x.points, dtype=x.layout.storage))
-    return dask_blocks.laid_out(points, {}, x.layout, "X", x.number, x.start, x)
+    return dask_blocks.laid_out(points, {}, x.layout, x.place, x)
 
 
 def debiased(block: HostBlock, sums: PartialSums, *, layout: Layout, by: Whitening | None = None) -> HostBlock:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from cukde.core.cpu import meanwhile, threads
-from cukde.core.cpu.jit import njit
+from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 from cukde.density.grids import spread as by_arrays
 from cukde.density.grids.plan import Plan
 from cukde.density.one_dimension.cpu import boxes
 from cukde.density.plan import compositions as plan_compositions
-
-_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 
 _POINTS = 2**20  # between two looks whether the caller still waits
 _PIECES, _LEAST_COLUMNS = 16, 32  # of a product, at most and each at least
@@ -45,10 +43,7 @@ def spread(x: np.ndarray, weights: np.ndarray | None, plan: Plan) -> np.ndarray:
     pieces = boxes.chunks(n)
     counts = np.zeros((len(pieces), bands), np.int64)
     threads.run(lambda i: _count(x[pieces[i]], scales, 0.5 * order, rows, counts[i]), range(len(pieces)))
-    # As in boxes: each piece has a stretch of its own in each band, in the order of the pieces.
-    starts = np.zeros(bands + 1, np.int64)
-    np.cumsum(counts.sum(axis=0), out=starts[1:])
-    offsets = starts[:-1] + np.cumsum(counts, axis=0) - counts
+    starts, offsets = boxes.stretches(counts)
     places = np.empty((int(starts[-1]), d + 1))
     point_weights = np.empty(0) if weights is None else weights
     threads.run(
@@ -57,13 +52,13 @@ def spread(x: np.ndarray, weights: np.ndarray | None, plan: Plan) -> np.ndarray:
         ),
         range(len(pieces)),
     )
-    add = (_add_line, _add_plane, _add_space)[d - 1]
+    sizes, flat = np.array(plan.cells), mass.reshape(-1)
     order_tuple = (0.0,) * order  # its length is part of its type: loops over an order are compiled for it
 
     def add_band(b: int) -> None:
         for start in range(starts[b], starts[b + 1], _POINTS):
             threads.checkpoint()
-            add(places[start : min(start + _POINTS, starts[b + 1])], order_tuple, mass)
+            _add(places[start : min(start + _POINTS, starts[b + 1])], order_tuple, sizes, flat)
 
     for parity in (0, 1):
         turn = [b for b in range(parity, bands, 2) if starts[b] < starts[b + 1]]
@@ -71,51 +66,21 @@ def spread(x: np.ndarray, weights: np.ndarray | None, plan: Plan) -> np.ndarray:
     return mass
 
 
-def fourier(mass: np.ndarray) -> np.ndarray:
-    """Return the transform of real numbers along all axes."""
-    from scipy import fft
-
-    out: np.ndarray = fft.rfftn(mass, workers=threads.count())
-    return out
-
-
-def inverse_fourier(transform: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return the real numbers of a transform, which is spoilt."""
-    from scipy import fft
-
-    out: np.ndarray = fft.irfftn(transform, shape, overwrite_x=True, workers=threads.count())
-    return out
-
-
 def interpolate(a: np.ndarray, k: int, first: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return sums of values (g, p) and numbers along axis ``k`` of ``a`` from ``first`` (g,) on."""
-    shape = (*a.shape[:k], len(first), *a.shape[k + 1 :])
-    out = np.empty(shape)
-    before, behind = math.prod(shape[:k]), math.prod(shape[k + 1 :])
-    source = np.ascontiguousarray(a).reshape(before, a.shape[k], behind)
-    result = out.reshape(before, len(first), behind)
-    rows = boxes.chunks(before * len(first), max(1, 2**16 // behind))
-    threads.run(lambda part: _interpolate(source, first, values, part.start, part.stop, result), rows)
-    return out
+    from scipy import sparse
+
+    g, order = values.shape
+    columns, starts = first[:, None] + np.arange(order), np.arange(0, g * order + 1, order)
+    matrix = sparse.csr_array((values.ravel(), columns.ravel(), starts), shape=(g, a.shape[k]))
+    source = np.moveaxis(a, k, 0)
+    out = matrix @ source.reshape(len(source), -1)
+    return np.moveaxis(out.reshape(g, *source.shape[1:]), 0, k)
 
 
-def kernel_values(x: np.ndarray, axis: np.ndarray, h: float, peak: float, least: float) -> np.ndarray:
-    """Return ``peak`` times exp(-(g - x)^2 / (2 h^2)), (n, g) float64, with 0 for exponentials below ``least``."""
-    out = np.empty((len(x), len(axis)))
-
-    def fill(rows: slice) -> None:
-        part = out[rows]
-        np.subtract(axis, x[rows, None], out=part)
-        part /= h
-        np.multiply(part, part, out=part)
-        part *= -0.5
-        np.exp(part, out=part)
-        if least:
-            part[part < least] = 0
-        part *= peak
-
-    threads.run(fill, boxes.chunks(len(x), 64))
-    return out
+def by_rows(fill: Callable[[slice], None], n: int) -> None:
+    """Call a function on all of ``n`` rows, some at a time."""
+    threads.run(fill, boxes.chunks(n, 64))
 
 
 def add_product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
@@ -130,26 +95,6 @@ def add_product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         out[:, part] += a.T @ b[:, part]
 
     threads.run(add, range(pieces), blas=True)
-
-
-@njit(fastmath={"contract"}, **_JIT)
-def _interpolate(a: Any, first: Any, values: Any, start: Any, stop: Any, out: Any) -> None:
-    g, order = values.shape
-    for row in range(start, stop):
-        i, j = row // g, row % g
-        from_ = first[j]
-        if a.shape[2] == 1:
-            total = 0.0
-            for p in range(order):
-                total += values[j, p] * a[i, from_ + p, 0]
-            out[i, j, 0] = total
-        else:
-            of_row = out[i, j]
-            of_row[:] = 0
-            for p in range(order):
-                v, of_cell = values[j, p], a[i, from_ + p]
-                for r in range(of_row.size):
-                    of_row[r] += v * of_cell[r]
 
 
 @njit(**_JIT)
@@ -208,44 +153,23 @@ def _spline(rest: Any, order_tuple: Any, out: Any) -> None:
 
 
 @njit(fastmath={"contract"}, **_JIT)
-def _add_line(places: Any, order_tuple: Any, cells: Any) -> None:
-    order = len(order_tuple)
-    along = np.empty(order)
+def _add(places: Any, order_tuple: Any, sizes: Any, cells: Any) -> None:
+    """Add the weights of points to ``cells``, a grid of ``sizes`` in one row: products of splines to rows of it."""
+    order, last = len(order_tuple), sizes.size - 1
+    along, shares, starts = np.empty(order), np.empty(order**last), np.empty(order**last, np.int64)
     for point in range(places.shape[0]):
-        i = np.int64(places[point, 0])
-        _spline(places[point, 0] - i, order_tuple, along)
-        row = cells[i - order + 1 : i + 1]
-        for p in range(order):
-            row[p] += places[point, 1] * along[p]
-
-
-@njit(fastmath={"contract"}, **_JIT)
-def _add_plane(places: Any, order_tuple: Any, cells: Any) -> None:
-    order = len(order_tuple)
-    along, over = np.empty(order), np.empty(order)
-    for point in range(places.shape[0]):
-        i, j = np.int64(places[point, 0]), np.int64(places[point, 1])
-        _spline(places[point, 0] - i, order_tuple, along)
-        _spline(places[point, 1] - j, order_tuple, over)
-        for p in range(order):
-            share = places[point, 2] * along[p]
-            row = cells[i - order + 1 + p, j - order + 1 : j + 1]
-            for q in range(order):
-                row[q] += share * over[q]
-
-
-@njit(fastmath={"contract"}, **_JIT)
-def _add_space(places: Any, order_tuple: Any, cells: Any) -> None:
-    order = len(order_tuple)
-    along, across, over = np.empty(order), np.empty(order), np.empty(order)
-    for point in range(places.shape[0]):
-        i, j, k = np.int64(places[point, 0]), np.int64(places[point, 1]), np.int64(places[point, 2])
-        _spline(places[point, 0] - i, order_tuple, along)
-        _spline(places[point, 1] - j, order_tuple, across)
-        _spline(places[point, 2] - k, order_tuple, over)
-        for p in range(order):
-            for q in range(order):
-                share = places[point, 3] * along[p] * across[q]
-                row = cells[i - order + 1 + p, j - order + 1 + q, k - order + 1 : k + 1]
-                for r in range(order):
-                    row[r] += share * over[r]
+        shares[0], starts[0], count = places[point, last + 1], 0, 1
+        for k in range(last):
+            cell = np.int64(places[point, k])
+            _spline(places[point, k] - cell, order_tuple, along)
+            for row in range(count - 1, -1, -1):  # each becomes several, from the last on, which are written last
+                share, start = shares[row], starts[row] + cell - order + 1
+                for p in range(order):
+                    shares[row * order + p], starts[row * order + p] = share * along[p], (start + p) * sizes[k + 1]
+            count *= order
+        cell = np.int64(places[point, last])
+        _spline(places[point, last] - cell, order_tuple, along)
+        for row in range(count):
+            share, to = shares[row], cells[starts[row] + cell - order + 1 : starts[row] + cell + 1]
+            for p in range(order):
+                to[p] += share * along[p]

@@ -82,13 +82,22 @@ def _add_product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
 
 
 def _kernel_values(x: Any, g: Any, h: float, least: float, loops: ModuleType | None, xp: Any) -> Any:
-    """Gaussians of one axis with their constants, (rows, g)."""
-    peak = 1 / (math.sqrt(2 * math.pi) * h)
-    if loops is not None:
-        return loops.kernel_values(x, g, h, peak, least)
-    z = (g - x[:, None]) / h
-    values = xp.exp(-0.5 * z * z)
-    return xp.where(values < least, 0, values) * peak
+    """Gaussians of one axis with their constants, (rows, g); exponentials below ``least`` are 0."""
+    out = xp.empty((len(x), len(g)))
+
+    def fill(rows: slice) -> None:
+        part = out[rows]
+        xp.subtract(g, x[rows, None], out=part)
+        part /= h
+        xp.multiply(part, part, out=part)
+        part *= -0.5
+        xp.exp(part, out=part)
+        if least:
+            part[part < least] = 0
+        part *= 1 / (math.sqrt(2 * math.pi) * h)
+
+    fill(slice(None)) if loops is None else loops.by_rows(fill, len(x))
+    return out
 
 
 def _values_in_domain(x: Any, g: Any, column: Column, least: float, loops: ModuleType | None, xp: Any) -> Any:

@@ -17,9 +17,7 @@ error once more.
 
 from __future__ import annotations
 
-import bisect
 import functools
-import itertools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -158,11 +156,6 @@ def _equally_spaced(g: np.ndarray, allowed: float) -> bool:
 
 def _fast_length(least: int) -> int:
     """Smallest even product of powers of 2, 3 and 5 that is no less."""
-    lengths = _lengths()
-    return lengths[bisect.bisect_left(lengths, least)]
+    from scipy.fft import next_fast_len
 
-
-@functools.cache
-def _lengths() -> list[int]:
-    of_odds = (3**threes * 5**fives for threes, fives in itertools.product(range(22), range(15)))
-    return sorted(odd * 2**twos for odd in of_odds if odd < 2**34 for twos in range(1, 35) if odd * 2**twos < 2**35)
+    return 2 * int(next_fast_len(-(-least // 2), real=True))

@@ -25,19 +25,28 @@ def density(
     loops = exact.loops(backend)
     mass = spread.spread(x, weights, plan, xp) if loops is None else loops.spread(x, weights, plan)
     counted = float(mass.sum()) if judged else 1.0
-    transform = xp.fft.rfftn(mass) if loops is None else loops.fourier(mass)
+    fft, threaded = _fourier(backend)
+    transform = fft.rfftn(mass, **threaded)
     _convolve(transform, covariance, plan, xp)
     # Of two dimensions or more the transform is the larger part of the memory: what it is made of is let go first.
     del mass
-    if loops is None:
-        everywhere = xp.fft.irfftn(transform, plan.cells, axes=tuple(range(len(plan.cells))))
-    else:
-        everywhere = loops.inverse_fourier(transform, plan.cells)
+    everywhere = fft.irfftn(transform, plan.cells, axes=tuple(range(len(plan.cells))), **threaded)
     error = math.nan
     if judged:
         largest = 1 / math.sqrt((2 * math.pi) ** len(plan.axes) * np.linalg.det(covariance))
         error = (plan.error + _ROUNDING) * float(everywhere.max()) + max(0.0, 1 - counted) * plan.left_out * largest
     return _at_coordinates(everywhere, plan, backend), error
+
+
+def _fourier(backend: ModuleType) -> tuple[Any, dict[str, Any]]:
+    """What has transforms of all axes, and their options: threads share them, and what they are made of is spoilt."""
+    if backend.name == "gpu":
+        return backend.xp.fft, {}
+    from scipy import fft
+
+    from cukde.core.cpu import threads  # which loads Numba
+
+    return fft, {"workers": threads.count(), "overwrite_x": True}
 
 
 def _convolve(transform: Any, covariance: np.ndarray, plan: Plan, xp: Any) -> None:

@@ -12,12 +12,12 @@ kernel.
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cukde.density.modes.coordinates import Coordinates
-from cukde.density.modes.newton import Ascent, Maxima, climb
+from cukde.density.modes.newton import Maxima, climb
 from cukde.density.problem import Problem
 from cukde.density.sums import PartialSums
 from cukde.density.whitening import Whitening
@@ -52,15 +52,38 @@ _DOUBLINGS = 5
 _ODD = 0x9E3779B97F4A7C15
 
 
-class Field:
-    """A density and its mean shift, in coordinates in which the bandwidth is a number."""
+class Climbed:
+    """What the search asks of a density, in coordinates in which its bandwidth ``h`` is a number."""
+
+    def __init__(self, backend: ModuleType, coordinates: Coordinates, h: float, precision: str) -> None:
+        """Take where points are, and the arithmetic of the passes by which they climb."""
+        self.backend, self.coordinates, self.h, self.precision = backend, coordinates, h, precision
+
+    def shift(self, z: Any) -> tuple[Any, Any]:
+        """Steps of the points ``z`` (m, d), in the precision that is asked for, and log densities, up to 2.4e-4."""
+        return self._stepped(z, exact=False)
+
+    def exact_shift(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same of points on the host, in float64, which may lie beyond ends of the domain."""
+        home = self.backend.asarray(self.coordinates.home(z, np))
+        shift, log_density = map(self.backend.asnumpy, self._stepped(home, exact=True))
+        return shift * self.coordinates.sides(z), log_density
+
+    def _stepped(self, z: Any, *, exact: bool) -> tuple[Any, Any]:
+        """Steps and log densities of points at home, in the precision of the passes or exactly in float64."""
+        raise NotImplementedError
+
+
+class Field(Climbed):
+    """The density of a problem."""
 
     def __init__(self, problem: Problem, coordinates: Coordinates) -> None:
         """Take a problem with its data, in the user's coordinates or those of its domain."""
         xp, whitening = problem.xp, problem.whitening
-        self.coordinates, self._log_constant = coordinates, problem.log_constant
         factors, self._log_weights = problem.options.local_factors, None
-        self.h = coordinates.h if factors is None else coordinates.h * float(factors.min())
+        h = coordinates.h if factors is None else coordinates.h * float(factors.min())
+        super().__init__(problem.backend, coordinates, h, problem.options.precision)
+        self._log_constant = problem.log_constant
         if factors is not None:  # of the steps, beside which the passes have those of each kernel's height
             log_w = problem.options.log_weights
             self._log_weights = -2 * xp.log(factors) + (0.0 if log_w is None else log_w)
@@ -76,74 +99,21 @@ class Field:
             outside=None,
         )
 
-    @property
-    def backend(self) -> ModuleType:
-        """Where points are."""
-        return self._problem.backend
-
-    @property
-    def precision(self) -> str:
-        """Arithmetic of the passes by which points climb."""
-        return self._problem.options.precision
-
-    def shift(self, z: Any) -> tuple[Any, Any]:
-        """Steps of the points ``z`` (m, d), in the precision that is asked for, and log densities, up to 2.4e-4."""
-        return self._stepped(self._problem._replace(Y=z), ratio=True)
-
-    def exact_shift(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same of points on the host, in float64, which may lie beyond ends of the domain."""
-        shift, log_density = self._stepped(self._exactly_at(z), ratio=False)
-        asnumpy = self.backend.asnumpy
-        return asnumpy(shift) * self.coordinates.sides(z), asnumpy(log_density)
-
-    def kernel_variance(self, z: np.ndarray) -> np.ndarray:
-        """Variance of the data in bandwidths squared, weighted by the kernel of each of the points, columns summed.
-
-        Infinite, so that nothing is said, where bandwidths differ.
-        """
-        d = z.shape[1]
-        if self._log_weights is not None:
-            return np.full(len(z), np.inf)
-        problem = self._exactly_at(z)
-        first, corrected = problem.sums("moments"), problem.sums("laplace")
-        with np.errstate(all="ignore"):
-            squares = 2 + d - 2 * corrected.moments[:, 0] / corrected.total
-            shift = first.moments / (first.total[:, None] * self.h)
-            out: np.ndarray = self.backend.asnumpy(squares - (shift * shift).sum(axis=1))
-        return out
-
-    def _stepped(self, problem: Problem, *, ratio: bool) -> tuple[Any, Any]:
-        if self._log_weights is None:
-            return self.of_sums(problem.sums("moments", ratio=ratio))
-        of_steps = problem._replace(options=problem.options._replace(log_weights=self._log_weights))
-        shift = self.of_sums(of_steps.sums("moments", ratio=ratio))[0]
-        sums = problem.sums("sum")
-        return shift, sums.reference + self.backend.xp.log(sums.total) + self._log_constant
-
     def of_sums(self, sums: PartialSums) -> tuple[Any, Any]:
         """Steps and log densities of sums of moments."""
         xp = self.backend.xp
         with np.errstate(all="ignore"):  # of unchecked data
             return sums.moments / sums.total[:, None], sums.reference + xp.log(sums.total) + self._log_constant
 
-    def _exactly_at(self, z: np.ndarray) -> Problem:
-        options = self._problem.options._replace(precision="float64")
-        home = self.coordinates.home(z, np)
-        return self._problem._replace(Y=self.backend.xp.asarray(home), options=options)
-
-
-class Climbed(Ascent, Protocol):
-    """What the search asks of a density: that of :class:`Field`."""
-
-    coordinates: Coordinates
-
-    @property
-    def backend(self) -> ModuleType: ...
-
-    @property
-    def precision(self) -> str: ...
-
-    def shift(self, z: Any) -> tuple[Any, Any]: ...
+    def _stepped(self, z: Any, *, exact: bool) -> tuple[Any, Any]:
+        options = self._problem.options._replace(precision="float64" if exact else self.precision)
+        problem = self._problem._replace(Y=z, options=options)
+        if self._log_weights is None:
+            return self.of_sums(problem.sums("moments", ratio=not exact))
+        of_steps = problem._replace(options=options._replace(log_weights=self._log_weights))
+        shift = self.of_sums(of_steps.sums("moments", ratio=not exact))[0]
+        sums = problem.sums("sum")
+        return shift, sums.reference + self.backend.xp.log(sums.total) + self._log_constant
 
 
 class Ends(NamedTuple):
@@ -241,7 +211,7 @@ class _Known:
         scouts = scouts[_apart(scouts, self.maxima.points, _UNKNOWN * h)]
         if len(scouts) == 0:
             return
-        maxima = climb(self._field, scouts, tolerance, _STEPS_OF_SCOUTS, quick=False)
+        maxima = climb(self._field, scouts, tolerance, _STEPS_OF_SCOUTS, curved=True)
         maxima = self._field.coordinates.maxima_at_home(maxima)
         maxima = maxima.of(maxima.reached)
         maxima = maxima.of(np.linalg.eigvalsh(maxima.curvature)[:, 0] > _LEAST_CURVATURE)

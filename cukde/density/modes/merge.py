@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 # Log densities that differ by less are equal as far as their order goes, and so are coordinates in bandwidths.
 _EQUAL, _EQUAL_PLACES = 8, 6
-
-_FEW = 2**18  # coordinates of pairs of points
 
 
 def merged(
@@ -31,13 +27,16 @@ def merged(
     inverse[rank] = np.arange(len(rank))
     some, which = z[first[rank]], inverse[which.reshape(-1)]
 
-    near, has_others = _neighbours(some, distance, box)
+    from scipy.spatial import cKDTree  # which import cukde need not wait for
+
+    tree = cKDTree(some, boxsize=box)
+    has_others = tree.query_ball_point(some, distance, return_length=True) > 1
     owner = np.arange(len(some))
     absorbed = np.zeros(len(some), bool)
     for i in np.flatnonzero(has_others):
         if absorbed[i]:
             continue
-        others = near(int(i))
+        others = np.array(tree.query_ball_point(some[i], distance))
         others = others[(others > i) & ~absorbed[others]]
         owner[others], absorbed[others] = i, True
     kept = np.flatnonzero(~absorbed)
@@ -46,29 +45,6 @@ def merged(
     cluster = np.empty(len(order), np.int64)
     cluster[order] = number[owner[which]]
     return order[first[rank][kept]], cluster
-
-
-def _neighbours(
-    z: np.ndarray, distance: float, box: np.ndarray | None
-) -> tuple[Callable[[int], np.ndarray], np.ndarray]:
-    """Return which points lie within a distance of a point, itself among them; and which have others there."""
-    if len(z) * z.size <= _FEW:  # a tree would take longer to load
-        squares = np.zeros((len(z), len(z)))
-        for column, period in zip(z.T, np.zeros(z.shape[1]) if box is None else box, strict=True):
-            squares += _squares(column, float(period))
-        within = squares <= distance * distance
-        return lambda i: np.flatnonzero(within[i]), within.sum(axis=1) > 1
-    from scipy.spatial import cKDTree
-
-    tree = cKDTree(z, boxsize=box)
-    has_others = tree.query_ball_point(z, distance, return_length=True) > 1
-    return lambda i: np.array(tree.query_ball_point(z[i], distance)), has_others
-
-
-def _squares(column: np.ndarray, period: float) -> np.ndarray:
-    """Squared distances between coordinates, around a period where there is one."""
-    away = abs(column[:, None] - column)
-    return np.square(np.minimum(away, period - away) if period else away)
 
 
 def _descending(z: np.ndarray, log_density: np.ndarray) -> np.ndarray:

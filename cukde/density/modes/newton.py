@@ -19,11 +19,6 @@ _FLAT, _LEAST, _LEVEL = 1e-4, 1e-5, 1e-8
 # Log densities of float64 passes are off by no more.
 _ROUNDING = 1e-11
 
-# Where the kernel's variance at a point is less, all columns together, the log density bends down in every direction
-# and a mean shift leaves less than that of the distance to the maximum.
-_QUICK, _LAST = 0.5, 0.1  # the last of those steps is so much of the tolerance
-_MOST_QUICK = 64
-
 _NUMBERS = 2**22  # that a block of a pass has
 
 
@@ -34,8 +29,6 @@ class Ascent(Protocol):
     def h(self) -> float: ...
 
     def exact_shift(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
-
-    def kernel_variance(self, z: np.ndarray) -> np.ndarray: ...
 
 
 class Maxima(NamedTuple):
@@ -79,25 +72,22 @@ class _Bowls(NamedTuple):
             array[rows] = other
 
 
-def climb(field: Ascent, z: np.ndarray, tolerance: float, most: int, *, quick: bool) -> Maxima:
+def climb(field: Ascent, z: np.ndarray, tolerance: float, most: int, *, curved: bool) -> Maxima:
     """Take points (k, d) to maxima, by at most ``most`` steps, until one is shorter than ``tolerance`` bandwidths.
 
     A step is Newton's with all curvatures taken as if they bent down, so that it climbs; where the density falls all
     the same, a quarter of it, down to a mean shift. A point where the gradient vanishes but some direction bends up is
-    moved along it, to the side where the largest coordinate of that direction is positive. With ``quick`` mean shift
-    alone takes the points where the kernel's variance says that it is fast, and no curvature is kept. Memory beside the
-    result is bounded.
+    moved along it, to the side where the largest coordinate of that direction is positive. Curvature is kept where it
+    is ``curved``. Memory beside the result is bounded.
     """
     k, d = z.shape
-    curvature = np.full((k, 0, 0) if quick else (k, d, d), np.nan)
+    curvature = np.full((k, d, d) if curved else (k, 0, 0), np.nan)
     out = Maxima(z.copy(), np.full(k, np.nan), curvature, np.zeros(k, bool), 0)
     if k == 0:
         return out
     if most == 0:
         return out._replace(log_density=field.exact_shift(z)[1])
     left, steps = np.flatnonzero(np.isfinite(z).all(axis=1)), 0
-    if quick and d > 2:  # or second derivatives cost no more
-        left, steps = _quickly(field, out, left, tolerance, most)
     rows = max(1, _NUMBERS // (d * (d + 1)))
     for start in range(0, len(left), rows):
         steps = max(steps, _by_newton(field, out, left[start : start + rows], tolerance, most))
@@ -152,23 +142,6 @@ def _keep(out: Maxima, rows: np.ndarray, z: np.ndarray, here: _Bowls, *, reached
     out.points[rows], out.log_density[rows], out.reached[rows] = z, here.log_density, reached
     if out.curvature.size:
         out.curvature[rows] = here.curvature
-
-
-def _quickly(field: Ascent, out: Maxima, left: np.ndarray, tolerance: float, most: int) -> tuple[np.ndarray, int]:
-    """Take the points to their maxima where mean shift is fast; return the others, and the steps it took."""
-    fast = field.kernel_variance(out.points[left]) < _QUICK
-    rest, left = left[~fast], left[fast]
-    steps = 0
-    while len(left) and steps < min(most, _MOST_QUICK):
-        steps += 1
-        shift, log_density = field.exact_shift(out.points[left])
-        z = out.points[left] + shift
-        out.points[left], out.log_density[left] = z, log_density
-        least = np.maximum(_LAST * tolerance * field.h, 4 * np.spacing(abs(z).max(axis=1)))
-        close = np.linalg.norm(shift, axis=1) <= least
-        out.reached[left[close]] = True
-        left = left[~close]
-    return rest, steps
 
 
 def _bowls(field: Ascent, z: np.ndarray) -> _Bowls:

@@ -73,7 +73,7 @@ def _candidates(field: Climbed, ends: Ends, search: Search) -> tuple[Maxima, Any
     caught, points = asnumpy(ends.caught[leaders]), asnumpy(ends.points[leaders])
     hills, of_hill = np.unique(caught[caught >= 0], return_inverse=True)
     most = min(search.most - ends.passes, _MOST_STEPS)
-    climbed = climb(field, points[caught < 0], search.tolerance, most, quick=True)
+    climbed = climb(field, points[caught < 0], search.tolerance, most, curved=False)
     climbed = field.coordinates.maxima_at_home(climbed)
     number = np.empty(len(caught), np.int64)
     number[caught >= 0] = of_hill

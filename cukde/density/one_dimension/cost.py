@@ -206,10 +206,10 @@ def _transform_on_cpu(task: Pass, boxes: int) -> list[Part]:
     plan, rates = _plan(task), _RATES_CPU
     if name_of(task) == "line few":
         boxes = min(boxes, (task.n + task.m) // one_dimension_plan.POINTS_PER_BOX)
-    columns, corrected = 1 + task.k, task.output == "laplace"  # by two powers more, and a sum beside
-    powers = plan.order + 2 * corrected
-    sums = (columns + corrected) * powers * (1 + (task.output == "moments"))
-    adds = columns * min(boxes, task.m) * (2 * plan.reach + 1) * plan.order * powers
+    columns = 1 + task.k
+    expansions = columns + (task.output == "laplace")
+    sums = expansions * plan.order * (1 + (task.output == "moments"))
+    adds = expansions * min(boxes, task.m) * (2 * plan.reach + 1) * plan.order**2
     points = float(task.itemsize) * task.n
     add: float = rates["multiply-add"]
     return [

@@ -12,8 +12,7 @@ centre + beta rho h, with |alpha|, |beta| <= 1. Taylor's series in both, with D 
 
 where s runs over the boxes at most W away: O(n P + boxes W P^2 + m P) operations. The first moments about the query are
 h^2 times the derivative, (h / rho) sum_l l B_l beta^(l-1). The Laplace-corrected kernel is phi - phi''/2, so its sums
-take He_{k+l} - He_{k+l+2}/2 for He_{k+l}. These are B_l - (l + 1) (l + 2) / (2 rho^2) B_{l+2} of the B of phi, which
-the total beside them is of: of that two powers more are taken.
+take He_{k+l} - He_{k+l+2}/2 for He_{k+l}, beside those of phi, which the total is of.
 
 The distribution function ("cdf") sums Phi(u), the standard normal's: there T[o, 0, 0] is Phi(D), and all others come of
 its derivative phi / sqrt(2 pi), T[o, l, k] = -(-1)^l He_{k+l-1}(D) phi(D) rho^(k+l) / (k! l! sqrt(2 pi)). Boxes more
@@ -29,7 +28,7 @@ This is the estimate of Greengard and Strain with both remainders written out (t
 and of phi'' the factorials under the roots are those of higher n, and the derivative has a power of beta less.
 A mass further than W boxes, and so than R = 2 rho W bandwidths, adds at most (3/2 + R^2/2) exp(-R^2/2) to the sum, to
 the moments in bandwidths, or to the Laplace-corrected sum. Rounding is taken to be at most ``_ROUNDINGS`` eps times the
-sum of |T|, for each unit of mass; for the Laplace correction of |T| of both B_l and B_{l+2}, with their factors.
+sum of |T|, for each unit of mass; beside the Laplace correction of the larger of both.
 
 Derivatives of Phi, of which a remainder takes the P-th and higher ones, are one lower of phi / sqrt(2 pi): factorials
 under the roots are those of n - 1, over sqrt(2 pi). A mass further than R is counted as all or nothing, and that is off
@@ -102,19 +101,14 @@ class Plan(NamedTuple):
     order: int  # P
     reach: int  # W
     translation: np.ndarray  # (2 W + 1, P, P): T[o, l, k]
-    of_total: np.ndarray  # (2 W + 1, P, P): the same of the total; of "laplace" (2 W + 1, P + 2, P)
+    of_total: np.ndarray  # (2 W + 1, P, P): the same of the total
     error: np.ndarray  # (2 W + 1,): for a unit of mass
     least: np.ndarray  # (2 W + 1,)
     beyond: float  # for a unit of mass further away
 
     def translations(self, output: Output) -> tuple[np.ndarray, ...]:
-        """T[o, l, k] of each sum of a column, l and k < P: of the total, and of the Laplace-corrected one."""
-        return (self.of_total[:, : self.order], self.translation) if output == "laplace" else (self.translation,)
-
-    def corrected(self, B: np.ndarray) -> np.ndarray:
-        """B_l of the Laplace-corrected sums, (..., P), from those of the total, (..., P + 2)."""
-        out: np.ndarray = B[..., :-2] - _factors_of_correction(self.order, self.unit / self.bandwidth) * B[..., 2:]
-        return out
+        """T[o, l, k] of each sum of a column: of the total, and of the Laplace-corrected one."""
+        return (self.of_total, self.translation) if output == "laplace" else (self.translation,)
 
     @property
     def slope(self) -> float:
@@ -125,8 +119,7 @@ class Plan(NamedTuple):
 @functools.lru_cache(64)
 def plan(h: float, output: Output, tolerance: float) -> Plan:
     """Choose boxes, order and window for a bandwidth; "values" are summed as "sum" is."""
-    mantissa, exponent = math.frexp(_WIDTH * h)
-    width = math.ldexp(math.floor(mantissa * 1024), exponent - 10)
+    width = rounded(_WIDTH * h)
     rho = width / (2 * h)
     reach = next(w for w in range(1, 1000) if left_out(2 * rho * w, output) <= _PART * tolerance)
     offsets = np.arange(-reach, reach + 1)
@@ -135,14 +128,17 @@ def plan(h: float, output: Output, tolerance: float) -> Plan:
     near = np.exp(-0.25 * gap**2)
     order = _order(output, tolerance)
     table = translation(2 * rho * offsets, order, rho, output)
-    of_total, largest = table, table
-    if output == "laplace":
-        of_total = translation(2 * rho * offsets, order, rho, "sum", 2)
-        factors = _factors_of_correction(order, rho)[:, None]
-        largest = np.abs(of_total[:, :-2]) + factors * np.abs(of_total[:, 2:])
-    error = truncation(order, rho, output) * near + rounding(largest, rho, output)
+    of_total = translation(2 * rho * offsets, order, rho, "sum") if output == "laplace" else table
+    error = truncation(order, rho, output) * near
+    error += rounding(np.maximum(np.abs(table), np.abs(of_total)), rho, output)
     beyond = left_out(2 * rho * reach, output)
     return Plan(width, width / 2, h, tolerance, order, reach, table, of_total, error, least, beyond)
+
+
+def rounded(width: float) -> float:
+    """A width of boxes with 10 significant bits, so that their centres are exact."""
+    mantissa, exponent = math.frexp(width)
+    return math.ldexp(math.floor(mantissa * 1024), exponent - 10)
 
 
 @functools.cache
@@ -197,25 +193,18 @@ def truncation(order: int, rho: float, output: Output) -> float:
     return _CRAMER * bound
 
 
-def translation(distances: np.ndarray, order: int, rho: float, output: Output, more: int = 0) -> np.ndarray:
-    """Return T[o, l, k] of boxes whose centres are so many bandwidths apart; l < P + ``more``."""
-    derivatives = _hermite(distances, 2 * order + 1 + more)
+def translation(distances: np.ndarray, order: int, rho: float, output: Output) -> np.ndarray:
+    """Return T[o, l, k] of boxes whose centres are so many bandwidths apart."""
+    derivatives = _hermite(distances, 2 * order + 1)
     if output == "laplace":
         derivatives[:-2] -= 0.5 * derivatives[2:]
     elif output == "cdf":
         derivatives[1:] = -derivatives[:-1] / math.sqrt(2 * math.pi)
         derivatives[0] = [0.5 * math.erfc(-u / math.sqrt(2)) for u in distances]
-    powers = np.arange(order + more)
-    scaled = rho**powers / np.array([math.factorial(k) for k in powers], float)
-    table: np.ndarray = derivatives[powers[:, None] + powers[:order]].transpose(2, 0, 1)
-    return np.ascontiguousarray(table * ((-1.0) ** powers * scaled)[:, None] * scaled[:order])
-
-
-@functools.lru_cache(64)
-def _factors_of_correction(order: int, rho: float) -> np.ndarray:
-    """(l + 1) (l + 2) / (2 rho^2), (P,)."""
     powers = np.arange(order)
-    return 0.5 * (powers + 1) * (powers + 2) / rho**2
+    scaled = rho**powers / np.array([math.factorial(k) for k in powers], float)
+    table: np.ndarray = derivatives[powers[:, None] + powers].transpose(2, 0, 1)
+    return np.ascontiguousarray(table * ((-1.0) ** powers * scaled)[:, None] * scaled)
 
 
 def rounding(table: np.ndarray, rho: float, output: Output) -> np.ndarray:

@@ -29,9 +29,8 @@ def reaches_far(squared_radius: Any) -> Any:
 # row at d = 4 and 0.4 us at d = 64, while others may have nothing to do: so few members must not have many rows.
 _STACK_ROWS, _STACK_WORK, _STACK_COLUMNS_OF_PAIR = 2**14, {"cpu": 2**24, "gpu": 2**30}, 4
 _STACK_COLUMNS, _STACK_WORK_OF_ROWS, _STACK_DOUBLE = 64, 2**14, 4  # on a GPU; a pair in double counts so many
-# On the CPU: coordinates of pairs, and entries of points, up to which NumPy takes less time than a compiled pass, and
-# coordinates of pairs up to which it takes less than compiling does.
-_FEW_OF_STACK, _FEW_ENTRIES_OF_STACK, _STACK_MEANWHILE = 2**12, 2**13, 2**26
+# On the CPU: coordinates of pairs up to which NumPy takes less time than a compiled pass, and less than compiling does.
+_FEW_OF_STACK, _STACK_MEANWHILE = 2**12, 2**26
 
 
 def stack_pays(backend: str, b: int, n: int, m: int, d: int, precision: str) -> bool:
@@ -49,11 +48,6 @@ def stack_pays(backend: str, b: int, n: int, m: int, d: int, precision: str) -> 
 def stack_is_few(b: int, n: int, m: int, d: int) -> bool:
     """Whether NumPy takes all pairs of so many members in less time than a compiled pass."""
     return b * n * m * d <= _FEW_OF_STACK
-
-
-def stack_entries_are_few(entries: int) -> bool:
-    """The same of what is found of the points."""
-    return entries <= _FEW_ENTRIES_OF_STACK
 
 
 def stack_answers_meanwhile(b: int, n: int, m: int, d: int) -> bool:

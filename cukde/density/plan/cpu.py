@@ -190,7 +190,7 @@ def line_takes_pairs(n: int, m: int, *, cdf: bool = False) -> bool:
     """Whether the sum of all pairs of one column is as fast as the transform, of the distribution function or not."""
     if wanted("line") is not None:
         return n * m == 0 or not wanted("line")
-    return n * m * (CDF_PAIRS if cdf else 1) <= LINE_PAIRS
+    return n * m <= (0 if cdf else LINE_PAIRS)
 
 
 def few_of_line_take_pairs(n: int, m: int, *, cdf: bool) -> bool:

@@ -114,8 +114,6 @@ _FILLED = {2: 0.45, 3: 0.2}  # share of a grid's cells with an expansion, of a n
 # 2^15 0.55 ms. A pair in double takes four times as long. Of the distribution function none: array operations take its
 # pairs, 0.9 ms for 256 points at 256 queries, where the transform takes 0.5 ms.
 LINE_PAIRS, LINE_PAIRS_CDF, _LINE_DOUBLE = 2**29, 0, 4
-# Points and pairs of one launch: its blocks take few queries, and do not split the data.
-_LINE_POINTS, _LINE_PAIRS_OF_LAUNCH = 2**14, 2**26
 
 # Kernels of bounded support: milliseconds of all pairs below which nothing is put in order, and no sample is counted;
 # up to so many columns blocks are taken whatever the bandwidth, and beyond up to a share of a sample's pairs.
@@ -615,15 +613,6 @@ def line_takes_pairs(n: int, m: int, precision: str, *, cdf: bool = False) -> bo
     if cdf:
         return n * m <= LINE_PAIRS_CDF
     return n * m * (_LINE_DOUBLE if precision == "float64" else 1) <= LINE_PAIRS
-
-
-def line_is_small(n: int, m: int, *, single: bool) -> bool:
-    """Whether one launch takes all pairs of one column."""
-    return (
-        wanted("small") is not False
-        and n <= _LINE_POINTS
-        and n * m * (1 if single else _LINE_DOUBLE) <= _LINE_PAIRS_OF_LAUNCH
-    )
 
 
 # --- Other kernels ---

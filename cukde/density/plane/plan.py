@@ -105,9 +105,7 @@ def rtol_of(precision: str, rtol: float | None) -> float:
 def plan(h: float, rtol: float, output: Output = "sum", columns: int = 2) -> Plan:
     """Choose cells, order and window for a bandwidth and one of the outputs ``SERVED``."""
     order, widest = _cells(rtol, output, columns)
-    # With 10 significant bits, so that centres are exact.
-    mantissa, exponent = math.frexp(widest * h)
-    width = math.ldexp(math.floor(mantissa * 1024), exponent - 10)
+    width = one_dimension_plan.rounded(widest * h)
     rho = width / (2 * h)
     reach = next(w for w in range(1, 1000) if _beyond(2 * rho * w, output) <= _PART * rtol)
     gap, most = _most(2 * rho, reach, output)

@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde.core.cpu import threads
-from cukde.core.cpu.jit import njit
+from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.plan import Plan
-
-_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 
 NOWHERE = -1  # place of a query that no box of the data reaches
 
@@ -42,8 +40,7 @@ def chunks(n: int, least: int = 4096) -> list[slice]:
 
 def edges(x: np.ndarray, plan: Plan) -> tuple[int, int] | None:
     """First and last box of the points; None where they are too far out for boxes, or not numbers."""
-    extremes = threads.run(lambda rows: _extremes(x[rows]), chunks(len(x)))
-    low, high = min(e[0] for e in extremes), max(e[1] for e in extremes)
+    low, high = float(x.min()), float(x.max())
     most = plan.width * one_dimension_plan.MOST_BOXES
     if not (-most < low <= high < most):
         return None
@@ -58,10 +55,7 @@ def bucket(x: np.ndarray, plan: Plan, first: int, last: int, *, ordered: bool) -
     low, rows = first - 1, chunks(n)
     counts = np.zeros((len(rows), size), np.int64)
     threads.run(lambda i: _count(x[rows[i]], 1 / plan.width, low, counts[i]), range(len(rows)))
-    # Each piece has a stretch of its own in each box, in the order of the pieces: the same however many threads run.
-    starts = np.zeros(size + 1, np.int64)
-    np.cumsum(counts.sum(axis=0), out=starts[1:])
-    places = starts[:-1] + np.cumsum(counts, axis=0) - counts
+    starts, places = stretches(counts)
     out, order = np.empty(n), np.empty(n if ordered else 0, np.int64)
     threads.run(
         lambda i: _scatter(x, rows[i].start, rows[i].stop, 1 / plan.width, low, places[i], out, order),
@@ -71,14 +65,23 @@ def bucket(x: np.ndarray, plan: Plan, first: int, last: int, *, ordered: bool) -
     return Boxes(low + held, np.append(starts[held], n), out, order if ordered else None)
 
 
+def stretches(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each box begins, and the end, and where in each box each piece has a stretch of its own, of its counts.
+
+    They are in the order of the pieces: the same however many threads run.
+    """
+    starts = np.concatenate([[0], np.cumsum(counts.sum(axis=0))])
+    return starts, starts[:-1] + np.cumsum(counts, axis=0) - counts
+
+
 def place(y: np.ndarray, plan: Plan, boxes: Boxes) -> Places:
     """Find the box of each query, among those within reach of the data."""
     low, high = int(boxes.ids[0]) - plan.reach, int(boxes.ids[-1]) + plan.reach
     where = np.empty(len(y), np.int64)
     threads.run(lambda rows: _locate(y[rows], 1 / plan.width, low, high, where[rows]), chunks(len(y)))
     if high - low < one_dimension_plan.few_boxes(len(y)):
-        counts = sum(threads.run(lambda rows: _tally(where[rows], high - low + 1), chunks(len(y))))
-        return Places(np.arange(low, high + 1), np.asarray(counts), where)
+        counts = np.bincount(where - NOWHERE, minlength=high - low + 2)[1:]
+        return Places(np.arange(low, high + 1), counts, where)
     held, inverse, counts = np.unique(where, return_inverse=True, return_counts=True)
     outside = int(held[0] == NOWHERE)
     return Places(held[outside:] + low, counts[outside:], inverse.reshape(-1) - outside)
@@ -100,17 +103,6 @@ def shares(weights: np.ndarray, pieces: int) -> list[slice]:
     cuts = np.searchsorted(total, total[-1] * np.arange(1, pieces) / pieces)
     bounds = np.unique(np.concatenate([[0], cuts, [len(weights)]]))
     return [slice(int(a), int(b)) for a, b in itertools.pairwise(bounds)]
-
-
-@njit(**_JIT)
-def _extremes(x: Any) -> Any:
-    low, high = np.inf, -np.inf
-    for i in range(x.size):
-        v = np.float64(x[i])
-        if not v >= -np.inf:
-            return np.nan, np.nan
-        low, high = min(low, v), max(high, v)
-    return low, high
 
 
 @njit(**_JIT)
@@ -139,12 +131,3 @@ def _locate(y: Any, inverse: Any, low: Any, high: Any, where: Any) -> None:
         box = np.floor(np.float64(y[i]) * inverse)
         # As floating-point numbers: the box of a query may be beyond any integer.
         where[i] = np.int64(box) - low if low <= box <= high else NOWHERE
-
-
-@njit(**_JIT)
-def _tally(where: Any, size: Any) -> Any:
-    counts = np.zeros(size, np.int64)
-    for i in range(where.size):
-        if where[i] != NOWHERE:
-            counts[where[i]] += 1
-    return counts

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from cukde.core.cpu import loops
-from cukde.core.cpu.jit import njit
+from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 
-_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 # Sums may be reordered; differences of a point and its centre may not, so they have a function of their own.
 _FAST: dict[str, Any] = _JIT | {"fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 

@@ -92,7 +92,7 @@ def many(
     return few.many(X, Y, h, output, options, values=values) if sums is None else sums
 
 
-density_of_many, debias_of_many = ended(many)
+density_of_many, _ = ended(many)
 
 
 def _sums(
@@ -127,7 +127,7 @@ def _sums(
         return None
     y = Y.reshape(-1).astype(np.float64, copy=False)
     places = _placed(y, boxes, tables.plan)
-    if len(places.occupied) * len(boxes.mass) * tables.translation.size > limits.products:
+    if len(places.occupied) * len(boxes.mass) * sum(table.size for table in tables.translations) > limits.products:
         return _every_pair(X, Y, h, output, options, values, limits) if output == "values" else None
     B, accepted = _translated(boxes, places.occupied, tables, output)
     sums = _evaluated(B, places, tables.plan, output)
@@ -166,7 +166,7 @@ class _Tables(NamedTuple):
     """A plan, and its tables in the order of the boxes around a box of queries, from the left."""
 
     plan: Plan
-    translation: np.ndarray  # (boxes * P, L): of moments, a box after the other, to powers
+    translations: list[np.ndarray]  # (boxes * P, P) each: of moments, a box after the other, to powers of each sum
     error: np.ndarray  # (boxes,)
     least: np.ndarray  # (boxes,)
 
@@ -174,8 +174,10 @@ class _Tables(NamedTuple):
 @functools.lru_cache(64)
 def _tables(h: float, output: Output, tolerance: float) -> _Tables:
     plan = one_dimension_plan.plan(h, output, tolerance)
-    translation = np.ascontiguousarray(plan.of_total[::-1].transpose(0, 2, 1)).reshape(-1, plan.of_total.shape[1])
-    return _Tables(plan, translation, plan.error[::-1].copy(), plan.least[::-1].copy())
+    tables = (np.ascontiguousarray(table[::-1].transpose(0, 2, 1)) for table in plan.translations(output))
+    return _Tables(
+        plan, [table.reshape(-1, plan.order) for table in tables], plan.error[::-1].copy(), plan.least[::-1].copy()
+    )
 
 
 class _Boxes(NamedTuple):
@@ -252,9 +254,9 @@ def _windows(table: np.ndarray, rows: np.ndarray, boxes: int) -> np.ndarray:
 def _translated(boxes: _Boxes, occupied: np.ndarray, tables: _Tables, output: Output) -> tuple[np.ndarray, np.ndarray]:
     """Return B (Q, P, T) of boxes of queries, with Q sums of each, and which of them are within the bound."""
     plan, count = tables.plan, len(tables.error)
-    B = np.empty((len(boxes.M), tables.translation.shape[1], len(occupied)))
+    B = np.empty((len(boxes.M) * len(tables.translations), plan.order, len(occupied)))
     accepted = np.ones(len(occupied), bool)
-    step = max(1, _PRODUCTS_OF_BLOCK // tables.translation.size)
+    step = max(1, _PRODUCTS_OF_BLOCK // tables.translations[0].size)
     for c, (M, mass) in enumerate(zip(boxes.M, boxes.mass, strict=True)):
         near = _windows(mass, occupied, count)
         to_left = np.zeros(1)
@@ -264,10 +266,9 @@ def _translated(boxes: _Boxes, occupied: np.ndarray, tables: _Tables, output: Ou
         accepted &= near @ tables.error + outside * plan.beyond <= plan.tolerance * (near @ tables.least + to_left)
         for start in range(0, len(occupied), step):
             rows = slice(start, start + step)
-            B[c, :, rows] = (_windows(M, occupied[rows], count) @ tables.translation).T
+            for of_sum, table in zip(B[c :: len(boxes.M)], tables.translations, strict=True):
+                of_sum[:, rows] = (_windows(M, occupied[rows], count) @ table).T
         B[c, 0] += to_left
-    if output == "laplace":
-        B = np.stack([B[0, : plan.order], plan.corrected(B[0].T).T])
     return B, accepted
 
 

@@ -24,11 +24,10 @@ from typing import Any
 import numpy as np
 
 from cukde.core.cpu import loops
-from cukde.core.cpu.jit import njit
+from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 from cukde.density.one_dimension.cpu.expansions import _add_powers, _sum_of_sizes
 from cukde.density.pairs.cpu.tiles import _exp2
 
-_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 _FAST: dict[str, Any] = _JIT | {"fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 
 _STRIP = 256

@@ -6,35 +6,29 @@ See :mod:`cukde.density.one_dimension.plan` for the method and its bound. Sums r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde.core.cpu import meanwhile, threads
+from cukde.core.cpu import arrays, meanwhile, threads
 from cukde.core.cpu.jit import njit
 from cukde.core.plan import note
 from cukde.density.kept import kept
-from cukde.density.one_dimension import plan as one_dimension_plan
+from cukde.density.one_dimension import cdf_pairs, plan as one_dimension_plan
 from cukde.density.one_dimension.cpu import boxes as one_dimension_boxes, cdf, expansions, few, outward
 from cukde.density.one_dimension.plan import Plan
 from cukde.density.options import LOG_ZERO, Options
 from cukde.density.pairs.cpu import passes as pairs_passes
+from cukde.density.pairs.cpu.ends import ended
 from cukde.density.plan import cpu as plan_cpu
-from cukde.density.sums import Epilogue, Output, PartialSums, debiased, moment_columns
+from cukde.density.sums import Epilogue, Output, PartialSums, moment_columns, put
 
 _OUTPUT = {"sum": outward.SUM, "moments": outward.MOMENTS, "laplace": outward.LAPLACE, "values": outward.VALUES}
 
 # A pair summed on its own costs as much as so many multiply-adds of a translation (CPU with AVX2: 1.3 and 0.25 ns).
 _PAIR_COST = 5
 
-# Pairs of the distribution function that a thread sums before it looks whether it is to stop: a quarter of a second.
-_PAIRS_OF_TASK = 2**24
-
 _QUERIES = 8192  # that a thread takes at a time
-
-Finish = Callable[[Any, np.ndarray, np.ndarray, np.ndarray], None]
-"""Takes rows, a slice or an array of them, and reference, total and moments of those; later ones replace earlier."""
 
 
 @meanwhile.answered_by(few.many)
@@ -52,22 +46,12 @@ def partial_sums(
 
     Arguments, results and determinism are those of :func:`cukde.density.pairs.cpu.passes.partial_sums`.
     """
-    transform = _transform(X, Y, h, output, values, options)
-    if transform is None and output == "cdf":
-        return _every_pair(X, Y, h, options.log_weights)
-    if transform is None:
-        return pairs_passes.partial_sums(X, Y, h, output, options, values=values)
-    m = len(transform.y)
-    reference, total = np.empty(m), np.empty(m)
-    moments = np.empty((m, transform.moments)) if transform.moments else None
-
-    def keep(rows: Any, references: np.ndarray, totals: np.ndarray, of_rows: np.ndarray) -> None:
-        reference[rows], total[rows] = references, totals
-        if moments is not None:
-            moments[rows] = of_rows
-
-    transform.run(keep)
-    return PartialSums(reference, total, moments)
+    sums = _transformed(X, Y, h, output, values, options)
+    if sums is not None:
+        return sums
+    if output == "cdf":
+        return cdf_pairs.sums(X, Y, h, options.log_weights, arrays)
+    return pairs_passes.partial_sums(X, Y, h, output, options, values=values)
 
 
 @meanwhile.answered_by(few.density_of_many)
@@ -75,113 +59,25 @@ def density(
     X: np.ndarray, Y: np.ndarray | None, h: float, options: Options, epilogue: Epilogue, *, points: None = None
 ) -> np.ndarray:
     """See :func:`cukde.density.pairs.cpu.passes.density`."""
-    transform = _transform(X, Y, h, "sum", None, options)
-    if transform is None:
+    sums = _transformed(X, Y, h, "sum", None, options)
+    if sums is None:
         return pairs_passes.density(X, Y, h, options, epilogue)
-    out = np.empty(len(transform.y), epilogue.dtype)
+    out = np.empty(len(sums.total), epilogue.dtype)
 
-    def finish(rows: Any, reference: np.ndarray, total: np.ndarray, _: np.ndarray) -> None:
-        out[rows] = _finish(reference, total, epilogue.log_constant, epilogue.log)
+    def finish(rows: slice) -> None:
+        out[rows] = _finish(sums.reference[rows], sums.total[rows], epilogue.log_constant, epilogue.log)
 
-    transform.run(finish)
+    threads.run(finish, one_dimension_boxes.chunks(len(out)))
     return out
 
 
-@meanwhile.answered_by(few.debias_of_many)
-def debias(
-    X: np.ndarray, Y: np.ndarray, h: float, score_h: float, options: Options
-) -> tuple[np.ndarray, np.ndarray, None]:
-    """See :func:`cukde.density.pairs.cpu.passes.debias`."""
-    transform = _transform(X, None, score_h, "moments", None, options)
-    if transform is None:
-        return pairs_passes.debias(X, Y, h, score_h, options)
-    out, step = np.empty((len(X), 1)), 0.5 * (h / score_h) ** 2
-
-    def move(rows: Any, *sums: np.ndarray) -> None:
-        out[rows] = debiased(X[rows], PartialSums(*sums), step)
-
-    transform.run(move)
-    return out, Y.astype(np.float64, copy=False), None
+_, debias = ended(partial_sums)
 
 
-class _Transform(NamedTuple):
-    """A pass whose boxes of data are summed, ready for queries."""
-
-    plan: Plan
-    output: Output
-    boxes: one_dimension_boxes.Boxes
-    log_weights: np.ndarray  # in the order of the boxes, as the values are; empty where there are none
-    values: np.ndarray  # (k, n)
-    M: np.ndarray
-    mass: np.ndarray
-    y: np.ndarray  # (m,)
-
-    @property
-    def moments(self) -> int:
-        """Columns of moments."""
-        return len(self.values) if self.output == "values" else moment_columns(self.output, 1)
-
-    def run(self, finish: Finish) -> None:
-        """Hand the sums of all queries to ``finish``, some rows at a time, in several threads."""
-        plan, boxes = self.plan, self.boxes
-        places = one_dimension_boxes.place(self.y, plan, boxes)
-        whole = self.mass.sum(axis=0)
-        before, after = np.zeros(0), np.zeros(0)
-        cost = _PAIR_COST
-        if self.output == "cdf":
-            before, after = np.empty(len(boxes.ids) + 1), np.empty(len(boxes.ids) + 1)
-            cdf.accumulate(self.mass[:, 0], before, after)
-            cost *= plan_cpu.CDF_PAIRS
-        table = np.ascontiguousarray(plan.of_total.transpose(0, 2, 1))
-        B = np.zeros((len(places.ids), self.M.shape[1], table.shape[2]))
-        accepted = np.zeros(len(places.ids), np.bool_)
-        occupied = np.flatnonzero(places.counts)
-        note("line", output=self.output, boxes=len(occupied))
-
-        source, bounds = (boxes.ids, boxes.starts), (plan.error, plan.least, plan.beyond, plan.tolerance)
-
-        def translate(rows: slice) -> None:
-            targets = occupied[rows], places.ids, places.counts
-            moments = self.M, self.mass, whole, before
-            expansions.translate(*targets, *source, *moments, table, *bounds, cost, B, accepted)
-
-        def sums(rows: slice) -> np.ndarray:
-            """Finish what expansions give; return the other queries."""
-            y, box = self.y[rows], places.box[rows]
-            reference, total, moments = np.zeros(len(y)), np.empty(len(y)), np.empty((len(y), self.moments))
-            slope = plan.slope if self.output == "moments" else 0.0
-            left = expansions.evaluate(y, box, places.ids, accepted, B, plan.width, slope, total, moments)
-            finish(rows, reference, total, moments)
-            if not left:
-                return np.empty(0, np.int64)
-            is_left = box < 0
-            is_left[~is_left] = ~accepted[box[~is_left]]  # there may be no box at all
-            return rows.start + np.flatnonzero(is_left)
-
-        def rest(rows: np.ndarray) -> None:
-            reference, total, moments = np.empty(len(rows)), np.empty(len(rows)), np.empty((len(rows), self.moments))
-            y, data = self.y[rows], (*source, boxes.x, self.log_weights)
-            if self.output == "cdf":
-                scales = plan.width, plan.bandwidth, plan.reach, plan.tolerance
-                cdf.outward(y, *data, self.M[:, 0], before, after, *scales, reference, total)
-            else:
-                masses, what = (self.values, self.mass, whole), (plan.tolerance, plan.order, _OUTPUT[self.output])
-                outward.outward(y, *data, *masses, plan.width, plan.bandwidth, *what, reference, total, moments)
-            finish(rows, reference, total, moments)
-
-        threads.run(translate, one_dimension_boxes.chunks(len(occupied), 64))
-        if self.output == "laplace":
-            B = np.concatenate([B[..., : plan.order], plan.corrected(B)], axis=1)
-        m = len(self.y)
-        left = np.concatenate(threads.run(sums, [slice(i, min(i + _QUERIES, m)) for i in range(0, m, _QUERIES)]))
-        left = left[np.argsort(self.y[left], kind="stable")]
-        threads.run(rest, [left[rows] for rows in one_dimension_boxes.chunks(len(left), 64)])
-
-
-def _transform(
+def _transformed(
     X: np.ndarray, Y: np.ndarray | None, h: float, output: Output, values: np.ndarray | None, options: Options
-) -> _Transform | None:
-    """Sum the boxes of the data; None where all pairs are summed: the only place that decides."""
+) -> PartialSums | None:
+    """Sum the transform; None where all pairs are summed: the only place that decides."""
     precision, log_weights = options.precision, options.log_weights
     x, y = X.reshape(-1), (X if Y is None else Y).reshape(-1)
     if output == "laplace_moments":
@@ -194,16 +90,73 @@ def _transform(
         return None
     plan = one_dimension_plan.plan(h, output, one_dimension_plan.TOLERANCE[precision])
     store = options.kept if values is None else None
-    masses = kept(store, "masses", X, (h, output, precision), lambda: _masses(x, values, log_weights, plan))
-    return None if masses is None else _Transform(plan, output, *masses, y)
+    data = kept(store, "masses", X, (h, output, precision), lambda: _masses(x, values, log_weights, plan))
+    return None if data is None else _sums(plan, output, data, y)
+
+
+def _sums(plan: Plan, output: Output, data: _Masses, queries: np.ndarray) -> PartialSums:
+    """Sums at all queries (m,), of boxes that are summed."""
+    boxes, log_weights, values, M, mass = data
+    places = one_dimension_boxes.place(queries, plan, boxes)
+    whole = mass.sum(axis=0)
+    before, after = np.zeros(0), np.zeros(0)
+    cost = _PAIR_COST
+    if output == "cdf":
+        before, after = np.empty(len(boxes.ids) + 1), np.empty(len(boxes.ids) + 1)
+        cdf.accumulate(mass[:, 0], before, after)
+        cost *= plan_cpu.CDF_PAIRS
+    tables = [np.ascontiguousarray(table.transpose(0, 2, 1)) for table in plan.translations(output)]
+    of_tables = np.zeros((len(tables), len(places.ids), M.shape[1], plan.order))
+    accepted = np.zeros(len(places.ids), np.bool_)
+    occupied = np.flatnonzero(places.counts)
+    note("line", output=output, boxes=len(occupied))
+
+    m, k = len(queries), len(values) if output == "values" else moment_columns(output, 1)
+    out = PartialSums(np.zeros(m), np.empty(m), np.empty((m, k)))
+
+    source, bounds = (boxes.ids, boxes.starts), (plan.error, plan.least, plan.beyond, plan.tolerance)
+
+    def translate(rows: slice) -> None:
+        targets = occupied[rows], places.ids, places.counts
+        moments = M, mass, whole, before
+        for table, of_table in zip(tables, of_tables, strict=True):
+            expansions.translate(*targets, *source, *moments, table, *bounds, cost, of_table, accepted)
+
+    def sums(rows: slice) -> np.ndarray:
+        """Write what expansions give; return the other queries."""
+        y, box, slope = queries[rows], places.box[rows], plan.slope if output == "moments" else 0.0
+        of_rows = out.total[rows], out.moments[rows]
+        if not expansions.evaluate(y, box, places.ids, accepted, B, plan.width, slope, *of_rows):
+            return np.empty(0, np.int64)
+        is_left = box < 0
+        is_left[~is_left] = ~accepted[box[~is_left]]  # there may be no box at all
+        return rows.start + np.flatnonzero(is_left)
+
+    def rest(rows: np.ndarray) -> None:
+        of_rows = PartialSums(np.empty(len(rows)), np.empty(len(rows)), np.empty((len(rows), k)))
+        y, data = queries[rows], (*source, boxes.x, log_weights)
+        if output == "cdf":
+            scales = plan.width, plan.bandwidth, plan.reach, plan.tolerance
+            cdf.outward(y, *data, M[:, 0], before, after, *scales, *of_rows[:2])
+        else:
+            masses, what = (values, mass, whole), (plan.tolerance, plan.order, _OUTPUT[output])
+            outward.outward(y, *data, *masses, plan.width, plan.bandwidth, *what, *of_rows)
+        put(out, rows, of_rows)
+
+    threads.run(translate, one_dimension_boxes.chunks(len(occupied), 64))
+    B = np.concatenate(of_tables, axis=1) if len(tables) > 1 else of_tables[0]
+    left = np.concatenate(threads.run(sums, [slice(i, min(i + _QUERIES, m)) for i in range(0, m, _QUERIES)]))
+    left = left[np.argsort(queries[left], kind="stable")]
+    threads.run(rest, [left[rows] for rows in one_dimension_boxes.chunks(len(left), 64)])
+    return out if k else out._replace(moments=None)
 
 
 class _Masses(NamedTuple):
-    """Boxes of data and their sums, see :class:`_Transform`."""
+    """Boxes of data and their sums."""
 
     boxes: one_dimension_boxes.Boxes
-    log_weights: np.ndarray
-    values: np.ndarray
+    log_weights: np.ndarray  # in the order of the boxes, as the values are; empty where there are none
+    values: np.ndarray  # (k, n)
     M: np.ndarray
     mass: np.ndarray
 
@@ -233,24 +186,6 @@ def _masses(x: np.ndarray, values: np.ndarray | None, log_weights: np.ndarray | 
 
     threads.run(moments, one_dimension_boxes.shares(np.diff(boxes.starts), 4 * threads.count()))
     return _Masses(boxes, log_w, V, M, mass)
-
-
-def _every_pair(X: np.ndarray, Y: np.ndarray | None, h: float, log_weights: np.ndarray | None) -> PartialSums:
-    """Sum the distribution function over all pairs."""
-    x, y = X.reshape(-1).astype(np.float64, copy=False), (X if Y is None else Y).reshape(-1)
-    log_w = np.empty(0)
-    if log_weights is not None:  # no exponent is low enough for rows without weight beside a query far to the left
-        counted = np.flatnonzero(log_weights > LOG_ZERO)
-        x, log_w = x[counted], log_weights[counted]
-    m = len(y)
-    reference, total = np.empty(m), np.empty(m)
-
-    def sums(rows: slice) -> None:
-        cdf.every_pair(y[rows], x, log_w, h, reference[rows], total[rows])
-
-    step = max(1, min(-(-m // (4 * threads.count())), _PAIRS_OF_TASK // max(1, len(x))))
-    threads.run(sums, [slice(i, min(i + step, m)) for i in range(0, m, step)])
-    return PartialSums(reference, total)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

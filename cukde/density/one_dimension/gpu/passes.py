@@ -11,11 +11,9 @@ Numba is imported by the first call.
 from __future__ import annotations
 
 import functools
-import importlib
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cupy as cp
@@ -48,8 +46,7 @@ _BLOCKS_PER_MULTIPROCESSOR = 16
 _TILES_PER_SPLIT = 2
 _MOST_NUMBERS = 2**23
 
-_DOUBLE_PRECISION = np.dtype(np.float64)
-_NAMES = {dtype: dtype.name for dtype in (np.dtype(np.float32), _DOUBLE_PRECISION)}
+_NAMES = {dtype: dtype.name for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
 _LARGEST = {dtype: float(np.log(np.finfo(dtype).max)) for dtype in _NAMES}
 
 # Smallest sum of kernels that counts, where they are float32 and float64; below it they are summed by log-sum-exp.
@@ -79,13 +76,18 @@ def partial_sums(
 
         return pairs_passes.partial_sums(X, Y, h, output, options)
     arguments = _pose(X, Y, h, options)
-    if output == "cdf":
-        return _distribution(arguments)
     k = {"moments": 1, "laplace": 1, "values": 0 if values is None else values.shape[1]}.get(output, 0)
     if arguments.m == 0:
         return finish.empty(0, k)
     out = cp.empty((2 + k, arguments.m))
-    _run(arguments, output, values, _End(output if output in ("moments", "laplace") else "sums", out))
+    end = _End(output if output in ("moments", "laplace", "cdf") else "sums", out)
+    values = None if values is None else cp.ascontiguousarray(values, dtype=arguments.X.dtype)
+    if _transformed(arguments, output, values, end) is None:
+        if output == "cdf":
+            import cukde.core.gpu.arrays
+
+            return cdf_pairs.sums(arguments.X, arguments.Y, h, options.log_weights, cukde.core.gpu.arrays)
+        _sum_pairs(arguments, output, values, end)
     return PartialSums(out[0], out[1], cp.ascontiguousarray(out[2:].T) if k else None)
 
 
@@ -97,10 +99,8 @@ def density(
     out = cp.empty((1, arguments.m), epilogue.dtype)
     if arguments.m:
         end = _End("density", out, epilogue.log_constant, epilogue.log)
-        if arguments.are_few:
-            _sum_few(arguments, end)
-        else:
-            _run(arguments, "sum", None, end, points)
+        if _transformed(arguments, "sum", None, end, points) is None:
+            _sum_pairs(arguments, "sum", None, end)
     return out[0]
 
 
@@ -112,17 +112,11 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     arguments = _pose(X, None, score_h, options.at_ratio(h / score_h))
     step = 0.5 * (h / score_h) ** 2
     out = cp.empty((1, arguments.m))
-    if arguments.are_few:
-        end = _End("shift", out, step)
-        if Y.dtype == arguments.storage != _DOUBLE_PRECISION:  # the same launch converts the queries
-            converted = cp.empty(Y.shape)
-            _sum_few(arguments, end, Y, converted)
-        else:
-            converted = Y.astype(np.float64, copy=False)
-            _sum_few(arguments, end)
-        return out.reshape(-1, 1), converted, None
-    points = _run(arguments, "moments", None, _End("shift", out, step), at_points=options.log_weights is None)
-    if points is not None:
+    end = _End("shift", out, step)
+    points = _transformed(arguments, "moments", None, end, at_points=options.log_weights is None)
+    if points is None:
+        _sum_pairs(arguments, "moments", None, end)
+    else:
         # Where the step is at most 1, moved points are in order, as the shift's derivative is 1 - step + step (variance
         # of the shares in the mean shift) / score_h^2; and they lie between the data, as means of them.
         ordered = options.log_weights is None and step <= 1
@@ -145,7 +139,7 @@ def look(X: Any, Y: Any | None, h: float, precision: str, rtol: float | None) ->
     Returns what keeps them, and the largest absolute value of data and queries, infinite or NaN where one of these is;
     None where no pass asks for an order. Arrays are C-contiguous, of the precision's dtype. Waits for the device.
     """
-    if _pose(X, Y, h, Options(precision, rtol=rtol)).takes_pairs:
+    if _pose(X, Y, h, Options(precision, rtol=rtol)).takes_pairs():
         return None
     points = Points.sorted(X, None, None, -math.inf, math.inf)
     low, high, most = survey.ends(points.x, points.x[:0] if Y is None else Y.reshape(-1))
@@ -163,28 +157,21 @@ def specialisations() -> Iterator[Specialisation]:
         queries as one_dimension_queries,
     )
 
-    single, double = one_dimension_boxes.ORDERS
+    dtypes, (single, double) = ("float32", "float64"), one_dimension_boxes.ORDERS
+    expanded = (single, "float32"), (single, "float64"), (double, "float64")
     for powers in one_dimension_boxes.ORDERS:
         yield Specialisation(one_dimension_expansions.translate, (powers,))
-    for powers, dtype in ((single, "float32"), (single, "float64"), (double, "float64")):
-        yield Specialisation(one_dimension_expansions.moments, (powers, dtype))
-    for dtype in ("float32", "float64"):
+    for dtype in dtypes:
         yield Specialisation(one_dimension_expansions.bounds, (dtype,))
-    for powers, dtype in (
-        (single, "float32"),
-        (0, "float32"),
-        (single, "float64"),
-        (double, "float64"),
-        (0, "float64"),
-    ):
-        for end in ("sums", "moments", "laplace", "shift", "cdf")[: 5 if powers else 4]:
+    for powers, dtype in expanded:
+        yield Specialisation(one_dimension_expansions.moments, (powers, dtype))
+        yield Specialisation(one_dimension_queries.evaluate, (powers, "cdf", dtype, "float64"))
+    for powers, dtype in (*expanded, (0, "float32"), (0, "float64")):
+        for end in ("sums", "moments", "laplace", "shift"):
             yield Specialisation(one_dimension_queries.evaluate, (powers, end, dtype, "float64"))
-        for result in ("float32", "float64")[: 1 if dtype == "float32" else 2]:
+        for result in dtypes[: 1 if dtype == "float32" else 2]:
             yield Specialisation(one_dimension_queries.evaluate, (powers, "density", dtype, result))
     for real, dtype in (("float32", "float32"), ("float32", "float64"), ("float64", "float64")):
-        yield Specialisation(one_dimension_queries.direct, ("shift", real, dtype, "float64"))
-        for result in ("float32", "float64")[: 1 if dtype == "float32" else 2]:
-            yield Specialisation(one_dimension_queries.direct, ("density", real, dtype, result))
         for output, weighted in itertools.product(one_dimension_pairs.QUERIES, (False, True)):
             yield Specialisation(one_dimension_pairs.pairs, (output, weighted, real, dtype))
 
@@ -199,32 +186,12 @@ class _Arguments(NamedTuple):
     m: int  # queries
     single: bool  # whether pairs are taken in single precision
 
-    @property
-    def storage(self) -> np.dtype:
-        """Dtype of the points whose pairs are taken."""
-        return self.X.dtype if self.single else _DOUBLE_PRECISION
-
-    @property
-    def are_few(self) -> bool:
-        """Whether one launch takes all pairs."""
-        return plan_gpu.line_is_small(len(self.X), self.m, single=self.single) and self.takes_pairs
-
-    @property
-    def scale(self) -> float:
-        """Root of log2(e)/2 over h: the square of a difference times it is an exponent of 2."""
-        return math.sqrt(0.5 * math.log2(math.e)) / self.h
-
-    @property
-    def takes_pairs(self) -> bool:
+    def takes_pairs(self, output: Output = "sum") -> bool:
         """Whether all pairs are summed. Beside this, they are where the range of the data is found to be too much."""
-        return plan_gpu.line_takes_pairs(len(self.X), self.m, self.options.precision) or self.must_take_pairs
-
-    @property
-    def must_take_pairs(self) -> bool:
-        """The same, however many there are."""
         smallest, largest = one_dimension_plan.BANDWIDTHS
         fast = one_dimension_plan.serves(self.options.precision, self.options.rtol) and smallest < self.h < largest
-        return not fast or device.capturing()
+        few = plan_gpu.line_takes_pairs(len(self.X), self.m, self.options.precision, cdf=output == "cdf")
+        return few or not fast or device.capturing()
 
     def sorted(self, values: Any | None) -> Points:
         """Sort the data; where the scaled squared radius is known it says between what they lie.
@@ -267,7 +234,9 @@ class _End(NamedTuple):
         self, order: int, arrays: tuple[Any, ...], numbers: tuple[float, ...], counts: tuple[int | bool, ...]
     ) -> None:
         """Launch the kernel that ends the pass, with its parameters in groups but for those that are here."""
-        numba_cuda, one_dimension_queries = _numba(), _queries()
+        from cukde.core.gpu import numba_cuda
+        from cukde.density.one_dimension.gpu import queries as one_dimension_queries
+
         y, x, *_ = arrays
         numba_cuda.launch(
             numba_cuda.Specialisation(
@@ -285,7 +254,7 @@ def _pose(X: Any, Y: Any | None, h: float, options: Options) -> _Arguments:
     return _Arguments(X, Y, h, options, int((X if Y is None else Y).shape[0]), single)
 
 
-def _run(
+def _transformed(
     arguments: _Arguments,
     output: Output,
     values: Any | None,
@@ -294,46 +263,29 @@ def _run(
     *,
     at_points: bool = False,
 ) -> Points | None:
-    """Run a pass by the transform, and return the data in order, or over all pairs.
+    """Run a pass by the transform, and return the data in order; None where all pairs are to be summed.
 
     ``points`` are the data where their order is known. With ``at_points`` the queries are the data in that order.
     """
-    if values is not None:
-        values = cp.ascontiguousarray(values, dtype=arguments.X.dtype)
-    if not arguments.takes_pairs:
-        plan = one_dimension_plan.plan(arguments.h, output, one_dimension_plan.TOLERANCE[arguments.options.precision])
-        points, boxes = one_dimension_boxes.boxes(points or arguments.sorted(values), plan)
-        if boxes is not None:
-            queries = arguments.X if arguments.Y is None else arguments.Y
-            y = points.x if at_points else queries.reshape(-1)
-            _transform(plan, output, points, boxes, y, arguments.Y is None, end)
-            return points
-    _sum_pairs(arguments, output, values, end)
-    return None
-
-
-def _distribution(arguments: _Arguments) -> PartialSums:
-    """Sum the normal distribution function by the transform, or over all pairs by array operations."""
-    out = cp.empty((2, arguments.m))
-    if not arguments.must_take_pairs and not plan_gpu.line_takes_pairs(len(arguments.X), arguments.m, "", cdf=True):
-        plan = one_dimension_plan.plan(arguments.h, "cdf", one_dimension_plan.TOLERANCE[arguments.options.precision])
-        points, boxes = one_dimension_boxes.boxes(arguments.sorted(None), plan)
-        if boxes is not None:
-            y = (arguments.X if arguments.Y is None else arguments.Y).reshape(-1)
-            _transform(plan, "cdf", points, boxes, y, arguments.Y is None, _End("cdf", out))
-            return PartialSums(out[0], out[1])
-    import cukde.core.gpu.arrays
-
-    return cdf_pairs.sums(arguments.X, arguments.Y, arguments.h, arguments.options.log_weights, cukde.core.gpu.arrays)
+    if arguments.takes_pairs(output):
+        return None
+    plan = one_dimension_plan.plan(arguments.h, output, one_dimension_plan.TOLERANCE[arguments.options.precision])
+    points, boxes = one_dimension_boxes.boxes(points or arguments.sorted(values), plan)
+    if boxes is None:
+        return None
+    queries = arguments.X if arguments.Y is None else arguments.Y
+    y = points.x if at_points else queries.reshape(-1)
+    _transform(plan, output, points, boxes, y, arguments.Y is None, end)
+    return points
 
 
 def _transform(
     plan: one_dimension_plan.Plan, output: Output, points: Points, boxes: Boxes, y: Any, at_data: bool, end: _End
 ) -> None:
     """Launch the kernels of the fast Gauss transform; ``at_data`` says that all queries are in boxes of the data."""
+    from cukde.core.gpu import numba_cuda
     from cukde.density.one_dimension.gpu import expansions as one_dimension_expansions
 
-    numba_cuda = _numba()
     launch = numba_cuda.launch
     n, dtype = points.x.size, _NAMES[points.x.dtype]
     powers = one_dimension_boxes.order(plan)
@@ -392,58 +344,19 @@ def _transform(
     )
 
 
-def _sum_few(arguments: _Arguments, end: _End, others: Any = None, converted: Any = None) -> None:
-    """Launch the kernel that sums all pairs of few points and ends the pass.
-
-    ``others``, of the dtype of the points, become ``converted``, float64.
-    """
-    numba_cuda, one_dimension_queries = _numba(), _queries()
-    real, storage = "float32" if arguments.single else "float64", arguments.storage
-    log_weights = arguments.options.log_weights
-    X = arguments.X.astype(storage, copy=False)
-    x = X.reshape(-1)
-    y = x if arguments.Y is None else arguments.Y.astype(storage, copy=False).reshape(-1)
-    # What is not there is not read: another array of the type stands for it.
-    nothing, none = _nothing(device.current())
-    others = x if others is None else others.reshape(-1)
-    converted = none if converted is None else converted.reshape(-1)
-    numba_cuda.launch(
-        numba_cuda.Specialisation(
-            one_dimension_queries.direct, (end.name, real, _NAMES[storage], _NAMES[end.out.dtype])
-        ),
-        (-(-arguments.m // one_dimension_queries.QUERIES),),
-        _MORE * _THREADS,
-        *(y, x, nothing if log_weights is None else log_weights, others, end.out, converted),
-        *(arguments.h, arguments.scale, _LEAST[real], end.constant, end.largest),
-        *(log_weights is not None, end.logarithm),
-    )
-
-
 @functools.cache
-def _nothing(of_device: int) -> tuple[Any, Any]:
-    """Arrays of a device, the current one, that nothing is read from: of one number, and of none."""
-    return cp.empty(1), cp.empty(0)
-
-
-@functools.cache
-def _numba() -> ModuleType:
-    """The launcher, which loads Numba."""
-    return importlib.import_module("cukde.core.gpu.numba_cuda")
-
-
-@functools.cache
-def _queries() -> ModuleType:
-    """The kernels that end a pass, likewise."""
-    return importlib.import_module("cukde.density.one_dimension.gpu.queries")
+def _nothing(of_device: int) -> Any:
+    """An array of a number of a device, the current one, that nothing is read from."""
+    return cp.empty(1)
 
 
 def _sum_pairs(arguments: _Arguments, output: Output, values: Any | None, end: _End) -> None:
     """Launch the kernels of the sum over all pairs."""
+    from cukde.core.gpu import numba_cuda
     from cukde.density.one_dimension.gpu import pairs as one_dimension_pairs
 
-    numba_cuda = _numba()
     n, m = arguments.X.shape[0], arguments.m
-    real, storage = "float32" if arguments.single else "float64", arguments.storage
+    real, storage = ("float32", arguments.X.dtype) if arguments.single else ("float64", np.dtype(np.float64))
     X = arguments.X.astype(storage, copy=False)
     columns = 1 if values is None else 1 + values.shape[1]
     weighted = arguments.options.log_weights is not None
@@ -458,14 +371,15 @@ def _sum_pairs(arguments: _Arguments, output: Output, values: Any | None, end: _
     y = x if arguments.Y is None else arguments.Y.astype(storage, copy=False).reshape(-1)
     sums = cp.empty((splits, entries, m))
     # What is not there is not read: another array of the type stands for it.
-    empty, _ = _nothing(device.current())
+    empty = _nothing(device.current())
     log_weights = arguments.options.log_weights if weighted else empty
     values = X if values is None else values.astype(storage, copy=False)
     numba_cuda.launch(
         numba_cuda.Specialisation(one_dimension_pairs.pairs, (output, weighted, real, _NAMES[storage])),
         (blocks[0], splits, blocks[1]),
         threads,
-        *(y, x, log_weights, values, sums, rows, arguments.scale),
+        # The square of a difference times the last is an exponent of 2.
+        *(y, x, log_weights, values, sums, rows, math.sqrt(0.5 * math.log2(math.e)) / arguments.h),
     )
     end.launch(
         0,

@@ -1,7 +1,5 @@
 """Numba kernels that end a pass: from expansions, or from sums over pairs, to what was asked of each query.
 
-Of few points one kernel sums the pairs too.
-
 A query that neither serves (its box is not accepted, or all its kernels are tiny) is summed again by its whole block:
 by log-sum-exp over the data outward from it, until those that are left add less than the tolerance to the sum of the
 absolute terms.
@@ -15,10 +13,10 @@ import functools
 import math
 from typing import Any
 
-import numpy as np
 from numba import float64, int32, int64
 
 from cukde.core.gpu.numba_cuda import cuda
+from cukde.density.one_dimension import erfcx
 
 THREADS = 128  # of a block, at most: a power of two
 
@@ -29,9 +27,6 @@ _LARGEST_FACTOR = 700.0  # of which exp is finite
 _WHOLE = 8.5  # bandwidths to the left from which on the normal distribution function is rounded to 1
 _LEFT_OUT = 1e-3  # part of the tolerance that points left out of it may make up
 _ROOT_HALF = math.sqrt(0.5)
-
-QUERIES = 4  # of a block of the kernel for few points
-_TERMS = 64  # that a thread of it adds up in the arithmetic of the pairs, before it goes on in double precision
 
 
 @functools.cache
@@ -169,125 +164,6 @@ def evaluate(order: int, end: str, points: str, result: str) -> Any:
     return evaluate
 
 
-@functools.cache
-def direct(end: str, real: str, points: str, result: str) -> Any:
-    """Make the kernel that sums all pairs and ends the pass: "density" or "shift", see :func:`evaluate`.
-
-    A block takes ``QUERIES`` queries, its threads share the data. ``scale`` is the root of log2(e)/2 over h; a query
-    whose sum is below ``least`` is summed again, by log-sum-exp. With "shift" numbers ``others`` are copied to
-    ``converted``, float64, as long as there are any.
-    """
-    number, number_of_point = np.dtype(real).type, np.dtype(points).type
-    with_shift = end == "shift"
-    sums = THREADS * QUERIES
-    moment_sums = sums if with_shift else 1
-
-    @cuda.jit(cache=True)
-    def direct(  # type: ignore[no-untyped-def]
-        y,
-        x,
-        log_weights,
-        others,
-        out,
-        converted,
-        h,
-        scale,
-        least,
-        constant,
-        largest,
-        weighted,
-        logarithm,
-    ):
-        totals = cuda.shared.array(sums, float64)
-        moments = cuda.shared.array(moment_sums, float64)
-        query = cuda.local.array(QUERIES, number_of_point)
-        first = cuda.local.array(QUERIES, number)
-        second = cuda.local.array(QUERIES, number)
-        first_of_all = cuda.local.array(QUERIES, float64)
-        second_of_all = cuda.local.array(QUERIES, float64)
-        thread, threads = int64(cuda.threadIdx.x), int64(cuda.blockDim.x)
-        n, m = int64(x.size), int64(y.size)
-        base = int64(cuda.blockIdx.x) * QUERIES
-        unit = number(scale)
-        for q in range(QUERIES):
-            query[q] = y[min(base + q, m - 1)]
-            first_of_all[q] = 0.0
-            second_of_all[q] = 0.0
-        start = thread
-        while start < n:
-            stop = min(n, start + _TERMS * threads)
-            for q in range(QUERIES):
-                first[q] = number(0)
-                second[q] = number(0)
-            i = start
-            while i < stop:
-                weight = number(math.exp(log_weights[i])) if weighted else number(1)
-                point = x[i]
-                for q in range(QUERIES):
-                    difference = number(point - query[q])
-                    u = difference * unit
-                    kernel = math.exp2(-(u * u)) * weight
-                    first[q] += kernel
-                    if with_shift:
-                        second[q] += kernel * difference
-                i += threads
-            for q in range(QUERIES):
-                first_of_all[q] += float64(first[q])
-                second_of_all[q] += float64(second[q])
-            start += _TERMS * threads
-
-        for q in range(QUERIES):
-            totals[q * threads + thread] = first_of_all[q]
-            if with_shift:
-                moments[q * threads + thread] = second_of_all[q]
-        cuda.syncthreads()
-        half = threads >> 1
-        while half > 0:
-            if thread < half:
-                for q in range(QUERIES):
-                    own = q * threads + thread
-                    totals[own] += totals[own + half]
-                    if with_shift:
-                        moments[own] += moments[own + half]
-            cuda.syncthreads()
-            half >>= 1
-
-        for q in range(QUERIES):
-            i = base + q
-            if i < m:
-                place = float64(y[i])  # from memory: this loop is not unrolled
-                reference, total, moment = 0.0, totals[q * threads], 0.0
-                if with_shift:
-                    moment = moments[q * threads]
-                if not total >= least:
-                    reference, total, moment = _outward(
-                        place,
-                        x,
-                        log_weights,
-                        log_weights,
-                        out,  # in place of values, of which there are none
-                        0,
-                        math.inf,
-                        h,
-                        1.0,
-                        weighted,
-                        False,
-                        True,
-                    )
-                if thread == 0:
-                    if with_shift:
-                        out[0, i] = place + constant * moment / total
-                    else:
-                        out[0, i] = _density(reference, total, constant, largest, logarithm)
-        if with_shift:
-            i = int64(cuda.blockIdx.x) * threads + thread
-            while i < converted.size:
-                converted[i] = others[i]
-                i += int64(cuda.gridDim.x) * threads
-
-    return direct
-
-
 @cuda.jit(device=True, inline="always")
 def _density(reference, total, constant, largest, logarithm):  # type: ignore[no-untyped-def]
     """Density of a sum, or its logarithm; ``largest``: logarithm of the largest number that the result holds."""
@@ -330,15 +206,30 @@ def _target_of(target_ids, box):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit(device=True, inline="always")
+def _add_up(references, sums):  # type: ignore[no-untyped-def]
+    """Add up the sums (k, threads) of a block, of each thread beside its reference; those of all are the first's."""
+    thread, half = cuda.threadIdx.x, cuda.blockDim.x >> 1
+    cuda.syncthreads()
+    while half > 0:
+        if thread < half:
+            top = max(references[thread], references[thread + half])
+            scale = math.exp(references[thread] - top)
+            others = math.exp(references[thread + half] - top)
+            for row in range(sums.shape[0]):
+                sums[row, thread] = scale * sums[row, thread] + others * sums[row, thread + half]
+            references[thread] = top
+        cuda.syncthreads()
+        half >>= 1
+
+
+@cuda.jit(device=True, inline="always")
 def _outward(query, x, log_weights, masses, values, column, mass, h, tolerance, weighted, laplace, unordered):  # type: ignore[no-untyped-def]
     """Reference, total and moment of one query, or the sum with Laplace factors, by all threads of the block.
 
     They take a stretch of the data next to what they have taken, on the nearer side, twice as many each time.
     """
     references = cuda.shared.array(THREADS, float64)
-    totals = cuda.shared.array(THREADS, float64)
-    moments = cuda.shared.array(THREADS, float64)
-    sizes = cuda.shared.array(THREADS, float64)
+    sums = cuda.shared.array((3, THREADS), float64)
     thread, threads = cuda.threadIdx.x, cuda.blockDim.x
     n = int64(x.size)
     left = int64(0) if unordered else _number_below(x, query)  # what is taken is [left, right)
@@ -379,24 +270,10 @@ def _outward(query, x, log_weights, masses, values, column, mass, h, tolerance, 
             total += kernel * value
 
         references[thread] = reference
-        totals[thread] = total
-        moments[thread] = moment
-        sizes[thread] = size
-        cuda.syncthreads()
-        half = threads >> 1
-        while half > 0:
-            if thread < half:
-                top = max(references[thread], references[thread + half])
-                scale = math.exp(references[thread] - top)
-                others = math.exp(references[thread + half] - top)
-                totals[thread] = scale * totals[thread] + others * totals[thread + half]
-                moments[thread] = scale * moments[thread] + others * moments[thread + half]
-                sizes[thread] = scale * sizes[thread] + others * sizes[thread + half]
-                references[thread] = top
-            cuda.syncthreads()
-            half >>= 1
-        merged = references[0], totals[0], moments[0]
-        size_of_all = sizes[0]
+        sums[0, thread], sums[1, thread], sums[2, thread] = total, moment, size
+        _add_up(references, sums)
+        merged = references[0], sums[0, 0], sums[1, 0]
+        size_of_all = sums[2, 0]
         cuda.syncthreads()
 
         to_left = query - x[left - 1] if left > 0 else math.inf
@@ -409,39 +286,7 @@ def _outward(query, x, log_weights, masses, values, column, mass, h, tolerance, 
     return merged
 
 
-@cuda.jit(device=True, inline="always")
-def _half_erfcx(x):  # type: ignore[no-untyped-def]
-    """exp(x^2) erfc(x) / 2 for x >= 0, to 5 eps: the rational approximations of Cody (1969), *Math. Comp.* 23."""
-    if x < 0.46875:
-        z = x * x
-        top = 1.85777706184603153e-1 * z + 3.16112374387056560
-        top = (top * z + 1.13864154151050156e2) * z + 3.77485237685302021e2
-        top = top * z + 3.20937758913846947e3
-        bottom = (z + 2.36012909523441209e1) * z + 2.44024637934444173e2
-        bottom = (bottom * z + 1.28261652607737228e3) * z + 2.84423683343917062e3
-        out = math.exp(z) * (1 - x * top / bottom)
-    elif x <= 4.0:
-        top = 2.15311535474403846e-8 * x + 5.64188496988670089e-1
-        top = (top * x + 8.88314979438837594) * x + 6.61191906371416295e1
-        top = (top * x + 2.98635138197400131e2) * x + 8.81952221241769090e2
-        top = (top * x + 1.71204761263407058e3) * x + 2.05107837782607147e3
-        top = top * x + 1.23033935479799725e3
-        bottom = x + 1.57449261107098347e1
-        bottom = (bottom * x + 1.17693950891312499e2) * x + 5.37181101862009858e2
-        bottom = (bottom * x + 1.62138957456669019e3) * x + 3.29079923573345963e3
-        bottom = (bottom * x + 4.36261909014324716e3) * x + 3.43936767414372164e3
-        bottom = bottom * x + 1.23033935480374942e3
-        out = top / bottom
-    else:
-        z = 1 / (x * x)
-        top = 1.63153871373020978e-2 * z + 3.05326634961232344e-1
-        top = (top * z + 3.60344899949804439e-1) * z + 1.25781726111229246e-1
-        top = (top * z + 1.60837851487422766e-2) * z + 6.58749161529837803e-4
-        bottom = z + 2.56852019228982242
-        bottom = (bottom * z + 1.87295284992346725) * z + 5.27905102951428412e-1
-        bottom = (bottom * z + 6.05183413124413191e-2) * z + 2.33520497626869185e-3
-        out = (5.6418958354775628695e-1 - z * top / bottom) / x
-    return 0.5 * out
+_half_erfcx = cuda.jit(device=True, inline="always")(erfcx.half_erfcx)
 
 
 @cuda.jit(device=True, inline="always")
@@ -452,7 +297,7 @@ def _outward_cdf(query, x, log_weights, masses, values, column, mass, h, toleran
     each time, until those that are left add next to nothing. Arguments are those of :func:`_outward`.
     """
     references = cuda.shared.array(THREADS, float64)
-    totals = cuda.shared.array(THREADS, float64)
+    sums = cuda.shared.array((1, THREADS), float64)
     thread, threads = cuda.threadIdx.x, cuda.blockDim.x
     n = int64(x.size)
     right = _number_below(x, query - _WHOLE * h)
@@ -487,19 +332,9 @@ def _outward_cdf(query, x, log_weights, masses, values, column, mass, h, toleran
             total += math.exp(exponent - reference) * term
 
         references[thread] = reference
-        totals[thread] = total
-        cuda.syncthreads()
-        half = threads >> 1
-        while half > 0:
-            if thread < half:
-                top = max(references[thread], references[thread + half])
-                scale = math.exp(references[thread] - top)
-                others = math.exp(references[thread + half] - top)
-                totals[thread] = scale * totals[thread] + others * totals[thread + half]
-                references[thread] = top
-            cuda.syncthreads()
-            half >>= 1
-        merged = references[0], totals[0], 0.0
+        sums[0, thread] = total
+        _add_up(references, sums)
+        merged = references[0], sums[0, 0], 0.0
         cuda.syncthreads()
 
         enough = right == n

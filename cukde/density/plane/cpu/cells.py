@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde.core.cpu import threads
-from cukde.core.cpu.jit import njit
+from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 from cukde.density.one_dimension.cpu.boxes import chunks
 from cukde.density.plane import plan as plane_plan
-
-_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 
 OUTSIDE = 1 << 62
 """Number of a point that no window of the data reaches."""
@@ -51,8 +49,7 @@ class Lattice(NamedTuple):
 
 def lattice(X: np.ndarray, width: float) -> Lattice | None:
     """Lay cells over points; None where there are more than numbers, or points are not or are too far from zero."""
-    extremes = threads.run(lambda rows: _extremes(X[rows]), chunks(len(X)))
-    low, high = (f(np.array([e[i] for e in extremes]), axis=0) for i, f in ((0, np.min), (1, np.max)))
+    low, high = (np.array([f(column) for column in X.T], np.float64) for f in (np.min, np.max))
     columns = X.shape[1]
     size = 1 << LAYOUT[columns].bits[0]
     with np.errstate(invalid="ignore"):
@@ -74,19 +71,6 @@ def numbers(A: np.ndarray, of: Lattice) -> np.ndarray:
     layout = LAYOUT[of.columns]
     threads.run(lambda rows: _numbers(A[rows], of.axes, of.width, of.low, *layout, out[rows]), chunks(len(A)))
     return out
-
-
-@njit(**_JIT)
-def _extremes(A: Any) -> Any:
-    """Least and largest of each column; infinite where some are not numbers."""
-    low, high = np.full(A.shape[1], np.inf), np.full(A.shape[1], -np.inf)
-    for i in range(A.shape[0]):
-        for k in range(A.shape[1]):
-            v = np.float64(A[i, k])
-            if not abs(v) < np.inf:
-                low[k] = -np.inf
-            low[k], high[k] = min(low[k], v), max(high[k], v)
-    return low, high
 
 
 @njit(**_JIT)

@@ -59,7 +59,10 @@ def _transformed(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options
     if output not in plane_plan.SERVED:
         return None
     rtol = plane_plan.rtol_of(options.precision, options.rtol)
-    return _sums(X, Y, h, output, options._replace(rtol=rtol)) if _worth(X, Y, h, rtol, output) else None
+    if rtol < plane_plan.LEAST_RTOL or not _worth(X, Y, h, rtol, output):
+        return None
+    plan = plane_plan.plan(h, rtol, output, X.shape[1])
+    return _sums(X, Y, plan, options._replace(rtol=rtol)) if plan.reach <= cells.MOST_REACH else None
 
 
 def _worth(X: np.ndarray, Y: np.ndarray, h: float, tolerance: float, output: Output) -> bool:
@@ -82,12 +85,12 @@ class _Data(NamedTuple):
     weights: np.ndarray  # (n,), or empty
 
 
-def _sums(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Options) -> PartialSums | None:
-    """Sums at the queries; None where there are no expansions for the tolerance, or more cells than numbers."""
+def _sums(X: np.ndarray, Y: np.ndarray, plan: Plan, options: Options) -> PartialSums | None:
+    """Sums at the queries; None where there are more cells than numbers, or no data with a weight."""
+    output = plan.output
     X, _, options = weighted(X, None, options)
     dtype, log_weights = np.promote_types(X.dtype, Y.dtype), options.log_weights
-    plan = _planned(h, output, options, X.shape[1])
-    if plan is None or not len(X):
+    if not len(X):
         return None
     data = kept(options.kept, "cells", X, (plan.width, dtype), lambda: _ordered(X, plan.width, dtype, log_weights))
     if data is None:
@@ -104,7 +107,7 @@ def _sums(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Optio
         out.moments[order] = moments
     rest = order[left]
     if len(rest):
-        put(out, rest, pairs_passes.partial_sums(X, np.ascontiguousarray(Y[rest]), h, output, options))
+        put(out, rest, pairs_passes.partial_sums(X, np.ascontiguousarray(Y[rest]), plan.bandwidth, output, options))
         note("again", output=output, again=len(rest) / len(Y))
     return out
 
@@ -118,15 +121,6 @@ def _ordered(X: np.ndarray, width: float, dtype: np.dtype, log_weights: np.ndarr
     points = np.ascontiguousarray(X[order].T, dtype)
     weights = np.empty(0) if log_weights is None else np.exp(log_weights[order])
     return _Data(lattice, numbers[order], points, weights)
-
-
-def _planned(h: float, output: Output, options: Options, columns: int) -> Plan | None:
-    """Plan the expansions; None where there are none for the tolerance."""
-    rtol = options.rtol or 0.0
-    if rtol < plane_plan.LEAST_RTOL:
-        return None
-    plan = plane_plan.plan(h, rtol, output, columns)
-    return plan if plan.reach <= cells.MOST_REACH else None
 
 
 def _expand(

@@ -1,4 +1,4 @@
-"""Numba kernels over members of a stack: the pre-pass reductions of their points, and their sums over all pairs."""
+"""Numba kernels over members of a stack: their sums over all pairs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core.cpu import survey
 from cukde.core.cpu.jit import njit
 from cukde.density.pairs.cpu import tiles
 from cukde.density.pairs.cpu.tiles import _JIT
-
-# Without the fast mathematics of the tiles, which knows no NaN and infinity.
-_EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 
 SUM, MOMENTS, LAPLACE = range(3)
 
@@ -30,29 +26,6 @@ _NOTHING = -_NO_SHIFT  # the reference of a sum of nothing
 # Single precision rounds a sum of squared differences by some 3 eps. Queries whose largest exponent is below minus
 # this, in bits, are taken again in double, or their densities would be off by more than 1e-5.
 _FAR = 24.0
-
-
-@njit(**_EXACT)
-def means(X: Any, centres: Any) -> None:
-    """Write the means of the rows of members, (b, d) float64."""
-    for i in range(X.shape[0]):
-        centre = centres[i]
-        centre[:] = 0
-        for j in range(X.shape[1]):
-            for k in range(X.shape[2]):
-                centre[k] += X[i, j, k]
-        for k in range(X.shape[2]):
-            centre[k] /= X.shape[1]
-
-
-@njit(**_EXACT)
-def look(A: Any, centres: Any, radii: Any, finite: Any) -> None:
-    """Write the largest squared distances of members' points to centres (b,), and whether all points are finite (b,).
-
-    ``A`` (b, m, d), or (1, m, d) of points that members share.
-    """
-    for i in range(centres.shape[0]):
-        radii[i], finite[i] = survey.loop(A[min(i, A.shape[0] - 1)], centres[i])
 
 
 @njit(**_JIT)

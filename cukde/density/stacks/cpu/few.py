@@ -12,18 +12,6 @@ _AT_ONCE = 2**18  # coordinates of pairs of an array
 _LARGEST = float(np.finfo(np.float64).max)
 
 
-def look(A: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """See :func:`cukde.density.stacks.cpu.passes.look`."""
-    steps = A - centres[:, None, :]
-    radii = np.einsum("bnk,bnk->bn", steps, steps).max(axis=1, initial=0.0)
-    return radii, np.broadcast_to(np.isfinite(A).all(axis=(1, 2)), radii.shape)
-
-
-def means(X: np.ndarray) -> np.ndarray:
-    """See :func:`cukde.density.stacks.cpu.passes.means`."""
-    return X.mean(axis=1, dtype=np.float64)
-
-
 def many(
     X: np.ndarray,
     Y: np.ndarray,

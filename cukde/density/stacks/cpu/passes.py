@@ -7,8 +7,7 @@ neither a centre nor a scaled squared radius.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,43 +23,29 @@ _LOG2_E = math.log2(math.e)
 # Pairs of a task: some 50 us, which is much beside what a task costs, and little beside what a thread does at the end.
 _PAIRS = 2**16
 
-# Entries of a task that looks at points.
-_ENTRIES = 2**18
+_ENTRIES = 2**18  # of points that are looked at together
 
 _FEWEST_QUERIES = 64  # of a task of one member, which transposes the data of the member
 
 
-@meanwhile.answered_by(few.means)
 def means(X: np.ndarray) -> np.ndarray:
     """Means of the rows of members, (b, d) float64."""
-    if plan_compositions.stack_entries_are_few(X.size):
-        return few.means(X)
-    centres = np.empty((len(X), X.shape[2]))
-    _over_members(lambda members: blocks.means(X[members], centres[members]), X)
-    return centres
+    return np.full(X.shape[1], 1 / X.shape[1]) @ X.astype(np.float64, copy=False)
 
 
-@meanwhile.answered_by(few.look)
 def look(A: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Largest squared distances of members' points to their centres (b,), and of each member whether all are finite.
 
     ``A`` (b, m, d), or (1, m, d) of points that members share.
     """
-    if plan_compositions.stack_entries_are_few(len(centres) * A[:1].size):
-        return few.look(A, centres)
-    radii, finite = np.empty(len(centres)), np.empty(len(centres), bool)
-
-    def task(members: slice) -> None:
-        blocks.look(A if len(A) == 1 else A[members], centres[members], radii[members], finite[members])
-
-    _over_members(task, np.broadcast_to(A, (len(centres), *A.shape[1:])))
-    return radii, finite
-
-
-def _over_members(task: Callable[[slice], None], A: np.ndarray) -> None:
-    """Call a task on members of a stack, so many at a time that it pays."""
-    step = max(1, _ENTRIES // max(1, A[:1].size))
-    threads.run(task, [slice(i, min(i + step, len(A))) for i in range(0, len(A), step)])
+    radii, step = np.empty(len(centres)), max(1, _ENTRIES // max(1, A[:1].size))
+    for start in range(0, len(centres), step):
+        members = slice(start, start + step)
+        points = A if len(A) == 1 else A[members]
+        # Column by column, as a sum over few of them takes NumPy long.
+        squares: Any = sum((points[..., k] - centres[members, None, k]) ** 2 for k in range(A.shape[2]))
+        radii[members] = squares.max(axis=1, initial=0.0)
+    return radii, np.broadcast_to(np.isfinite(A).all(axis=(1, 2)), radii.shape)
 
 
 @meanwhile.answered_by(few.many)

@@ -46,23 +46,9 @@ def partial_sums(
 ) -> PartialSums:
     """Sum kernels of the data of each member at its queries; arrays of the result begin with the axis of members.
 
-    On the current device and stream; nothing waits for the result.
-
-    Parameters
-    ----------
-    X : array, shape (b, n, d)
-        Data, float32 or float64, C-contiguous.
-    Y : array, shape (b, m, d) or (1, m, d)
-        Queries, in the second form shared by all members.
-    h : array, shape (b,)
-        Bandwidths, float64, on the host.
-    output : {"sum", "moments", "laplace"}
-        See :class:`cukde.density.sums.PartialSums`.
-    log_weights : array, shape (b, n) or (1, n), optional
-        Float64; -1e30 stands for the logarithm of zero. Default 0.
-    precision : {"float32", "tf32", "ieee", "float64"}
-        Pairs are taken in double for the last, otherwise in float32, where float64 points keep 48 bits of each
-        coordinate.
+    Arguments are those of :func:`cukde.density.stacks.cpu.passes.partial_sums`; data are C-contiguous, and ``h`` on the
+    host. Pairs are taken in double for "float64", otherwise in float32, where float64 points keep 48 bits of each
+    coordinate. On the current device and stream; nothing waits for the result.
 
     Notes
     -----
