@@ -300,17 +300,6 @@ class TestArguments:
         with pytest.raises(ValueError, match=r'devices must be "all" or None for arrays on the CPU'):
             FUNCTIONS[name](self.X, self.X, 1.0, devices=[0, 1])
 
-    @pytest.mark.parametrize("name", FUNCTIONS)
-    def test_beside_dask_arrays(self, name: str) -> None:
-        lazy = pytest.importorskip("dask.array").from_array(self.X)
-        with pytest.raises(ValueError, match="devices must be None for Dask arrays"):
-            FUNCTIONS[name](lazy, self.X, 1.0, devices="all")
-
-    @pytest.mark.parametrize("name", ["kde", "score", "sd_kde", "laplace_kde", "debias", "density_and_score"])
-    def test_of_stacks(self, name: str) -> None:
-        with pytest.raises(ValueError, match="devices must be None for stacks"):
-            FUNCTIONS[name](np.zeros((2, 5, 2)), np.zeros((2, 3, 2)), 1.0, devices="all")
-
 
 class _Cuda:
     """What tasks on devices ask of CuPy; device 9 is not there."""

@@ -327,21 +327,14 @@ def test_arguments_are_checked(backend: Backend) -> None:
         (ValueError, r"axes\[1\] must be finite", [g, g * np.nan], {}),
         (TypeError, r"axes\[0\] must hold real numbers", [["a"], g], {}),
         (ValueError, "algorithm must be one of 'auto', 'exact', 'fft'; got 'FFT'", [g, g], {"algorithm": "FFT"}),
-        (ValueError, "algorithm must be one of .* got None", [g, g], {"algorithm": None}),
         (ValueError, 'log must be False beside algorithm="fft"', [g, g], {"algorithm": "fft", "log": True}),
-        (ValueError, "log must be True or False", [g, g], {"log": "yes"}),
-        (ValueError, "weights must not be negative", [g, g], {"weights": backend.asarray(-np.ones(3))}),
     ):
         with pytest.raises(error, match=message):
             cukde.evaluate_grid(X, axes, 1.0, **options)
-    with pytest.raises(ValueError, match="h must be positive"):
-        cukde.evaluate_grid(X, [g, g], -1.0)
     with pytest.raises(ValueError, match='algorithm="fft" takes data of up to 3 columns; got 4'):
         cukde.evaluate_grid(backend.asarray(np.zeros((3, 4))), [g] * 4, 1.0, algorithm="fft")
     with pytest.raises(ValueError, match='algorithm="fft" needs a grid of a few cells a bandwidth'):
         cukde.evaluate_grid(X, [g, g], 1e-6, algorithm="fft")
-    with pytest.raises(ValueError, match="X must be finite"):
-        cukde.evaluate_grid(X * np.nan, [g, g], 1.0)
     with pytest.raises(ValueError, match="axes must span a grid that fits in memory"):
         cukde.evaluate_grid(backend.asarray(np.zeros((3, 5))), [np.arange(1000.0)] * 5, 1.0)
     with pytest.raises(TypeError, match="axes must be a plain array; got a Dask collection"):

@@ -303,18 +303,6 @@ def test_unknown_kernels(backend: Backend, kernel: Any) -> None:
         kernel_density(X, X, 1.0, kernel=kernel)
 
 
-def test_other_arguments_are_checked(backend: Backend) -> None:
-    X = backend.asarray(np.zeros((3, 2)))
-    with pytest.raises(ValueError, match="h must be positive"):
-        kernel_density(X, X, -1.0, kernel="tophat")
-    with pytest.raises(ValueError, match="Y must have 2 columns like X"):
-        kernel_density(X, X[:, :1], 1.0, kernel="tophat")
-    with pytest.raises(ValueError, match="weights must not be negative"):
-        kernel_density(X, X, 1.0, kernel="tophat", weights=backend.asarray(-np.ones(3)))
-    with pytest.raises(ValueError, match="Y must be finite"):
-        kernel_density(X, X * np.nan, 1.0, kernel="linear")
-
-
 def test_the_backend_of_the_data_computes(backend: Backend) -> None:
     X = backend.asarray(np.zeros((3, 2)))
     assert type(kernel_density(X, X, 1.0, kernel="tophat")) is type(X)

@@ -246,20 +246,6 @@ def test_moments_of_gradients_merge(backend: Backend, precision: str, output: Ou
     np.testing.assert_allclose(backend.asnumpy(merged.moments / merged.total[:, None]), want, rtol=rtol, atol=rtol)
 
 
-@pytest.mark.parametrize("name", ["score", "density_and_score", "debias", "sd_kde", "laplace_kde"])
-def test_arguments_are_checked(backend: Backend, name: str) -> None:
-    X = backend.asarray(np.arange(6.0).reshape(3, 2))
-    arguments = (X, 1.0) if name == "debias" else (X, X, 1.0)
-    for factors, message in (
-        (np.ones(2), r"local_factors must have shape \(3,\), one for each row of X; got"),
-        ([1.0, 0.0, 1.0], "local_factors must be positive; the smallest is 0"),
-        ([1.0, np.nan, 1.0], "local_factors must be finite; it holds NaN or infinity"),
-        ([1.0, 1e-9, 1.0], "local_factors must lie between 1e-08 and 1e[+]16"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            getattr(cukde, name)(*arguments, local_factors=backend.asarray(np.asarray(factors)))
-
-
 def test_a_score_bandwidth_has_the_range_of_the_narrowest_point(backend: Backend) -> None:
     X = backend.asarray(np.array([[0.0, 0.0], [1e8, 0.0], [0.0, 1.0]], np.float32))
     factors = backend.asarray(np.array([1.0, 1.0, 1e-7]))
