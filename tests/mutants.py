@@ -50,7 +50,7 @@ MUTANTS = (
         "cukde/density/pairs/cpu/skipping/once.py",
         "(-np.log2(total[block, i]) - allowed)",
         "(-np.log2(total[block, i]) - allowed - 3.3)",
-        ("density/test_skipping_cpu",),
+        ("density/test_skipping",),
     ),
     Mutant(
         "cukde/density/pairs/cpu/skipping/once.py",
