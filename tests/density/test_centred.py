@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from cukde.density.options import Options
-from cukde.density.plan import gpu as plan_gpu
-from cukde.density.plan.shape import Shape
-from cukde.density.sums import Output, PartialSums
+from cukde.density.sums import PartialSums
 from tests import reference, tolerances
 from tests.conftest import Backend
 
@@ -256,23 +254,3 @@ def test_what_is_left_out(gpu: SimpleNamespace, rtol: float, precision: str) -> 
     assert (got >= expected - rtol - near).all()
     if rtol and precision == "float64":  # or nothing would show that anything is
         assert (got < expected - near).any()
-
-
-def test_which_passes_of_float64_it_takes(gpu: SimpleNamespace) -> None:
-    """Any of data beyond the reach of products about one centre, or unknown; and many columns at themselves."""
-    from cukde.density.pairs.gpu.shape import current
-
-    def engine(n: int, squared_radius: float | None, output: Output = "sum", d: int = 5) -> str:
-        shape = Shape(output, n, n, d, "float64", itself=True, device=current())
-        return plan_gpu.served(shape, squared_radius).name
-
-    outputs: tuple[Output, ...] = ("sum", "moments", "laplace")
-    for output in outputs:
-        assert engine(300, None, output) == engine(100_000, None, output) == "centred"
-        assert engine(100_000, 1e4, output) == engine(100_000, 50.0, output, d=33) == "centred"
-        assert engine(300, 50.0, output) == engine(100_000, 50.0, output) == "f64"
-        assert engine(300, 1e4, output) == engine(300, np.inf, output) == "difference"
-    assert engine(100_000, 50.0, "values") == "f64"
-    assert engine(100_000, 1e4, "values") == engine(100_000, None, "values") == "difference"
-    assert engine(100_000, np.inf) == "difference"
-    assert engine(100_000, 50.0, d=70) == "wide_f64"

@@ -324,22 +324,6 @@ def test_dtypes_of_results(backend: Backend) -> None:
         assert cukde.conditional(X, {0: each}, Y[:0, :1], 1.0).shape == (0,)
 
 
-@pytest.mark.parametrize("dtype", ["int32", "float16", "bool"])
-def test_data_of_other_dtypes(backend: Backend, dtype: str) -> None:
-    X = (4 * np.random.default_rng(0).standard_normal((40, 4))).astype(dtype)
-    x, y = backend.asarray(X), backend.asarray(X[:9, 2:])
-    h = bandwidth(0.8, 4, "covariance")
-    log_p = [
-        backend.asnumpy(cukde.conditional(x, {0: value, 1: 1.0}, y, h, log=True))
-        for value in (1, backend.asarray(np.ones(9, dtype)))
-    ]
-    assert {str(each.dtype) for each in log_p} == {"float32" if dtype == "float16" else "float64"}
-    want = reference.log_kde(X, np.column_stack((np.ones((9, 2)), X[:9, 2:])), h)
-    want -= reference.log_kde(X[:, :2], np.ones((1, 2)), block(h, [0, 1]))
-    for each in log_p:
-        np.testing.assert_allclose(each, want, rtol=1e-11, atol=1e-4 if dtype == "float16" else 1e-11)
-
-
 X3 = np.arange(12.0).reshape(4, 3)
 FRAME = pd.DataFrame(X3, columns=["a", "b", "b"])
 

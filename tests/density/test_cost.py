@@ -133,15 +133,6 @@ def test_a_share_of_sums_of_values() -> None:
     assert of_three.exponentials == 3 * of_one.exponentials
 
 
-def test_weighted_moments_in_double_take_differences() -> None:
-    sizes = {"n": 2**18, "m": 2**18, "d": 16, "share": 0.5}
-    products, differences, double = (
-        perf.predict("score", H200, at_data=True, weighted=weighted, dtype=dtype, **sizes).seconds
-        for weighted, dtype in ((False, "float32"), (True, "float32"), (False, "float64"))
-    )
-    assert products < differences < double
-
-
 def test_each_pass_of_sd_kde_has_its_own_share() -> None:
     sizes = {"n": 2**16, "m": 2**14, "d": 16}
     names = {
@@ -373,52 +364,6 @@ def test_a_pass_takes_the_time_of_the_table_on_its_cores(d: int, dtype: str) -> 
         assert parts["host"] == pytest.approx(1e-9 * table["calls"]["pairs"])
 
 
-def test_few_pairs_are_taken_by_one_core() -> None:
-    sizes = {"n": 300, "m": 100, "d": 3, "at_data": False}
-    cost = perf.cost("debias", CPU, n=100, d=3)
-    (of_pairs,) = (part for part in cost.parts if part.name == "score")
-    assert (of_pairs.blocks, cost.work("exponential_f64")) == (1, 100**2)
-    assert perf.cost("kde", CPU, **sizes).exponentials == 300 * 100
-
-
-def test_many_data_at_themselves_take_each_pair_once() -> None:
-    few, many = (perf.cost("debias", CPU, n=n, d=8, rtol=0.0).exponentials / n**2 for n in (2000, 5000))
-    assert (few, many) == (1, 0.5)
-
-
-def test_few_queries_take_data_as_they_are() -> None:
-    for d in (2, 16, 100):
-        few, more = (perf.predict("kde", CPU, n=2**16, m=m, d=d).parts for m in (2, 200))
-        assert [part.name for part in few] == ["host", "pass", "results"]
-        assert [part.name for part in more] == ["host", "survey", "sample", "pass", "results"]
-        looked = perf.predict("sd_kde", CPU, n=2**13, m=2, d=d).parts
-        assert {"survey", "kde"} <= {part.name for part in looked}
-
-
-def test_what_a_run_finds_beside_a_pass_takes_time() -> None:
-    sizes = {"n": 2**16, "m": 2**10, "d": 8}
-    whole = perf.predict("kde", CPU, **sizes)
-    again = perf.predict("kde", CPU, again=0.5, **sizes)
-    double = perf.predict("kde", CPU, again=1.0, **sizes)
-    in_vain = perf.predict("kde", CPU, in_vain=True, **sizes)
-    assert whole.seconds < again.seconds < double.seconds
-    assert {part.name for part in again.parts} - {part.name for part in whole.parts} == {"copy", "other queries"}
-    assert {part.name for part in in_vain.parts} - {part.name for part in whole.parts} == {"order", "tried"}
-    of_double = perf.predict("kde", CPU, ran="difference float64", **sizes).seconds
-    assert whole.seconds < of_double < double.seconds
-    with pytest.raises(ValueError, match="again must be at most 1; got 2"):
-        perf.cost("kde", CPU, again=2, **sizes)
-
-
-def test_numpy_takes_one_core_for_what_the_bandwidth_needs() -> None:
-    one = dataclasses.replace(CPU, multiprocessors=1)
-    sizes = {"n": 10_000, "d": 16}
-    two, half = (perf.predict("bandwidth.scott", on, **sizes).seconds for on in (CPU, one))
-    assert two == pytest.approx(2 * half)  # the same rates, of both cores together or of one
-    rows = perf.cost("bandwidth.scott", CPU, n=160_000, d=1).work("scalar")
-    assert rows > 3 * perf.cost("bandwidth.scott", CPU, **sizes).work("scalar")  # as many entries, in short rows
-
-
 def test_one_dimension_takes_pairs_only_where_they_are_few() -> None:
     few, many = 2**14, 2**20
     assert perf.cost("kde", H200, n=few, m=few, d=1).exponentials == few**2
@@ -523,20 +468,6 @@ def test_sizes_of_calls_are_read_without_the_arrays() -> None:
         assert perf.predict(found.name, CPU, **given).seconds > 0
 
 
-@pytest.mark.parametrize(
-    ("function", "name", "columns"), [("kde", "study.density_wmma", 8), ("score", "study.score_wmma", 8 + 16)]
-)
-def test_study_kernels_have_costs(function: str, name: str, columns: int) -> None:
-    pytest.importorskip("cupy")
-    from benchmarks.density import study_wmma
-
-    arrays = _Untouchable((100, 5), "float32"), _Untouchable((7, 5), "float32")
-    operation, sizes = called(getattr(study_wmma, function), (*arrays, 1.0), {})
-    assert (operation.name, sizes) == (name, {"n": 100, "m": 7, "d": 5})
-    cost = perf.cost(operation.name, H200, **sizes)
-    assert (cost.exponentials, cost.work("tensor_tf32")) == (700, 2 * columns * 700)
-
-
 def test_a_study_score_takes_about_twice_its_density() -> None:
     pytest.importorskip("cupy")
     from benchmarks.density import study_wmma  # noqa: F401, declares the costs
@@ -624,32 +555,6 @@ def test_costs_need_no_cupy() -> None:
     assert done.stdout.split() == ["True", "False", "False"]
 
 
-@pytest.mark.parametrize("function", [perf.flash_flops, perf.flash_bytes, perf.flash_intensity])
-@pytest.mark.parametrize(
-    ("sizes", "error", "message"),
-    [
-        ((np.ones((2, 2)), 1, 2), TypeError, "n must be a number"),
-        (("9", 1, 2), TypeError, "n must be a number"),
-        ((9, -1, 2), ValueError, "m must be at least 0; got -1"),
-        ((9, float("inf"), 2), ValueError, "m must be finite"),
-        ((10**400, 1, 2), ValueError, "n must be finite"),
-        ((9, 1, 0), ValueError, "d must be at least 1"),
-        ((9, 1, 2.5), TypeError, "d must be an integer"),
-    ],
-)
-def test_sizes_of_the_papers_model(function, sizes, error, message):
-    with pytest.raises(error, match=message):
-        function(*sizes)
-
-
-def test_the_papers_model_of_nothing():
-    with pytest.raises(ValueError, match="n must be such that bytes are moved"):
-        perf.flash_intensity(0, 10, 2)
-    with pytest.raises(ValueError, match="seconds must be positive and finite; got 0"):
-        perf.flash_utilisation(0, 10, 10)
-    assert perf.flash_tile_bytes(np.int8(3)) == perf.flash_tile_bytes(3)
-
-
 @pytest.mark.parametrize("d", [2, 3])
 @pytest.mark.parametrize("op", ["kde", "score"])
 def test_transforms(op: str, d: int) -> None:
@@ -681,3 +586,23 @@ def test_cells_are_those_of_a_transform() -> None:
         perf.cost("kde", H200, n=100, m=100, d=4, cells=10)
     with pytest.raises((TypeError, ValueError), match="cells"):
         perf.cost("kernel_sum", H200, n=100, m=100, d=2, cells=10)
+
+
+def test_many_data_at_themselves_take_each_pair_once() -> None:
+    few, many = (perf.cost("debias", CPU, n=n, d=8, rtol=0.0).exponentials / n**2 for n in (2000, 5000))
+    assert (few, many) == (1, 0.5)
+
+
+def test_what_a_run_finds_beside_a_pass_takes_time() -> None:
+    sizes = {"n": 2**16, "m": 2**10, "d": 8}
+    whole = perf.predict("kde", CPU, **sizes)
+    again = perf.predict("kde", CPU, again=0.5, **sizes)
+    double = perf.predict("kde", CPU, again=1.0, **sizes)
+    in_vain = perf.predict("kde", CPU, in_vain=True, **sizes)
+    assert whole.seconds < again.seconds < double.seconds
+    assert {part.name for part in again.parts} - {part.name for part in whole.parts} == {"copy", "other queries"}
+    assert {part.name for part in in_vain.parts} - {part.name for part in whole.parts} == {"order", "tried"}
+    of_double = perf.predict("kde", CPU, ran="difference float64", **sizes).seconds
+    assert whole.seconds < of_double < double.seconds
+    with pytest.raises(ValueError, match="again must be at most 1; got 2"):
+        perf.cost("kde", CPU, again=2, **sizes)

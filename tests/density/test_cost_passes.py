@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cukde import perf
-from cukde.core.cost import elementwise, host, radix_sort
+from cukde.core.cost import elementwise, radix_sort
 from cukde.density.one_dimension import cost as one_dimension_cost
 from cukde.perf._predict import predicted
 
@@ -39,13 +39,6 @@ def test_a_pass_takes_a_time_a_number_whatever_its_bytes(numbers: int, traffic: 
     assert 1e6 * _seconds(part) == pytest.approx(microseconds, rel=0.15)
     assert _seconds(elementwise.passes("copy", H200, 10, 40.0)) == pytest.approx(4e-6, rel=0.02)
     assert elementwise.passes("copy", CPU, numbers, 1.0).cycles == 0
-
-
-def test_activation_grad_is_its_passes() -> None:
-    """4.48 ms were measured for silu of 2^26 float32 numbers when it was fourteen passes."""
-    cost = perf.cost("activation_grad", H200, n=2**26, name="silu")
-    assert cost.launches == 11
-    assert 1 / 1.15 < predicted(cost, H200).seconds / (11 / 14 * 4.48e-3) < 1.15
 
 
 def test_a_sort_takes_a_pass_a_digit() -> None:
@@ -89,16 +82,3 @@ def test_queries_in_the_tails_wait_for_each_other_where_they_are_neighbours() ->
     assert chain("sd_kde", m=2**21) == 20 + 1
     assert chain("sd_kde", m=2**21, weighted=True) == 1 + 1
     assert chain("sd_kde", m=2**21, dtype="float64") == 0
-
-
-def test_differences_in_float64_are_converted_by_the_unit_of_exponentials() -> None:
-    sizes = {"n": 2**15, "m": 2**15, "d": 1, "precision": "ieee"}
-    once, twice = (perf.cost("kde", H200, dtype=dtype, **sizes).exponentials for dtype in ("float32", "float64"))
-    assert (once, twice) == (2**30, 2**31)
-
-
-def test_a_wait_is_one_constant() -> None:
-    part = perf.cost("pwpa", H200, n=10, pieces=4, degree=1).parts[0]
-    assert part.cycles == 2 * host.COPY * H200.clock
-    names = [part.name for part in perf.cost("kde", CPU, n=2**24, m=2**20, d=1).parts]
-    assert not any("wait" in name for name in names)

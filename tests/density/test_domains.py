@@ -15,8 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import cukde
-from cukde.core.plan import only, without
-from cukde.density.api import _stages_of_sd_kde
+from cukde.core.plan import only
 from cukde.density.arguments import prepare
 from cukde.density.domains import images as domains_images
 from tests import reference, tolerances
@@ -303,20 +302,6 @@ def test_local_factors_have_images(backend: Backend) -> None:
     np.testing.assert_allclose(backend.asnumpy(got), np.exp(want + math.log(len(parts))), rtol=1e-11)
 
 
-@pytest.mark.parametrize("name", DOMAINS)
-def test_both_ways_to_sum_give_the_same(name: str) -> None:
-    """Images as more data, and the product of the columns' sums: which is chosen is a matter of time."""
-    bounds, periods, h, _ = DOMAINS[name]
-    d = len(bounds or periods or ())
-    X, Y, w = sample(d, 30, 20, "float64")
-    for f in (cukde.kde, cukde.score, cukde.laplace_kde):
-        results = []
-        for way in (without("products"), only("products")):
-            with way:
-                results.append(f(X, Y, h, weights=w, bounds=bounds, periods=periods))
-        np.testing.assert_allclose(*results, rtol=1e-11, atol=1e-11)
-
-
 def test_products_run_on_the_backend(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     bounds, periods, _, _ = DOMAINS["five"]
     X, Y, w = sample(5, backend.size(300, 30), backend.size(100, 20), "float32")
@@ -427,14 +412,6 @@ def test_what_is_no_sequence_is_refused() -> None:
         cukde.kde(X, X, 1.0, bounds=[("0", 1), None])
     with pytest.raises(ValueError, match="score_bandwidth must not correlate"):
         cukde.sd_kde(X, X, 1.0, score_bandwidth=np.array([[1, 0.5], [0.5, 1]]), bounds=[(0, 1), None])
-
-
-def test_the_stages_that_are_timed_are_those_of_the_domain() -> None:
-    X, Y, w = sample(2, 30, 10, "float64")
-    domain = {"bounds": [(0, 1), None], "periods": [None, 1]}
-    stages = _stages_of_sd_kde(X, Y, 0.3, score_bandwidth=0.1, weights=w, **domain)  # type: ignore[arg-type]
-    want = cukde.sd_kde(X, Y, 0.3, score_bandwidth=0.1, weights=w, **domain)  # type: ignore[arg-type]
-    np.testing.assert_allclose(stages["kde"](), want, rtol=1e-12)
 
 
 def test_a_domain_without_ends_is_the_plane() -> None:

@@ -13,8 +13,6 @@ import pytest
 import cukde
 from cukde.density.options import Options
 from cukde.density.plan import gpu as plan_gpu
-from cukde.density.plan.shape import Device, Shape
-from cukde.density.sums import Output
 from tests import reference
 from tests.conftest import forget
 from tests.density.samples import ORDERED, OUTPUTS, SHIFT, SYMMETRIC, TOTAL, Sample, verify
@@ -184,17 +182,6 @@ def test_mean_shift_is_that_of_the_symmetric_pass(gpu: SimpleNamespace, d: int, 
     check(np.abs(ordered - symmetric), np.asarray(SHIFT["split"].value), "mean shift")
 
 
-def test_mean_shift_takes_three_products_where_sums_take_four(gpu: SimpleNamespace) -> None:
-    from benchmarks.perf import launched
-
-    s = Sample(40, 1, 16)
-    s.Y = s.X
-    for ratio, products in ((False, "4"), (True, "3")):
-        with launched.noted() as kernels:
-            run(gpu, s, "moments", 4, ratio=ratio)
-        assert {dict(defines)["TERMS"] for _, name, defines in kernels if name.startswith("score")} == {products}
-
-
 def test_points_alone_do_not_move(gpu: SimpleNamespace) -> None:
     s = Sample(20, 1, 16)
     s.X = s.Y = np.random.default_rng(0).permuted(np.outer(np.arange(20), np.full(16, 3)), axis=0).astype(np.float32)
@@ -360,78 +347,6 @@ def test_operands_hold_points_to_22_bits_and_their_radius(gpu: SimpleNamespace, 
 class TestForm:
     """Which engine, and how many products an exponent takes."""
 
-    def test_exact_totals_of_data_at_themselves(self) -> None:
-        def choice(squared_radius: float, exact: bool, precision: str = "float32") -> str:
-            device = Device.of((9, 0))
-            shape = Shape("moments", 999, 999, 16, precision, itself=True, ratio=not exact, device=device)
-            return plan_gpu.served(shape, squared_radius).name
-
-        assert choice(218.0, True) == choice(220.0, False) == "f16_symmetric"
-        assert choice(220.0, True) == "f16"
-        assert choice(500.0, True, "tf32") == "f16_symmetric"
-
-    def test_limits(self) -> None:
-        form = plan_gpu.form
-        assert form("float32", 2, 50.0).products == 3
-        assert form("float32", 2, 300.0).products == 4
-        assert form("float32", 16, 215.0) == form("float32", 16, 120.0, "values") == (3, 275.0)
-        assert form("float32", 16, 180.0, "moments") == (3, 275.0)
-        assert form("float32", 16, 216.0) == form("float32", 16, 275.0) == (4, 275.0)
-        assert form("float32", 16, 121.0, "values") == form("float32", 16, 181.0, "moments") == (4, 275.0)
-        assert form("float32", 16, 276.0) is None
-        assert form("float32", 64, 106.0) == (3, 106.25)
-        assert form("float32", 5, 700.0) is not None
-        assert form("float32", 5, 700.1) is None
-        assert form("tf32", 64, 700.0) == (1, 700.0)
-        assert form("float32", 1, 1.0) is form("float32", 65, 1.0) is None
-
-    @pytest.mark.parametrize(
-        ("output", "precision", "d", "k", "squared_radius", "capability", "symmetric", "want"),
-        [
-            ("sum", "float32", 16, 0, 100.0, (8, 0), False, "f16"),
-            ("sum", "float32", 16, 0, None, (8, 0), True, "centred"),
-            ("sum", "tf32", 16, 0, 500.0, (9, 0), False, "f16"),
-            ("moments", "float32", 16, 16, 100.0, (9, 0), True, "f16_symmetric"),
-            ("moments", "float32", 16, 16, 100.0, (9, 0), False, "f16"),
-            ("sum", "float32", 16, 0, 100.0, (7, 5), False, "difference"),
-            ("sum", "float32", 16, 0, 400.0, (9, 0), False, "difference"),
-            ("sum", "float32", 1, 0, 100.0, (9, 0), False, "difference"),
-            ("sum", "float32", 65, 0, 700.0, (9, 0), False, "wide"),
-            ("sum", "tf32", 4096, 0, None, (8, 0), False, "wide"),
-            ("values", "float32", 65, 100, 1.0, (9, 0), True, "wide"),
-            ("sum", "float32", 65, 0, 1e9, (9, 0), False, "wide"),
-            ("sum", "float32", 65, 0, 1.0, (7, 5), False, "difference"),
-            ("values", "float32", 3, 64, 1.0, (9, 0), False, "f16"),
-            ("values", "float32", 3, 65, 1.0, (9, 0), False, "f16"),
-            ("values", "float32", 3, 32, 1.0, (9, 0), True, "f16_symmetric"),
-            ("values", "float32", 3, 33, 1.0, (9, 0), True, "f16"),
-            ("values", "float32", 16, 16, 218.0, (9, 0), True, "f16_symmetric"),
-            ("values", "float32", 16, 16, 219.0, (9, 0), True, "f16"),
-            ("moments", "float32", 16, 16, None, (9, 0), True, "centred"),
-            ("values", "float32", 2, 1, 300.0, (9, 0), True, "f16"),
-            ("values", "float32", 49, 32, 50.0, (9, 0), True, "f16_symmetric"),
-            ("values", "tf32", 16, 16, 100.0, (9, 0), True, "f16"),
-            ("sum", "ieee", 16, 0, 100.0, (9, 0), False, "difference"),
-            ("sum", "float64", 16, 0, 100.0, (9, 0), False, "f64"),
-            ("sum", "float64", 65, 0, None, (9, 0), False, "difference"),
-        ],
-    )
-    def test_which_pass_takes_all_pairs(
-        self,
-        output: Output,
-        precision: str,
-        d: int,
-        k: int,
-        squared_radius: float | None,
-        capability: tuple[int, int],
-        symmetric: bool,
-        want: str,
-    ) -> None:
-        values = k if output == "values" else 0
-        ratio, device = output == "moments", Device.of(capability)
-        shape = Shape(output, 1000, 1000, d, precision, values, itself=symmetric, ratio=ratio, device=device)
-        assert plan_gpu.served(shape, squared_radius).name == want
-
     @pytest.mark.parametrize(("op", "kernel"), [("kde", "kde"), ("sd_kde", "score")])
     @pytest.mark.parametrize("operands", ["float16", "TF32"])
     def test_operands_of_the_study_replace_those_of_the_library(
@@ -468,54 +383,6 @@ class TestPlan:
         assert plan.splits * plan.split_rows >= n
         assert (plan.splits - 1) * plan.split_rows < n
         assert plan.split_rows % plan.shape.tile == 0
-
-    @pytest.mark.parametrize(("n", "m"), [(10**6, 4), (10**6, 300), (32_768, 64), (65_536, 8192)])
-    def test_the_device_is_filled(self, gpu: SimpleNamespace, n: int, m: int) -> None:
-        plan = self.plan(gpu, n, m)
-        blocks = plan.query_blocks * plan.splits
-        assert blocks >= self.MULTIPROCESSORS
-        # None of them has more than a tenth more to do than the mean.
-        most = -(-blocks // self.MULTIPROCESSORS)
-        assert most * self.MULTIPROCESSORS / blocks < 1.1 or plan.split_rows <= 2 * plan.shape.tile
-
-    def test_small_problems_are_cut_into_tiles(self, gpu: SimpleNamespace) -> None:
-        plan = self.plan(gpu, 2048, 256)
-        assert plan.query_blocks * plan.splits >= 64
-
-    def test_blocks_of_columns_fill_the_device_like_queries(self, gpu: SimpleNamespace) -> None:
-        shapes = gpu.f16.task("values", 3, 16, 64, False).shapes
-        for n, m, blocks in ((65_536, 4096, 4), (10**6, 300, 16)):
-            few = gpu.grid.plan(shapes, n, m, 64 * blocks + 1, self.MULTIPROCESSORS, blocks)
-            many = gpu.grid.plan(shapes, n, m * blocks, 65, self.MULTIPROCESSORS)
-            assert few.query_blocks == -(-m // few.shape.queries)
-            assert few.splits <= 2 * many.splits
-            assert few.query_blocks * blocks * few.splits >= self.MULTIPROCESSORS
-
-    def test_many_queries_are_not_split(self, gpu: SimpleNamespace) -> None:
-        assert self.plan(gpu, 10**6, 10**6).splits * 10**6 <= 2**24
-
-
-def test_a_pass_is_few_launches(gpu: SimpleNamespace) -> None:
-    """Preparation, pass, finish; the difference kernel where it may have to step in."""
-    from cukde.core.gpu import compile as core_compile
-
-    s = Sample(150, 70, 5)
-    launched: list[str] = []
-    kernel = core_compile.kernel
-
-    def counted(stem: str, name: str, defines: Any, shared_bytes: int) -> Any:
-        launched.append(name)
-        return kernel(stem, name, defines, shared_bytes)
-
-    gpu.monkeypatch.setattr("cukde.core.gpu.compile.kernel", counted)
-    for output, want in (
-        ("sum", ["prepare_f16", "kde_f16x2", "kde_ieee", "finish_f16"]),
-        ("moments", ["prepare_f16", "score_f16x2", "finish_f16"]),
-        ("values", ["prepare_f16", "prepare_values", "kernel_sum_f16x2", "finish_f16"]),
-    ):
-        launched.clear()
-        run(gpu, s, output, 3)
-        assert launched == want
 
 
 def test_a_block_of_zero_weights_yields_to_any_other(gpu: SimpleNamespace) -> None:

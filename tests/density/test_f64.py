@@ -10,8 +10,6 @@ import pytest
 
 from cukde.density.options import Options
 from cukde.density.plan import gpu as plan_gpu
-from cukde.density.plan.shape import Device, Shape
-from cukde.density.sums import Output
 from tests import reference
 from tests.density.samples import DOUBLE, OUTPUTS, Sample, verify
 from tests.host_emulation._kernel import from_source
@@ -179,19 +177,3 @@ def test_operands(gpu: SimpleNamespace, d: int) -> None:
     want = np.maximum(s.log_weights / np.log(2), -(2.0**20)) - squares / 2
     np.testing.assert_allclose(made.norms[:150], want, rtol=1e-14)
     assert (made.norms[150:] == -(2.0**20)).all()
-
-
-def test_which_passes_it_takes() -> None:
-    def engine(output: Output, d: int, squared_radius: float | None, capability: tuple[int, int] = (9, 0)) -> str:
-        k, device = 5 * (output == "values"), Device.of(capability)
-        shape = Shape(output, 99, 99, d, "float64", k, device=device)
-        return plan_gpu.served(shape, squared_radius).name
-
-    assert engine("moments", 2, 620.0) == engine("sum", 64, 620.0) == engine("values", 3, 350.0) == "f64"
-    beyond: tuple[tuple[Output, int, float], ...]
-    beyond = ("sum", 1, 1.0), ("sum", 65, 1e6), ("moments", 3, 621.0), ("values", 3, 351.0)
-    for output, d, squared_radius in beyond:
-        assert engine(output, d, squared_radius) == "difference"
-    assert engine("sum", 3, None) == "centred"
-    assert engine("sum", 3, 1.0, (7, 5)) == "difference"
-    assert engine("sum", 3, 1.0, (8, 0)) == "f64"

@@ -202,39 +202,6 @@ def test_bandwidths_small_beside_the_steps_and_large_beside_the_grid(backend: Ba
     verify(backend, X, axes, h)
 
 
-def test_which_way_is_taken(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken = []
-    for module in (transform, exact):
-
-        def spied(*args: Any, of: Any = module.density, name: str = module.__name__, **kwargs: Any) -> Any:
-            taken.append(name.rsplit(".", 1)[-1])
-            return of(*args, **kwargs)
-
-        monkeypatch.setattr(module, "density", spied)
-    X = backend.asarray(np.random.default_rng(0).normal(size=(6000, 2)))
-
-    def way(points: Any, axes: Any, h: Any = 0.5, **options: Any) -> str:
-        taken.clear()
-        cukde.evaluate_grid(points, axes, h, **options)
-        return "+".join(taken) or "pairs"
-
-    fine, few = [np.linspace(-4, 4, 150)] * 2, [np.linspace(-4, 4, 3)] * 2
-    times = plan_compositions._TIMES
-    monkeypatch.setattr(plan_compositions, "_TIMES", dict.fromkeys(times, times["cpu"]))
-    assert way(X, fine) == "transform"
-    assert way(X, few) == "exact"
-    assert way(X[:9], fine) == "exact"
-    assert way(X, few, algorithm="exact") == "exact"
-    assert way(X, few, algorithm="fft") == "transform"
-    assert way(X[:9], few, log=True) == "pairs"
-    assert way(X[:9], few, np.eye(2)) == "pairs"
-    assert way(X, fine, np.eye(2)) == "transform"
-    assert way(X[:9, 0], fine[0]) == "pairs"
-    tail = X.astype(np.float32), [(g + 7).astype(np.float32) for g in fine]
-    assert way(*tail) == "transform+transform"  # once more, for the tail
-    assert way(X[:9], few, 1e-6) == "exact"  # no grid has as many cells
-
-
 def test_logarithm(backend: Backend) -> None:
     X = np.random.default_rng(0).normal(size=(60, 2))
     axes = [np.linspace(-50, 50, 7), np.array([0.0, 300.0])]
@@ -262,17 +229,6 @@ def test_integral_is_one(backend: Backend, d: int) -> None:
     axis = np.linspace(-10, 10, {1: 100, 2: 60, 3: 36}[d])
     density = backend.asnumpy(cukde.evaluate_grid(backend.asarray(X), [axis] * d, 0.9, algorithm="fft"))
     assert density.sum() * (axis[1] - axis[0]) ** d == pytest.approx(1, abs=1e-12 if d < 3 else 1e-10)
-
-
-@pytest.mark.parametrize("d", [1, 2, 3])
-def test_both_ways_to_spread_agree(d: int) -> None:
-    rng = np.random.default_rng(d)
-    X, w = rng.normal(size=(300, d)) * 3, rng.dirichlet(np.ones(300))
-    plan, _ = grids_plan.plan([np.linspace(-1, 2, 9)] * d, np.eye(d), 300, 1e-6, COSTS) or pytest.fail("no plan")
-    for weights in (None, w):
-        mass = grids_cpu.spread(X, weights, plan)
-        np.testing.assert_allclose(mass, grids_spread.spread(X, weights, plan, np), atol=1e-15)
-        assert 0.5 < mass.sum() <= 1 + 1e-12
 
 
 def test_same_bits_whatever_the_threads(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:

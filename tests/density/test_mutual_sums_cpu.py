@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import tracemalloc
 from collections.abc import Iterator
@@ -86,14 +85,6 @@ def test_other_precisions(precision: str) -> None:
 def test_data_far_from_zero(dtype: str) -> None:
     A, B = sample(300, 200, 3, dtype, offset=1e3)
     check_both(mutual(A, B, 0.8, dtype), A, B, 0.8, dtype)
-
-
-def test_a_centre_and_squared_radius_that_are_given() -> None:
-    A, B = sample(300, 200, 5, "float64")
-    given = mutual(A, B, 0.9, "float64", centre=np.full(5, 0.3), squared_radius=200.0)
-    for of, want in zip(given, mutual(A, B, 0.9, "float64"), strict=True):
-        np.testing.assert_allclose(of.total, want.total, rtol=1e-13)
-        np.testing.assert_allclose(of.moments, want.moments, rtol=0, atol=1e-13 * np.abs(want.moments).max())
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -208,15 +199,6 @@ class TestThreads:
 
         pair_blocks.run_between(task, n, m)
         assert (met == 1).all()
-
-    def test_rounds_keep_all_threads_busy(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        rounds: list[list[tuple[slice, slice]]] = []
-        monkeypatch.setattr(core_threads, "count", lambda: 4)
-        monkeypatch.setattr(core_threads, "run", lambda task, pairs, **options: rounds.append(pairs))
-        pair_blocks.run_between(lambda rows, columns: None, 32_768, 20_000)
-        assert [len(pairs) for pairs in rounds] == [16] * 16
-        sizes = [(r.stop - r.start) * (c.stop - c.start) for r, c in itertools.chain(*rounds)]
-        assert max(sizes) <= 1.01 * min(sizes)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
@@ -14,7 +14,6 @@ import pytest
 
 from cukde.density.kernel_density import kernel_density
 from cukde.density.kernels import BOUNDED, edge
-from cukde.density.options import Options
 from tests import reference
 from tests.conftest import Backend
 from tests.density.test_kernel_density import blocks_left_out
@@ -303,36 +302,3 @@ def test_blocks_are_shared_by_splits(gpu: SimpleNamespace, monkeypatch: pytest.M
             continue
         monkeypatch.setattr(gpu.blocks, "_ITEMS_OF_MULTIPROCESSOR", items)
         verify(gpu.backend, clusters(n, 70, 2, np.random.default_rng(n)), "linear")
-
-
-def chooses(gpu: SimpleNamespace, n: int, m: int, d: int, h: float, at: Any = None, dtype: str = "float32") -> bool:
-    rng = np.random.default_rng(d)
-    X, Y = (rng.standard_normal((rows, d)).astype(dtype) for rows in (n, m))
-    if at is not None:
-        X[::3] = at
-    shape = gpu.shape_of("sum", n, m, d, Options(dtype), kernel="linear")
-    found = gpu.compact.look(gpu.asarray(X), gpu.asarray(Y), h, shape)
-    assert (found.frame is None) == (not found.pays or d == 1)
-    return bool(found.pays)
-
-
-def fails(*args: object, **options: object) -> None:
-    pytest.fail("the device is waited for")
-
-
-def test_what_is_chosen(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    n, m = 60_000, 50_000
-    assert chooses(gpu, n, m, 3, 100.0)  # boxes cost little, whatever the bandwidth
-    assert chooses(gpu, n, m, 6, 1.0)
-    assert not chooses(gpu, n, m, 6, 10.0)
-    assert not chooses(gpu, n, m, 3, 0.1, at=np.nan)
-    assert not chooses(gpu, 9000, 9000, 129, 0.1)
-    with monkeypatch.context() as patch:
-        patch.setattr(gpu.device, "capturing", lambda: True)
-        assert not chooses(gpu, n, m, 1, 0.1)
-    for name in ("sample", "samples"):
-        monkeypatch.setattr(gpu.frame, name, fails)
-    assert chooses(gpu, n, m, 1, 0.1)
-    for d in (1, 2, 8):
-        assert not chooses(gpu, 1000, 1000, d, 0.1)
-    assert not chooses(gpu, n, 0, 2, 0.1)

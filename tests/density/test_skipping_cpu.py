@@ -130,33 +130,10 @@ class TestChoice:
         case = normal(self.N * times, self.M * times, d)
         assert self.taken(case.X, case.queries, 0.1 * case.h)
 
-    @pytest.mark.parametrize("d", [5, 8, 16, 64])
-    def test_wide_ones_take_all(self, d: int) -> None:
-        case = normal(self.N, self.M, d)
-        assert not self.taken(case.X, case.queries, 10 * d**0.5)
-
-    @pytest.mark.parametrize("dtype", ["f4", "f8"])
-    @pytest.mark.parametrize("d", [20, 48])
-    def test_data_on_a_curve_are_tried(self, d: int, dtype: str) -> None:
-        """Samples know no blocks: of points along a curve these are tight in any number of dimensions."""
-        rng = np.random.default_rng(0)
-        rates, phases = rng.uniform(1, 9, (2, d))
-
-        def drawn(rows: int) -> np.ndarray:
-            return (np.sin(rng.uniform(0, 1, (rows, 1)) * rates + phases) + 0.02 * rng.normal(size=(rows, d))).astype(
-                dtype
-            )
-
-        assert self.taken(drawn(self.N), drawn(4 * self.M), 0.12)
-
     @pytest.mark.parametrize("options", [{"rtol": 0.0}, {"squared_radius": math.inf}, {"squared_radius": math.nan}])
     def test_not_where_nothing_may_be_left_out(self, options: dict[str, float]) -> None:
         case = normal(self.N, self.M, 2)
         assert not self.taken(case.X, case.queries, 0.1 * case.h, **options)
-
-    def test_not_for_few_pairs(self) -> None:
-        case = normal(1000, 1000, 2)
-        assert not self.taken(case.X, case.queries, 0.1 * case.h)
 
     @pytest.mark.parametrize("factor", [1e-25, 1e-35, 1e30])
     def test_extreme_bandwidths(self, factor: float) -> None:

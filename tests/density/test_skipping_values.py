@@ -295,15 +295,6 @@ class TestChoiceOfAGPU:
         assert self.chosen(gpu, V, rtol=0.0) is None
         assert self.chosen(gpu, V, squared_radius=None) is None
 
-    def test_many_columns_take_all_by_products_and_fewer_by_differences(self, gpu: SimpleNamespace) -> None:
-        V = np.ones((600, 32), np.float32)
-        assert self.chosen(gpu, V, 8) is None
-        assert self.chosen(gpu, V[:, :2], 8) is not None
-        assert self.chosen(gpu, V[:, :8], 8, squared_radius=1e5) is not None
-        assert self.chosen(gpu, np.eye(600, 32, dtype=np.float32), 8) is not None  # values are few
-        assert self.chosen(gpu, np.ones((600, 33), np.float32), 8, squared_radius=1e5) is None
-        assert self.chosen(gpu, V[:, :0], 8) is None
-
     @pytest.mark.parametrize("value", [np.nan, np.inf, 0.0])
     def test_values_that_are_not_finite_or_all_zero_take_all(self, gpu: SimpleNamespace, value: float) -> None:
         assert self.chosen(gpu, np.full((600, 1), value, np.float32)) is None
@@ -317,15 +308,6 @@ class TestChoiceOfTheCPU:
         X, Y = case.X.astype(V.dtype), case.queries.astype(V.dtype)
         of = pairs_passes._located(Options(str(V.dtype), **options), X, Y, case.h)
         return choice.posed(X, Y, case.h, "values", of, single=V.dtype == np.float32, values=V) is not None
-
-    @pytest.mark.parametrize("dtype", ["float32", "float64"])
-    @pytest.mark.parametrize("k", [1, skipping_values.MOST_COLUMNS])
-    def test_few_columns_leave_out_pairs(self, k: int, dtype: str) -> None:
-        assert self.taken(np.ones((20_000, k), dtype))
-
-    @pytest.mark.parametrize("k", [0, skipping_values.MOST_COLUMNS + 1])
-    def test_many_or_none_do_not(self, k: int) -> None:
-        assert not self.taken(np.ones((20_000, k)))
 
     def test_a_tolerance_of_zero_takes_all(self) -> None:
         assert not self.taken(np.ones((20_000, 1)), rtol=0.0)

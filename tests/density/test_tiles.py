@@ -44,10 +44,6 @@ def test_a_device_takes_the_nearest_older_table(gpu: SimpleNamespace, capability
     assert gpu.tiles.nearest(capability, tables).architecture == want
 
 
-def test_the_emulated_device_has_a_table_of_its_own(gpu: SimpleNamespace) -> None:
-    assert gpu.tiles.table().architecture == 90
-
-
 def test_the_first_entry_that_fits_counts(gpu: SimpleNamespace, tmp_path: Path) -> None:
     special = {"of": {"depth": 16, "output": "sum"}, "tiles": [TILE | {"efficiency": 0.5}]}
     general = {"of": {"depth": 16}, "tiles": [TILE, TILE | {"tile": 128}]}

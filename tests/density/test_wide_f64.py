@@ -10,8 +10,6 @@ import pytest
 
 from cukde.density.options import Options
 from cukde.density.plan import gpu as plan_gpu
-from cukde.density.plan.shape import Device, Shape
-from cukde.density.sums import Output
 from tests import reference
 from tests.density.samples import OUTPUTS, Sample, verify
 from tests.tolerances import DENSITY, FAR
@@ -203,17 +201,3 @@ def test_long_products_of_far_points_are_made_in_parts(gpu: SimpleNamespace) -> 
     verify(s, "sum", run(gpu, s, "sum", squared_radius=620.0, centre=centre), ALLOWED)
     with pytest.raises(AssertionError, match="log total"):
         verify(s, "sum", run(gpu, s, "sum", squared_radius=1.0, centre=centre), ALLOWED)
-
-
-def test_which_passes_it_takes() -> None:
-    def engine(output: Output, d: int, squared_radius: float | None, capability: tuple[int, int] = (9, 0)) -> str:
-        k, device = 5 * (output == "values"), Device.of(capability)
-        shape = Shape(output, 99, 99, d, "float64", k, itself=True, device=device)
-        return plan_gpu.served(shape, squared_radius).name
-
-    assert engine("moments", 65, 1.0) == engine("sum", 4096, 620.0) == engine("values", 65, 350.0) == "wide_f64"
-    assert engine("sum", 65, 1.0, (7, 5)) == "wide_f64"
-    others: tuple[tuple[Output, int, float | None], ...]
-    others = ("sum", 64, 1.0), ("sum", 65, None), ("moments", 65, 1.1e5), ("values", 65, 1.1e5)
-    for output, d, squared_radius in others:
-        assert engine(output, d, squared_radius) != "wide_f64"
