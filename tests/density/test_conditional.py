@@ -20,7 +20,7 @@ import cukde
 from cukde import perf
 from cukde.core.cost.registry import called
 from tests import reference, tolerances
-from tests.conftest import BACKENDS, Backend
+from tests.conftest import Backend
 
 SETTINGS = settings(
     max_examples=15,
@@ -28,12 +28,6 @@ SETTINGS = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-
-
-@pytest.fixture(params=[BACKENDS[0], BACKENDS[2]])
-def either(request: pytest.FixtureRequest) -> Backend:
-    """NumPy and CuPy: what is not a pass over pairs is the same in the emulation as in NumPy."""
-    return Backend(request.param)
 
 
 FORMS = ("scalar", "vector", "covariance")

@@ -52,55 +52,6 @@ def run(
     return gpu.f16.take(of, output, values, form=plan_gpu.Form(products, limit), **options)
 
 
-@pytest.mark.parametrize(
-    ("depth", "products"),
-    [(depth, products) for depth in ORDERED for products in (1, 3, 4)[: 3 if depth == 16 else 2]],
-)
-@pytest.mark.parametrize("output", OUTPUTS)
-def test_every_kernel_matches_reference(gpu: SimpleNamespace, output: str, depth: int, products: int) -> None:
-    s = Sample(150, 70, ORDERED[depth])
-    verify(s, output, run(gpu, s, output, products), ALLOWED[products])
-
-
-@pytest.mark.parametrize("products", [1, 3])
-@pytest.mark.parametrize("depth", [16, 32])
-@pytest.mark.parametrize("output", ["sum", "laplace", "moments"])
-def test_weights_of_thirty_decades_and_zero(gpu: SimpleNamespace, output: str, depth: int, products: int) -> None:
-    s = Sample(150, 70, ORDERED[depth], weighted=True)
-    verify(s, output, run(gpu, s, output, products), ALLOWED[products])
-
-
-@pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 40), (40, 1), (63, 64), (64, 65), (128, 256), (129, 257), (700, 9)])
-def test_any_number_of_rows(gpu: SimpleNamespace, n: int, m: int, output: str) -> None:
-    s = Sample(n, m, 3)
-    verify(s, output, run(gpu, s, output, 3), FLOAT32)
-
-
-@pytest.mark.parametrize("d", [2, 15, 16, 17, 64])
-def test_dimensions_at_the_edges_of_groups(gpu: SimpleNamespace, d: int) -> None:
-    s = Sample(140, 40, d)
-    for output in ("sum", "moments"):
-        verify(s, output, run(gpu, s, output, 3), FLOAT32)
-
-
-@pytest.mark.parametrize("products", [1, 3])
-@pytest.mark.parametrize("k", [1, 7, 16, 17, 30, 33, 64, 65, 130])
-def test_any_number_of_values(gpu: SimpleNamespace, k: int, products: int) -> None:
-    """Beyond 64 in blocks of columns."""
-    s = Sample(140, 40, 3)
-    verify(s, "values", run(gpu, s, "values", products, k), ALLOWED[products], k)
-
-
-@pytest.mark.parametrize("products", [1, 3])
-def test_values_of_any_range(gpu: SimpleNamespace, products: int) -> None:
-    """Each row of values has its own size, over 60 decades, and one column is a tiny multiple of another."""
-    s = Sample(140, 40, 3)
-    s.V = s.V * np.float32(10) ** np.random.default_rng(0).uniform(-30, 30, (140, 1)).astype(np.float32)
-    s.V[:, 1] = s.V[:, 0] * np.float32(1e-6)
-    verify(s, "values", run(gpu, s, "values", products, 66), ALLOWED[products], 66)
-
-
 @pytest.mark.parametrize("d", [3, 16])
 def test_one_data_row(gpu: SimpleNamespace, d: int) -> None:
     """Errors of the terms that sums are made of, which do not cancel here."""

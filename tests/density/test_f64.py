@@ -67,17 +67,6 @@ def test_powers_of_2_are_right_to_the_error_of_their_polynomial(emulated_device:
         assert got[0] == 0
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("depth", DOUBLE)
-@pytest.mark.parametrize("output", OUTPUTS)
-def test_every_kernel_matches_reference(gpu: SimpleNamespace, output: str, depth: int, weighted: bool) -> None:
-    """Weights are of thirty decades, and zero."""
-    if weighted and output == "values":
-        return
-    s = sample(150, 70, DOUBLE[depth], weighted)
-    verify(s, output, run(gpu, s, output), ALLOWED)
-
-
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("depth", DOUBLE)
@@ -90,41 +79,6 @@ def test_every_shape_and_split(gpu: SimpleNamespace, depth: int, which: int, out
         return gpu.grid.Plan(shape, -(-m // shape.queries), 3, 128)
 
     gpu.monkeypatch.setattr(gpu.grid, "plan", plan)
-    verify(s, output, run(gpu, s, output), ALLOWED)
-
-
-@pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 40), (40, 1), (63, 64), (64, 65), (128, 256), (129, 257), (700, 9)])
-def test_any_number_of_rows(gpu: SimpleNamespace, n: int, m: int, output: str) -> None:
-    s = sample(n, m, 3)
-    verify(s, output, run(gpu, s, output), ALLOWED)
-
-
-@pytest.mark.parametrize("d", [2, 7, 8, 9, 17, 32, 48, 49])
-def test_dimensions_at_the_edges_of_operands(gpu: SimpleNamespace, d: int) -> None:
-    s = sample(140, 40, d)
-    for output in ("sum", "moments"):
-        verify(s, output, run(gpu, s, output), ALLOWED)
-
-
-@pytest.mark.parametrize("k", [1, 15, 16, 17, 64, 65, 70])
-def test_any_number_of_values(gpu: SimpleNamespace, k: int) -> None:
-    s = sample(140, 40, 3)
-    verify(s, "values", run(gpu, s, "values", k), ALLOWED, k)
-
-
-def test_values_of_any_range(gpu: SimpleNamespace) -> None:
-    """Each row of values has its own size, over 500 decades."""
-    s = sample(140, 40, 3)
-    s.V *= 10 ** np.random.default_rng(0).uniform(-250, 250, (140, 1))
-    verify(s, "values", run(gpu, s, "values"), ALLOWED)
-
-
-@pytest.mark.parametrize("output", ["sum", "laplace", "moments"])
-def test_data_against_themselves_with_weights(gpu: SimpleNamespace, output: str) -> None:
-    """The norms of the queries are not those of the data, which have weights in them."""
-    s = sample(150, 70, 5, weighted=True)
-    s.Y = s.X
     verify(s, output, run(gpu, s, output), ALLOWED)
 
 

@@ -20,17 +20,11 @@ from cukde.density.modes.api import Modes
 from cukde.density.modes.coordinates import Coordinates
 from cukde.density.modes.mean_shift import Field
 from tests import reference
-from tests.conftest import BACKENDS, Backend
+from tests.conftest import Backend
 
 # In bandwidths: modes beside those of the oracle in float64, and their rounding in float32 besides; labels are compared
 # by where plain mean shift ends, whose last step is below the first of these.
 _STILL, _RIGHT, _SAME = 1e-7, 1e-6, 1e-2
-
-
-@pytest.fixture(params=[BACKENDS[0], BACKENDS[2]])
-def either(request: pytest.FixtureRequest) -> Backend:
-    """NumPy and CuPy: what is beside the passes is the same in the emulation as in NumPy."""
-    return Backend(request.param)
 
 
 def mixture(n: int, d: int, dtype: str = "float64", groups: int = 4, seed: int = 0) -> np.ndarray:

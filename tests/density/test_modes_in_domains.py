@@ -10,7 +10,6 @@ import pytest
 
 import cukde
 from tests.conftest import Backend
-from tests.density.test_modes import either  # noqa: F401  # a fixture
 
 RNG = np.random.default_rng(0)
 WAITS = np.concatenate([RNG.exponential(1, 90), RNG.normal(4, 0.3, 60)])
@@ -66,7 +65,7 @@ def test_a_turn_changes_nothing_but_where_modes_are(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_several_columns_have_no_slope_at_modes(either: Backend, dtype: str) -> None:  # noqa: F811
+def test_several_columns_have_no_slope_at_modes(either: Backend, dtype: str) -> None:
     """With deviations; and a labelled row climbs to its mode by plain steps of mean shift."""
     backend = either
     x, h = BOTH.astype(dtype), np.array([15.0, 0.2])

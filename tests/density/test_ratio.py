@@ -15,13 +15,7 @@ import cukde
 from cukde import perf
 from cukde.core.cost.registry import called
 from tests import reference, tolerances
-from tests.conftest import BACKENDS, Backend
-
-
-@pytest.fixture(params=[BACKENDS[0], BACKENDS[2]])
-def either(request: pytest.FixtureRequest) -> Backend:
-    """NumPy and CuPy: what comes after the densities is the same in the emulation as in NumPy."""
-    return Backend(request.param)
+from tests.conftest import Backend
 
 
 def sample(d: int, dtype: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

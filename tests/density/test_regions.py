@@ -17,16 +17,10 @@ import cukde
 from cukde import perf
 from cukde.core.cost.registry import called
 from tests import reference, tolerances
-from tests.conftest import BACKENDS, Backend
+from tests.conftest import Backend
 from tests.perf.processors import H200
 
 CPU = perf.Peaks("two cores", "cpu", {"memory": 2e10, "fma": 1e11}, 0.0, 2, 3e9, 2**25, (0, 0), "made up")
-
-
-@pytest.fixture(params=[BACKENDS[0], BACKENDS[2]])
-def either(request: pytest.FixtureRequest) -> Backend:
-    """NumPy and CuPy: what comes after the density is the same in the emulation as in NumPy."""
-    return Backend(request.param)
 
 
 def level(density: np.ndarray, mass: float, w: np.ndarray | None = None) -> float:

@@ -53,44 +53,12 @@ def itself(n: int, d: int, **options: Any) -> Sample:
     return s
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("d", [65, 192])
-def test_sums_match_reference(gpu: SimpleNamespace, d: int, output: str, form: str) -> None:
-    s = Sample(300, 150, d)
-    verify(s, output, sums(gpu, s, output, form), allowed(form))
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("output", OUTPUTS)
-def test_data_against_themselves(gpu: SimpleNamespace, output: str, form: str) -> None:
-    s = itself(300, 70)
-    verify(s, output, sums(gpu, s, output, form), allowed(form))
-
-
 @pytest.mark.parametrize("n", [1, 127, 128, 129, 300])
 def test_mean_shift_of_the_data(gpu: SimpleNamespace, n: int) -> None:
     s = itself(n, 70)
     of = sums(gpu, s, "moments", "two-terms", ratio=True)
     shift = of.moments / of.total[:, None] / s.h
     check(np.abs(shift - s.h * reference.score(s.X, s.X, s.h)), np.asarray(SHIFT["split"].value), "shift")
-
-
-@pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 40), (40, 1)])
-def test_one_row(gpu: SimpleNamespace, n: int, m: int, output: str) -> None:
-    s = Sample(n, m, 65)
-    verify(s, output, sums(gpu, s, output, "two-terms"), allowed("two-terms"))
-
-
-@pytest.mark.parametrize("of_themselves", [False, True], ids=["queries", "themselves"])
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("output", ["sum", "laplace", "moments"])
-def test_weights_of_thirty_decades_and_zero(gpu: SimpleNamespace, output: str, form: str, of_themselves: bool) -> None:
-    s = itself(150, 100, weighted=True) if of_themselves else Sample(150, 40, 100, weighted=True)
-    assert s.w is not None
-    assert (s.w == 0).any()
-    verify(s, output, sums(gpu, s, output, form), allowed(form))
 
 
 @pytest.mark.parametrize("output", ["sum", "laplace", "moments"])
@@ -100,14 +68,6 @@ def test_what_has_no_weight_counts_nowhere(gpu: SimpleNamespace, output: str) ->
     s.w = np.where(np.arange(150) == 130, 2.0, 0.0)
     alone.X = s.X[130:131]
     verify(alone, output, sums(gpu, s, output, "two-terms"), allowed("two-terms"))
-
-
-@pytest.mark.parametrize("of_themselves", [False, True], ids=["queries", "themselves"])
-@pytest.mark.parametrize("k", [1, 17, 64, 65, 130])
-def test_any_number_of_values(gpu: SimpleNamespace, k: int, of_themselves: bool) -> None:
-    """Beyond 64 in blocks of columns."""
-    s = itself(140, 65) if of_themselves else Sample(140, 40, 65)
-    verify(s, "values", sums(gpu, s, "values", "two-terms", k=k), allowed("two-terms"), k)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
