@@ -261,25 +261,6 @@ class TestProperties:
         assert -1e-300 < log_F[-2] <= 0
         assert log_F[-1] == 0
 
-    def test_derivative_is_the_density(self, backend: Backend, sample: Any) -> None:
-        x, y = sample
-        step = 1e-3 * H
-        (low, _), (high, _) = (both(backend, x, y + s * step, H) for s in (-1, 1))
-        p = reference.kde(x, y, H)
-        # The third derivative of Phi is at most 0.4 of a density of one bandwidth; and what rounding leaves.
-        np.testing.assert_allclose((high - low) / (2 * step), p, rtol=0, atol=0.4 * 1e-6 / H + 1e-12 / step)
-
-    def test_what_is_below_and_above_is_one(self, backend: Backend, sample: Any) -> None:
-        x, y = sample
-        np.testing.assert_allclose(both(backend, x, y, H)[0] + both(backend, -x, -y, H)[0], 1, rtol=0, atol=4e-15)
-
-    def test_logarithm_near_one_is_that_of_what_is_above(self, backend: Backend, sample: Any) -> None:
-        x, y = sample
-        y = y[y > x.max()]
-        above = both(backend, -x, -y, H)[0]
-        np.testing.assert_allclose(both(backend, x, y, H)[1], np.log1p(-above), rtol=1e-12)
-        assert 0 < above[-1] < 1e-30
-
     def test_same_bits_on_every_run(self, backend: Backend, sample: Any) -> None:
         x, y = (a.astype("float32") for a in sample)
         w = np.random.default_rng(3).uniform(size=len(x))

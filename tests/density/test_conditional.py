@@ -277,37 +277,6 @@ def test_names_of_a_data_frame() -> None:
         np.testing.assert_array_equal(cukde.marginal(tuples, columns, Y[:, 2], 0.5), cukde.marginal(X, 2, Y[:, 2], 0.5))
 
 
-def test_whatever_has_columns_that_are_listed_is_a_frame() -> None:
-    """As of polars, whose columns are a list, and of an object whose own are something else."""
-
-    class Polars:
-        def __init__(self) -> None:
-            self.columns: Any = ["a", "b"]
-
-        def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-            return np.arange(6.0).reshape(3, 2)
-
-    want = cukde.kde([1.0, 3.0, 5.0], [2.0], 1.0)
-    np.testing.assert_array_equal(cukde.marginal(Polars(), ["b"], [2.0], 1.0), want)
-
-    class Index:
-        """As cuDF's."""
-
-        def __iter__(self) -> Any:
-            raise TypeError("not iterable")
-
-        def to_pandas(self) -> Any:
-            return pd.Index(["a", "b"])
-
-    other = Polars()
-    other.columns = Index()
-    np.testing.assert_array_equal(cukde.marginal(other, ["b"], [2.0], 1.0), want)
-    for other.columns in (7, ["a"], None):
-        np.testing.assert_array_equal(cukde.marginal(other, [1], [2.0], 1.0), want)
-        with pytest.raises(ValueError, match="by position where X has no names; X has columns 0 to 1; got 'b'"):
-            cukde.marginal(other, ["b"], [2.0], 1.0)
-
-
 def test_dtypes_of_results(backend: Backend) -> None:
     X, Y = (backend.asarray(a) for a in sample(2, 20, 3, "float32"))
     assert cukde.conditional(X, {0: np.float64(0.1)}, Y[:, 1], 1.0).dtype == "float32"

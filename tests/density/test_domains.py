@@ -194,24 +194,6 @@ def test_integral_over_the_domain_is_1(estimate: Any, name: str) -> None:
     assert abs(p @ mass - 1) < 1e-6
 
 
-def test_score_is_the_slope_of_the_log_density(backend: Backend) -> None:
-    bounds, periods, h, _ = DOMAINS["three-kinds"]
-    X, _, w = sample(3, backend.size(50, 20), 2, "float64")
-    Y = np.random.default_rng(1).uniform(0.1, 0.9, (10, 3))
-    step = 1e-5
-
-    def log_p(y: np.ndarray) -> np.ndarray:
-        options = {"weights": backend.asarray(w), "bounds": bounds, "periods": periods}
-        return backend.asnumpy(cukde.kde(backend.asarray(X), backend.asarray(y), h, log=True, **options))
-
-    got = cukde.score(
-        backend.asarray(X), backend.asarray(Y), h, weights=backend.asarray(w), bounds=bounds, periods=periods
-    )
-    for k, e in enumerate(np.eye(3)):
-        slope = (log_p(Y + step * e) - log_p(Y - step * e)) / (2 * step)
-        np.testing.assert_allclose(backend.asnumpy(got)[:, k], slope, rtol=1e-6, atol=1e-6)
-
-
 FEW = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -412,12 +394,6 @@ def test_what_is_no_sequence_is_refused() -> None:
         cukde.kde(X, X, 1.0, bounds=[("0", 1), None])
     with pytest.raises(ValueError, match="score_bandwidth must not correlate"):
         cukde.sd_kde(X, X, 1.0, score_bandwidth=np.array([[1, 0.5], [0.5, 1]]), bounds=[(0, 1), None])
-
-
-def test_a_domain_without_ends_is_the_plane() -> None:
-    X, Y, _ = sample(2, 20, 10, "float32")
-    for options in ({"bounds": [None, (None, np.inf)]}, {"periods": [None, None]}):
-        np.testing.assert_array_equal(cukde.kde(X, Y, 0.3, **options), cukde.kde(X, Y, 0.3))  # type: ignore[arg-type]
 
 
 def test_all_forms_of_bounds_are_one(backend: Backend) -> None:

@@ -133,19 +133,6 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return taken
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_each_exponential_once(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
-    """Also where a thread's blocks have several tiles, which have edges of their own."""
-    taken = counted(monkeypatch)
-    monkeypatch.setattr(pairs_passes, "_TILES_OF_STRETCH", 1)
-    monkeypatch.setattr(pair_blocks, "_BLOCKS_A_THREAD", 1)
-    monkeypatch.setattr(core_threads, "count", lambda: 1)
-    A, B = sample(300, 1100, 3, dtype)
-    check_both(mutual(A, B, 0.7, dtype), A, B, 0.7, dtype)
-    assert len(taken) == 2 * {"float32": 2, "float64": 3}[dtype]
-    assert sum(taken) == 300 * 1100
-
-
 def test_memory_is_that_of_results() -> None:
     A, B = sample(8192, 8192, 8, "float64")
     mutual(A[:600], B[:600], 1.0, "float64")  # compiles, and leaves each thread its tile

@@ -420,14 +420,6 @@ def test_stacks_are_told_by_the_interface_of_gpu_arrays() -> None:
     assert not stacks_check.is_stack(OnGpu(2, 3))
 
 
-def test_one_run_is_the_next_to_the_bit(backend: Backend) -> None:
-    s = Sample(3, 40, 9, 3, "float32")
-    for f in FUNCTIONS:
-        first, second = (parts(call(backend, f, s)) for _ in range(2))
-        for one, other in zip(first, second, strict=True):
-            np.testing.assert_array_equal(one, other)
-
-
 def test_no_warnings_of_floating_point(backend: Backend) -> None:
     """Densities that overflow or underflow do so in silence, as those of single densities."""
     s = Sample(2, 20, 5, 3, "float32", "number")
