@@ -110,9 +110,8 @@ def test_a_share_of_the_pairs_on_the_cpu(dtype: str, d: int) -> None:
 def test_what_a_run_on_the_cpu_takes_is_told() -> None:
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((20_000, 8)), rng.standard_normal((500, 8))
-    found = perf.explain(cukde.sd_kde, X, Y, 0.1, on=CPU, calls=1)
+    found = perf.explain(cukde.kde, X, Y, 0.1, on=CPU, calls=1)
     assert found.share is not None
-    assert found.share[0] is not None
     assert 0 < found.share[0] < 0.3
     assert "taken" in str(found)
     assert perf.explain(cukde.kde, X, Y, 50.0, on=CPU, calls=1).share is None  # all pairs matter
@@ -131,22 +130,6 @@ def test_a_share_of_sums_of_values() -> None:
     of_one, of_three = (perf.cost("kernel_sum", H200, k=k, share=0.1, **sizes) for k in (1, 3))
     assert of_one.exponentials == pytest.approx(0.1 * 2**32)
     assert of_three.exponentials == 3 * of_one.exponentials
-
-
-def test_each_pass_of_sd_kde_has_its_own_share() -> None:
-    sizes = {"n": 2**16, "m": 2**14, "d": 16}
-    names = {
-        share: {part.name for part in perf.cost("sd_kde", H200, share=share, **sizes).parts}
-        for share in (None, 0.1, (0.1, None), (None, 0.1))
-    }
-    assert {"score: screen", "kde: screen"} <= names[0.1]
-    assert "score: screen" in names[0.1, None]
-    assert "kde: screen" not in names[0.1, None]
-    assert "kde: screen" in names[None, 0.1]
-    assert "score: screen" not in names[None, 0.1]
-    assert perf.cost("sd_kde", H200, share=None, **sizes).parts == perf.cost("sd_kde", H200, **sizes).parts
-    few, many = (perf.predict("sd_kde", H200, share=(0.01, share), **sizes).seconds for share in (0.01, 0.9))
-    assert few < many
 
 
 @pytest.mark.parametrize(
@@ -307,13 +290,6 @@ def test_bytes_of_double_are_those_of_the_arrays(op: str, d: int, k: int, sums: 
     assert on_gpu["finish"] == m * (2 + 2 * (sums - 2))
 
 
-def test_bytes_of_differences_are_those_of_the_arrays() -> None:
-    n, m = 8100, 1000
-    for dtype, size in (("float32", 4), ("float64", 8)):
-        parts = perf.cost("kde", H200, n=n, m=m, d=16, local=True, dtype=dtype).parts
-        assert [part.bytes for part in parts if part.name == "pass"] == [size * 16 * (n + m) + 8 * 2 * m]
-
-
 def test_factors_of_points_take_all_pairs_by_differences() -> None:
     sizes = {"n": 8192, "m": 1024, "d": 16}
     for d, dtype in itertools.product((1, 16, 100), ("float32", "float64")):
@@ -339,16 +315,6 @@ def test_factors_of_points_take_every_pair_of_every_pass(name: str, d: int) -> N
     on_gpu, on_cpu = (perf.cost(name, on, local=True, dtype="float32", **sizes) for on in (H200, CPU))
     assert (on_gpu.tensor_flops, on_gpu.exponentials, on_cpu.exponentials) == (0, pairs, pairs)
     assert on_cpu.work("float64") >= 3 * d * pairs
-
-
-def test_factors_by_abramsons_rule_are_a_density_at_the_data() -> None:
-    sizes = {"n": 8192, "d": 16}
-    for on in (H200, CPU):
-        pilot = perf.cost("kde", on, **(sizes | {"m": 8192, "at_data": True, "dtype": "float64"}))
-        cost = perf.cost("bandwidth.abramson", on, **sizes)
-        assert (cost.exponentials, cost.pairs) == (pilot.exponentials, pilot.pairs)
-        assert [part.name for part in cost.parts][-1] == "factors"
-        assert perf.cost("bandwidth.abramson", on, weighted=True, **sizes).bytes > cost.bytes
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -468,15 +434,6 @@ def test_sizes_of_calls_are_read_without_the_arrays() -> None:
         assert perf.predict(found.name, CPU, **given).seconds > 0
 
 
-def test_a_study_score_takes_about_twice_its_density() -> None:
-    pytest.importorskip("cupy")
-    from benchmarks.density import study_wmma  # noqa: F401, declares the costs
-
-    for sizes in ({"n": 131_072, "m": 16_384, "d": 16}, {"n": 65_536, "m": 131_072, "d": 64}):
-        of_kde, of_score = (perf.predict(f"study.{op}_wmma", H200, **sizes).seconds for op in ("density", "score"))
-        assert of_kde < of_score < 2.5 * of_kde
-
-
 @pytest.mark.parametrize("h", [0.4, [0.3, 0.4, 0.5], [[0.2, 0.05, 0], [0.05, 0.2, 0], [0, 0, 0.3]]])
 def test_stages_of_sd_kde_make_it_up(h: Any) -> None:
     rng = np.random.default_rng(1)
@@ -569,9 +526,8 @@ def test_transforms(op: str, d: int) -> None:
     assert on_cpu[0] < on_cpu[1] < perf.predict(op, CPU, **sizes).seconds / 5
 
 
-@pytest.mark.parametrize("d", [2, 3])
-def test_a_transform_is_found_by_a_run(d: int) -> None:
-    X = np.random.default_rng(0).standard_normal((20_000, d)).astype(np.float32)
+def test_a_transform_is_found_by_a_run() -> None:
+    X = np.random.default_rng(0).standard_normal((20_000, 2)).astype(np.float32)
     found = perf.explain(cukde.sd_kde, X, X, 1.0, on=CPU, calls=1)
     assert found.share is None
     assert found.cells is not None

@@ -606,13 +606,6 @@ class TestBlockRule:
     def test_chunks(self, given: tuple[int, ...], rows: int, chunks: tuple[int, ...]) -> None:
         assert dask_chunks.regular(given, rows) == chunks
 
-    @pytest.mark.parametrize("gpu", [False, True])
-    @pytest.mark.parametrize(("n", "m", "d"), [(10**5, 10**5, 8), (10**8, 10**8, 16), (10**9, 10, 1), (10**7, 1, 999)])
-    def test_rows(self, n: int, m: int, d: int, gpu: bool) -> None:
-        rows = dask_chunks.rows_of_block(n, m, d, gpu=gpu)
-        assert rows * (d + 2) <= 2**24
-        assert -(-n // rows) * -(-m // rows) <= 4096 or 2 * rows * (d + 2) > 2**24
-
     def test_thousands_of_tiny_blocks_are_joined(self) -> None:
         x = da.zeros((40_000, 2), chunks=(10, 2))
         lazy = cukde.kde(x, x, 0.5)

@@ -220,25 +220,6 @@ def test_any_domain_matches_the_oracle(
     verify(Backend("numpy"), dtype, X, Y, h, None, want, bounds=bounds, periods=periods)
 
 
-@FEW
-@given(
-    d=st.integers(1, 4),
-    dtype=st.sampled_from(["float32", "float64"]),
-    h=st.sampled_from([0.1, 0.5]),
-    seed=st.integers(0, 99),
-)
-def test_whole_periods_change_nothing(d: int, dtype: str, h: float, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    X, Y = (rng.integers(0, 256, (rows, d)) / 256 for rows in (20, 8))
-    turns = rng.integers(-5, 6, (2, 20, d))
-    periods = [None, 1.0, 2.0, 1.0][4 - d :] if d > 1 else [1.0]
-    around = np.array([0.0 if t is None else t for t in periods])
-    moved = [(A + turn[: len(A)] * around).astype(dtype) for A, turn in zip((X, Y), turns, strict=True)]
-    for f in (cukde.kde, cukde.score, cukde.sd_kde, cukde.laplace_kde):
-        one, other = f(X.astype(dtype), Y.astype(dtype), h, periods=periods), f(*moved, h, periods=periods)
-        np.testing.assert_array_equal(one, other)
-
-
 def test_queries_outside_have_no_density(backend: Backend) -> None:
     X, bounds = backend.asarray(np.array([[0.2, 0.5], [0.9, 3.0]])), [(0, 1), None]
     Y = backend.asarray(np.array([[-0.1, 0.5], [0.5, 9.0], [1.1, 0.5], [1.0, -70.0]]))

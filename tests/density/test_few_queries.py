@@ -6,7 +6,6 @@ from typing import Any
 
 import numba  # noqa: F401 - which few pairs go without, where it is not loaded
 import numpy as np
-import pandas as pd
 import pytest
 
 import cukde
@@ -108,26 +107,6 @@ def test_weights_are_refused_as_they_are_of_many_queries(weights: np.ndarray) ->
     X, Y, _ = case(9000, 3, 4)
     with pytest.raises(ValueError, match="weights"):
         cukde.kde(X, Y, 0.8, weights=weights)
-
-
-@pytest.mark.parametrize(
-    ("change", "serves"),
-    [
-        (lambda X, Y: (X, np.tile(Y, (500, 1))), False),
-        (lambda X, Y: (X[:, :1].copy(), Y[:, :1].copy()), False),
-        (lambda X, Y: (X, Y.astype("f8")), True),
-        (lambda X, Y: (np.asfortranarray(X), Y), True),
-        (lambda X, Y: (X.tolist(), Y.tolist()), True),
-        (lambda X, Y: (pd.DataFrame(X), pd.DataFrame(Y)), True),
-    ],
-    ids=["many queries", "one column", "two dtypes", "by columns", "lists", "frames"],
-)
-def test_all_containers_take_it(taken: list[Any], change: Any, serves: bool) -> None:
-    X, Y, _ = case(3000, 3, 4)
-    X, Y = change(X, Y)
-    got = cukde.kde(X, Y, 0.8, log=True)
-    assert bool(taken) == serves
-    np.testing.assert_allclose(got, reference.log_kde(np.asarray(X), np.asarray(Y), 0.8), rtol=1e-4)
 
 
 def test_points_too_far_out_are_refused() -> None:

@@ -153,17 +153,6 @@ class TestAllPairs:
             looser = s.call(name, on, rtol=1e-3)  # asks for no less than the transform gives
             same_bits(looser, s.call(name, on))
 
-    @pytest.mark.parametrize("name", ["kde", "score", "kernel_sum"])
-    def test_no_transform_of_one_dimension_on_a_device(
-        self, device: Backend, name: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        passes = importlib.import_module("cukde.density.one_dimension.gpu.passes")
-        s = Sample.of(1, "float64")
-        want = s.call(name, device)
-        monkeypatch.setattr(passes, "_transform", None)
-        with only("line", "small"):
-            same_bits(s.call(name, device, rtol=0), want)
-
     @pytest.mark.parametrize("d", [2, 3])
     @pytest.mark.parametrize("options", [{"rtol": 0}, {"rtol": 1e-2, "precision": "ieee"}], ids=["0", "ieee"])
     @pytest.mark.parametrize("name", ["kde", "sd_kde"])
@@ -253,12 +242,6 @@ class TestPasses:
         assert found[stages:] == stages * [plane_plan.TOLERANCE["float64"]]
         s.call(name, on, rtol=0)
         assert len(found) == 2 * stages
-
-    def test_of_the_stages_of_sd_kde(self, seen: list[float | None]) -> None:
-        s = Sample.of(4, "float64")
-        for stage in call_of(cukde.sd_kde, (s.X, s.Y, s.h), {"rtol": 1e-4}).stages.values():
-            stage()
-        assert set(seen) == {1e-4}
 
 
 @pytest.mark.parametrize("rtol", [-1e-3, 0.11, np.nan, np.inf, True, "1e-3", np.ones(2), 1j])

@@ -6,7 +6,6 @@ Test bodies run on every backend: the CPU, the CUDA kernels emulated on the host
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -418,13 +417,3 @@ def test_stacks_are_told_by_the_interface_of_gpu_arrays() -> None:
 
     assert stacks_check.is_stack(OnGpu(2, 3, 4))
     assert not stacks_check.is_stack(OnGpu(2, 3))
-
-
-def test_no_warnings_of_floating_point(backend: Backend) -> None:
-    """Densities that overflow or underflow do so in silence, as those of single densities."""
-    s = Sample(2, 20, 5, 3, "float32", "number")
-    s.h = 1e-15
-    s.Y = s.X[:, :5].copy()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert np.isinf(call(backend, cukde.kde, s)).all()
