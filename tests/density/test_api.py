@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_info
 import cukde
 from tests import reference, tolerances
 from tests.conftest import BACKENDS, Backend
+from tests.density.judge import Judge
 
 SPREAD = 2.0  # standard deviation of the data
 
@@ -131,34 +132,10 @@ def sizes(backend: Backend, case: Case | None = None) -> tuple[int, int]:
     return (530, 150) if backend.name == "cupy" else (130, 70)
 
 
-class Oracle:
-    """What several tests judge a sample by, each computed once."""
-
-    def __init__(self, s: Sample) -> None:
-        self._s = s
-
-    @functools.cached_property
-    def log(self) -> np.ndarray:
-        return reference.log_kde(self._s.X, self._s.Y, self._s.h, self._s.w)
-
-    @functools.cached_property
-    def near(self) -> reference.Nearness:
-        return reference.nearness(self._s.X, self._s.Y, self._s.h, self._s.w)
-
-    @functools.cached_property
-    def debiased(self) -> np.ndarray:
-        return reference.debias(self._s.X, self._s.h, weights=self._s.w)
-
-    @functools.cached_property
-    def kernel_sum(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The sums of all columns of V, those of their absolute terms, and the exponents without weights."""
-        X, Y, h = self._s.X, self._s.Y, self._s.h
-        return (*reference.kernel_sum(X, self._s.V, Y, h), reference.nearness(X, Y, h).exponent)
-
-
 @functools.cache
-def oracle(case: Case, dtype: str, n: int, m: int) -> Oracle:
-    return Oracle(draw(case, dtype, n, m))
+def judge(device: str, case: Case, dtype: str, n: int, m: int) -> Judge:
+    s = draw(case, dtype, n, m)
+    return Judge(device, s.X, s.Y, s.h, s.w)
 
 
 def allowed_log(backend: Backend, precision: str, exponent: np.ndarray) -> np.ndarray:
@@ -168,90 +145,61 @@ def allowed_log(backend: Backend, precision: str, exponent: np.ndarray) -> np.nd
 class TestAccuracy:
     """Every function, dimension, bandwidth and offset against the oracle."""
 
-    def test_kde_matches_reference(self, backend: Backend, dtype: str, case: Case) -> None:
-        s, want = draw(case, dtype, *sizes(backend, case)), oracle(case, dtype, *sizes(backend, case))
+    @staticmethod
+    def drawn(backend: Backend, dtype: str, case: Case) -> tuple[Sample, Judge, Callable[..., Any]]:
+        """A sample, its judge, and a call of a function at it."""
+        rows = sizes(backend, case)
+        s = draw(case, dtype, *rows)
         X, Y, w = (backend.asarray(a) for a in (s.X, s.Y, s.w))
-        allowed = allowed_log(backend, dtype, want.near.exponent)
-        log_p = backend.asnumpy(cukde.kde(X, Y, s.h, weights=w, log=True))
-        p = backend.asnumpy(cukde.kde(X, Y, s.h, weights=w))
-        assert log_p.dtype == p.dtype == dtype
-        assert log_p.shape == p.shape == (len(s.Y),)
-        tolerances.check_log(log_p, want.log, allowed)
-        tolerances.check_density(p, want.log, allowed)
+
+        def call(function: Callable[..., Any], **options: Any) -> Any:
+            got = function(X, Y, s.h, weights=w, **options)
+            return tuple(map(backend.asnumpy, got)) if isinstance(got, tuple) else backend.asnumpy(got)
+
+        return s, judge(backend.device, case, dtype, *rows), call
+
+    def test_kde_matches_reference(self, backend: Backend, dtype: str, case: Case) -> None:
+        _, judge, call = self.drawn(backend, dtype, case)
+        judge.density(call(cukde.kde), call(cukde.kde, log=True))
 
     def test_score_matches_reference(self, backend: Backend, dtype: str, case: Case) -> None:
-        s, want = draw(case, dtype, *sizes(backend, case)), oracle(case, dtype, *sizes(backend, case))
-        X, Y, w = (backend.asarray(a) for a in (s.X, s.Y, s.w))
-        allowed = allowed_log(backend, dtype, want.near.exponent)
-        want_score = reference.score(s.X, s.Y, s.h, s.w)
-        log_p, gradient = map(backend.asnumpy, cukde.density_and_score(X, Y, s.h, weights=w))
-        tolerances.check_log(log_p, want.log, allowed)
-        for got in (backend.asnumpy(cukde.score(X, Y, s.h, weights=w)), gradient):
-            assert got.dtype == dtype
-            assert got.shape == s.Y.shape
-            error = np.linalg.norm(reference.whiten_gradient(got - want_score, s.h), axis=1)
-            tolerances.check_score(error, allowed, want.near.reach)
+        _, judge, call = self.drawn(backend, dtype, case)
+        log_p, gradient = call(cukde.density_and_score)
+        judge.logs(log_p)
+        judge.score(call(cukde.score), gradient)
 
     def test_debias_matches_reference(self, backend: Backend, dtype: str, case: Case) -> None:
-        s, want = draw(case, dtype, *sizes(backend, case)), oracle(case, dtype, *sizes(backend, case)).debiased
-        X, w = backend.asarray(s.X), backend.asarray(s.w)
-        got = backend.asnumpy(cukde.debias(X, s.h, weights=w))
-        assert got.dtype == dtype
-        assert got.shape == s.X.shape
-        near = reference.nearness(s.X, s.X, s.h, s.w)
-        error = np.linalg.norm(reference.whiten(got - want, s.h), axis=1)
-        rounding = reference.size_in_bandwidths(want, s.h)
-        # Half a bandwidth squared times the score's error, and half a unit in the last place of the result.
-        allowed = 0.5 * allowed_log(backend, dtype, near.exponent) * near.reach
-        tolerances.check(error, allowed + 0.5 * np.finfo(dtype).eps * rounding, "debiased points")
+        _, judge, call = self.drawn(backend, dtype, case)
+        judge.debiased(call(lambda X, Y, h, **options: cukde.debias(X, h, **options)))
 
     def test_sd_kde_matches_reference(self, backend: Backend, dtype: str, case: Case) -> None:
-        s, moved = draw(case, dtype, *sizes(backend, case)), oracle(case, dtype, *sizes(backend, case)).debiased
-        X, Y, w = (backend.asarray(a) for a in (s.X, s.Y, s.w))
-        want = reference.log_kde(moved, s.Y, s.h, s.w)
-        held = reference.size_in_bandwidths(moved, s.h)
-        allowed = tolerances.sd_log_error(dtype, reference.nearness(moved, s.Y, s.h, s.w), held)
-        log_p = backend.asnumpy(cukde.sd_kde(X, Y, s.h, weights=w, log=True))
-        p = backend.asnumpy(cukde.sd_kde(X, Y, s.h, weights=w))
-        assert log_p.dtype == p.dtype == dtype
-        tolerances.check_log(log_p, want, allowed, "log debiased density")
-        tolerances.check_density(p, want, allowed, "debiased density")
+        _, judge, call = self.drawn(backend, dtype, case)
+        judge.sd(call(cukde.sd_kde, log=True), call(cukde.sd_kde))
 
     def test_laplace_kde_matches_reference(self, backend: Backend, dtype: str, case: Case) -> None:
-        s, want = draw(case, dtype, *sizes(backend, case)), oracle(case, dtype, *sizes(backend, case))
-        X, Y, w = (backend.asarray(a) for a in (s.X, s.Y, s.w))
-        allowed = allowed_log(backend, dtype, want.near.exponent)
-        log_scale, total, size = reference.scaled_laplace(s.X, s.Y, s.h, s.w)
-        keep = backend.asnumpy(cukde.laplace_kde(X, Y, s.h, weights=w))
-        log_p = backend.asnumpy(cukde.laplace_kde(X, Y, s.h, weights=w, log=True))
+        s, judge, call = self.drawn(backend, dtype, case)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cukde.NegativeDensityWarning)
-            clip = backend.asnumpy(cukde.laplace_kde(X, Y, s.h, weights=w, negative="clip"))
-            clip_log = backend.asnumpy(cukde.laplace_kde(X, Y, s.h, weights=w, negative="clip", log=True))
-        assert keep.dtype == clip.dtype == log_p.dtype == clip_log.dtype == dtype
-        tolerances.check_scaled(keep, log_scale, total, size, allowed, "Laplace-corrected density")
-        tolerances.check_scaled(clip, log_scale, np.maximum(total, 0), size, allowed, "clipped density")
+            clip, clip_log = (call(cukde.laplace_kde, negative="clip", log=log) for log in (False, True))
+        log_p = call(cukde.laplace_kde, log=True)
+        judge.laplace(call(cukde.laplace_kde))
+        judge.laplace(clip, clipped=True)
+        assert log_p.dtype == clip_log.dtype == dtype
         assert (clip >= 0).all()
-        clear = np.abs(total) > 100 * allowed * size  # of which the sign and the logarithm are certain
+        log_scale, total, size = reference.scaled_laplace(s.X, s.Y, s.h, s.w)
+        clear = np.abs(total) > 100 * judge.allowed * size  # of which the sign and the logarithm are certain
         assert np.isnan(log_p[clear & (total < 0)]).all()
         assert (clip_log[clear & (total < 0)] == -np.inf).all()
         sure = clear & (total > 0)
-        error = 1.01 * (allowed * size)[sure] / total[sure]
+        error = 1.01 * (judge.allowed * size)[sure] / total[sure]
         for got in (log_p, clip_log):
             tolerances.check_log(got[sure], log_scale[sure] + np.log(total[sure]), error, "Laplace log")
 
     @pytest.mark.parametrize("k", [None, 1, 5, 70], ids=lambda k: "flat" if k is None else f"k{k}")
     def test_kernel_sum_matches_reference(self, backend: Backend, dtype: str, case: Case, k: int | None) -> None:
-        s, want = draw(case, dtype, *sizes(backend, case)), oracle(case, dtype, *sizes(backend, case))
+        s, judge, _ = self.drawn(backend, dtype, case)
         V = s.V[:, 0] if k is None else s.V[:, :k]
-        got = backend.asnumpy(cukde.kernel_sum(backend.asarray(s.X), backend.asarray(V), backend.asarray(s.Y), s.h))
-        assert got.dtype == dtype
-        assert got.shape == (len(s.Y), *V.shape[1:])
-        total, size, exponent = want.kernel_sum
-        total, size = total[:, : k or 1], size[:, : k or 1]
-        allowed = allowed_log(backend, dtype, exponent)[:, None] * size
-        edge = np.finfo(dtype).tiny  # what a result below the dtype's range may become
-        tolerances.check(np.abs(got.reshape(total.shape) - total), allowed + edge, "kernel sum")
+        judge.kernel_sum(backend.asnumpy(cukde.kernel_sum(*map(backend.asarray, (s.X, V, s.Y)), s.h)), V)
 
 
 class TestKernelSumAtTheData:
@@ -319,13 +267,11 @@ class TestPrecision:
         """The precision sets the arithmetic, the dtype only what is stored."""
         s = draw(Case(d, 0.5, 100.0, "skewed", "scalar"), dtype, *sizes(backend))
         X, Y, w = (backend.asarray(a) for a in (s.X, s.Y, s.w))
-        near = reference.nearness(s.X, s.Y, s.h, s.w)
-        allowed = allowed_log(backend, precision, near.exponent)
         log_p, gradient = map(backend.asnumpy, cukde.density_and_score(X, Y, s.h, weights=w, precision=precision))
         assert log_p.dtype == gradient.dtype == dtype
-        tolerances.check_log(log_p, reference.log_kde(s.X, s.Y, s.h, s.w), allowed)
-        error = np.linalg.norm(gradient - reference.score(s.X, s.Y, s.h, s.w), axis=1) * s.h
-        tolerances.check_score(error, np.maximum(allowed, np.finfo(dtype).eps), near.reach)
+        judge = Judge(backend.device, s.X, s.Y, s.h, s.w, precision)
+        judge.logs(log_p)
+        judge.score(gradient)
 
     def test_tf32_is_mostly_much_better_than_its_worst(self, backend: Backend) -> None:
         rng = np.random.default_rng(16)
@@ -364,19 +310,12 @@ class TestSizes:
     def test_many_tiles_of_data_and_queries(self, backend: Backend, dtype: str) -> None:
         s = draw(Case(3, 0.5, 0.0, "skewed", "scalar"), dtype, backend.size(3001, 300), backend.size(701, 140))
         X, Y, w, V = (backend.asarray(a) for a in (s.X, s.Y, s.w, s.V[:, :3]))
-        want = Oracle(s)
-        allowed = allowed_log(backend, dtype, want.near.exponent)
+        judge = Judge(backend.device, s.X, s.Y, s.h, s.w)
         log_p, gradient = map(backend.asnumpy, cukde.density_and_score(X, Y, s.h, weights=w))
-        tolerances.check_log(log_p, want.log, allowed)
-        tolerances.check_log(backend.asnumpy(cukde.kde(X, Y, s.h, weights=w, log=True)), want.log, allowed)
-        error = np.linalg.norm(gradient - reference.score(s.X, s.Y, s.h, s.w), axis=1) * s.h
-        tolerances.check_score(error, allowed, want.near.reach)
-        got = backend.asnumpy(cukde.laplace_kde(X, Y, s.h, weights=w))
-        tolerances.check_scaled(got, *reference.scaled_laplace(s.X, s.Y, s.h, s.w), allowed, "Laplace density")
-        got = backend.asnumpy(cukde.kernel_sum(X, V, Y, s.h))
-        total, size, exponent = (a[:, :3] if a.ndim == 2 else a for a in want.kernel_sum)
-        allowed = allowed_log(backend, dtype, exponent)[:, None] * size + np.finfo(dtype).tiny
-        tolerances.check(np.abs(got - total), allowed, "kernel sum")
+        judge.logs(log_p, backend.asnumpy(cukde.kde(X, Y, s.h, weights=w, log=True)))
+        judge.score(gradient)
+        judge.laplace(backend.asnumpy(cukde.laplace_kde(X, Y, s.h, weights=w)))
+        judge.kernel_sum(backend.asnumpy(cukde.kernel_sum(X, V, Y, s.h)), s.V[:, :3])
 
     def test_more_dimensions_than_any_register_file_holds(self, backend: Backend) -> None:
         rng = np.random.default_rng(300)
@@ -584,20 +523,18 @@ class TestRange:
         bound = np.expm1(2 * allowed) * near.scatter + 4 * np.finfo(dtype).eps * near.reach
         tolerances.check(error, bound, "score of a far query")
 
-    @pytest.mark.parametrize("distance", [1e5, 1e10, 1e16, 1e20, 1e25, 1e100, 1e140])
-    def test_queries_any_number_of_bandwidths_away(self, backend: Backend, distance: float) -> None:
+    @pytest.mark.parametrize(
+        ("dtype", "distance"),
+        [("float64", at) for at in (1e5, 1e10, 1e16, 1e20, 1e25, 1e100, 1e140)]
+        + [("float32", at) for at in (1e5, 1e10, 1e16)],
+    )
+    def test_queries_any_number_of_bandwidths_away(self, backend: Backend, dtype: str, distance: float) -> None:
         """Float64 reaches to 1e150 bandwidths: the log stays finite and right."""
-        X, Y = np.array([0.0, 1.0, -2.0]), np.array([distance, -distance, 0.5])
+        X, Y = (np.array(a, dtype) for a in ([0.0, 1.0, -2.0], [distance, -distance]))
         log_p, s = map(backend.asnumpy, cukde.density_and_score(backend.asarray(X), backend.asarray(Y), 1.0))
-        np.testing.assert_allclose(log_p, reference.log_kde(X, Y, 1.0), rtol=1e-14)
-        np.testing.assert_allclose(s, reference.score(X, Y, 1.0)[:, 0], rtol=1e-12)
-
-    @pytest.mark.parametrize("distance", [1e5, 1e10, 1e16])
-    def test_float32_queries_any_number_of_bandwidths_away(self, backend: Backend, distance: float) -> None:
-        X, Y = (np.array(a, np.float32) for a in ([0.0, 1.0, -2.0], [distance, -distance]))
-        log_p, s = map(backend.asnumpy, cukde.density_and_score(backend.asarray(X), backend.asarray(Y), 1.0))
-        np.testing.assert_allclose(log_p, reference.log_kde(X, Y, 1.0), rtol=1e-6)
-        np.testing.assert_allclose(s, reference.score(X, Y, 1.0)[:, 0], rtol=4e-5)
+        of_log, of_score = (1e-14, 1e-12) if dtype == "float64" else (1e-6, 4e-5)
+        np.testing.assert_allclose(log_p, reference.log_kde(X, Y, 1.0), rtol=of_log)
+        np.testing.assert_allclose(s, reference.score(X, Y, 1.0)[:, 0], rtol=of_score)
 
     @pytest.mark.parametrize("distance", [1e3, 1e16, 1e20, 1e100])
     def test_weight_zero_means_zero_however_far_the_query(self, backend: Backend, distance: float) -> None:
@@ -656,11 +593,9 @@ class TestRange:
         s = draw(Case(d, 1e-6, 0.0, "skewed", "scalar"), dtype, *sizes(backend))
         X, Y, w = (backend.asarray(a) for a in (s.X, s.Y, s.w))
         got = {name: backend.asnumpy(a) for name, a in every_output(X, Y, s.h, w).items()}
-        near = reference.nearness(s.X, s.Y, s.h, s.w)
-        allowed = allowed_log(backend, dtype, near.exponent)
-        tolerances.check_log(got["log"], reference.log_kde(s.X, s.Y, s.h, s.w), allowed)
-        error = np.linalg.norm(got["score"] - reference.score(s.X, s.Y, s.h, s.w), axis=1) * s.h
-        tolerances.check_score(error, allowed, near.reach)
+        judge = Judge(backend.device, s.X, s.Y, s.h, s.w)
+        judge.logs(got["log"])
+        judge.score(got["score"])
 
     @pytest.mark.parametrize("form", ["scalar", "vector", "covariance"])
     @pytest.mark.parametrize(
@@ -809,10 +744,7 @@ def test_any_shape_dtype_layout_and_bandwidth(
     p = backend.asnumpy(cukde.kde(points, queries, h, weights=backend.asarray(w)))
     precision = log_p.dtype.name
     assert precision == ("float32" if np.result_type(*dtypes) in ("float16", "float32") else "float64")
-    want = reference.log_kde(X, Y, h, w)
-    near = reference.nearness(X, Y, h, w)
-    allowed = allowed_log(backend, precision, near.exponent)
-    tolerances.check_log(log_p, want, allowed)
-    tolerances.check_density(p, want, allowed)
-    error = np.linalg.norm(reference.whiten_gradient(s - reference.score(X, Y, h, w), h), axis=1)
-    tolerances.check_score(error, allowed, near.reach)
+    X, Y = X.astype(precision), Y.astype(precision)
+    judge = Judge(backend.device, X, Y, h, w)
+    judge.density(p, log_p)
+    judge.score(s)

@@ -9,7 +9,7 @@ import cukde
 from tests import reference
 from tests.conftest import Backend
 from tests.density.samples import OUTPUTS, Sample, verify
-from tests.density.test_wide_far import DATA, sample
+from tests.density.test_wide import DATA, sample
 from tests.tolerances import DENSITY, check, check_log, check_score, log_error
 
 pytestmark = pytest.mark.small

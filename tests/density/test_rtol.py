@@ -22,6 +22,7 @@ from cukde.density.options import Options
 from cukde.density.plane import plan as plane_plan
 from tests import reference, tolerances
 from tests.conftest import Backend
+from tests.density.judge import Judge
 from tests.perf.processors import H200
 
 NAMES = ("kde", "score", "density_and_score", "debias", "sd_kde", "laplace_kde", "kernel_sum")
@@ -78,30 +79,25 @@ class TestAccuracy:
     def s(self, request: pytest.FixtureRequest) -> Sample:
         return Sample.of(*request.param, weighted=request.param[0] > 2)
 
-    def allowed(self, s: Sample, on: Backend, rtol: float | None, exponent: np.ndarray) -> Any:
-        """Allowed error of a logarithm: rounding, and what the tolerance adds."""
-        dtype = s.X.dtype.name
-        default = {"float32": 1e-5, "float64": 1e-13}[dtype]
-        return tolerances.log_error(on.device, dtype, exponent) - np.log1p(-(default if rtol is None else rtol))
+    @staticmethod
+    def judge(s: Sample, on: Backend, rtol: float | None) -> Judge:
+        """Of rounding, and what the tolerance adds."""
+        default = {"float32": 1e-5, "float64": 1e-13}[s.X.dtype.name]
+        return Judge(on.device, s.X, s.Y, s.h, s.w, more=-np.log1p(-(default if rtol is None else rtol)))
 
     def test_density(self, backend: Backend, s: Sample, rtol: Any) -> None:
-        near = reference.nearness(s.X, s.Y, s.h, s.w)
-        allowed, want = self.allowed(s, backend, rtol, near.exponent), reference.log_kde(s.X, s.Y, s.h, s.w)
-        tolerances.check_log(s.call("kde", backend, rtol=rtol, log=True)[0], want, allowed)
-        tolerances.check_density(s.call("kde", backend, rtol=rtol)[0], want, allowed)
+        logs, p = (s.call("kde", backend, rtol=rtol, log=log)[0] for log in (True, False))
+        self.judge(s, backend, rtol).density(p, logs)
 
     def test_score(self, backend: Backend, s: Sample, rtol: Any) -> None:
-        near = reference.nearness(s.X, s.Y, s.h, s.w)
-        allowed = self.allowed(s, backend, rtol, near.exponent)
         log_p, gradient = s.call("density_and_score", backend, rtol=rtol)
-        tolerances.check_log(log_p, reference.log_kde(s.X, s.Y, s.h, s.w), allowed)
-        want = reference.score(s.X, s.Y, s.h, s.w)
-        for got in (gradient, s.call("score", backend, rtol=rtol)[0]):
-            tolerances.check_score(s.h * np.linalg.norm(got - want, axis=1), allowed, near.reach)
+        judge = self.judge(s, backend, rtol)
+        judge.logs(log_p)
+        judge.score(gradient, s.call("score", backend, rtol=rtol)[0])
 
     def test_debiased_points_and_their_density(self, backend: Backend, s: Sample, rtol: Any) -> None:
         near, moved = reference.nearness(s.X, s.X, s.h, s.w), reference.debias(s.X, s.h, weights=s.w)
-        allowed = self.allowed(s, backend, rtol, near.exponent) * near.reach
+        allowed = (self.judge(s, backend, rtol).log_error(near)) * near.reach
         rounding = np.finfo(s.X.dtype).eps * reference.size_in_bandwidths(moved, s.h)
         if backend.device == "gpu" and s.X.dtype == np.float32 and s.w is None:  # coordinates of 11 bits
             rounding += 0.5 * tolerances.MEAN_SHIFT.value * reference.size_in_bandwidths(s.X - s.X.mean(axis=0), s.h)
@@ -115,16 +111,9 @@ class TestAccuracy:
         tolerances.check_log(s.call("sd_kde", backend, rtol=rtol, log=True)[0], want, allowed)
 
     def test_signed_sums(self, backend: Backend, s: Sample, rtol: Any) -> None:
-        near = reference.nearness(s.X, s.Y, s.h, s.w)
-        allowed = self.allowed(s, backend, rtol, near.exponent)
-        got = s.call("laplace_kde", backend, rtol=rtol)[0]
-        tolerances.check_scaled(
-            got, *reference.scaled_laplace(s.X, s.Y, s.h, s.w), allowed, "Laplace-corrected density"
-        )
-        total, size = reference.kernel_sum(s.X, s.V, s.Y, s.h)
-        allowed = self.allowed(s, backend, rtol, reference.nearness(s.X, s.Y, s.h).exponent)[:, None]
-        error = abs(s.call("kernel_sum", backend, rtol=rtol)[0] - total)
-        tolerances.check(error, allowed * size + np.finfo(s.X.dtype).tiny, "kernel sum")
+        judge = self.judge(s, backend, rtol)
+        judge.laplace(s.call("laplace_kde", backend, rtol=rtol)[0])
+        judge.kernel_sum(s.call("kernel_sum", backend, rtol=rtol)[0], s.V)
 
 
 class TestAllPairs:

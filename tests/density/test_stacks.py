@@ -23,6 +23,7 @@ from cukde.density.plan import compositions as plan_compositions
 from cukde.density.stacks import api as stacks_api, check as stacks_check
 from tests import reference, tolerances
 from tests.conftest import Backend
+from tests.density.judge import Judge
 from tests.malformed_calls import DAMAGE, WRONG, broken_promise
 from tests.public_calls import Call
 
@@ -92,8 +93,6 @@ def parts(out: Any) -> tuple[Any, ...]:
 
 def verify(backend: Backend, s: Sample, precision: str | None = None) -> None:
     """Check every function of a sample, member by member."""
-    device, dtype = backend.device, str(s.X.dtype)
-    taken = precision or dtype
     options = {"precision": precision}
     log_p, gradient = call(backend, cukde.density_and_score, s, **options)
     p, log_only = (call(backend, cukde.kde, s, log=log, **options) for log in (False, True))
@@ -104,32 +103,16 @@ def verify(backend: Backend, s: Sample, precision: str | None = None) -> None:
     sums = stack.sums("laplace")  # which has the total beside
     log_total = backend.asnumpy(sums.reference + backend.xp.log(sums.total) + stack.log_constant)
     moved = backend.asnumpy(cukde.debias(backend.asarray(s.X), s.h, weights=backend.asarray(s.w), **options))
-    b, m, d = len(s.X), s.Y.shape[-2], s.X.shape[2]
-    assert p.shape == log_p.shape == log_only.shape == sd.shape == laplace.shape == (b, m)
-    assert scores.shape == gradient.shape == (b, m, d)
+    assert p.shape == (len(s.X), s.Y.shape[-2])
     assert moved.shape == s.X.shape
-    assert {a.dtype for a in (p, log_p, scores, gradient, sd, laplace, moved)} == {s.X.dtype}
-    for i, of in enumerate(s.members()):
-        X, Y, h, w = of
-        near, want = reference.nearness(*of), reference.log_kde(*of)
-        allowed = tolerances.log_error(device, taken, near.exponent)
-        for got in (log_p[i], log_only[i]):
-            tolerances.check_log(got, want, allowed)
-        tolerances.check_density(p[i], want, allowed)
-        for got in (scores[i], gradient[i]):
-            error = np.linalg.norm(reference.whiten_gradient(got - reference.score(*of), h), axis=1)
-            tolerances.check_score(error, np.maximum(allowed, np.finfo(dtype).eps), near.reach)
-        exact = reference.debias(X, h, weights=w)
-        held = reference.size_in_bandwidths(exact, h)
-        at_data = reference.nearness(X, X, h, w)
-        error = np.linalg.norm(reference.whiten(moved[i] - exact, h), axis=1)
-        of_score = 0.5 * tolerances.log_error(device, taken, at_data.exponent) * at_data.reach
-        tolerances.check(error, of_score + 0.5 * np.finfo(dtype).eps * held, "debiased points")
-        sd_allowed = tolerances.sd_log_error(taken, reference.nearness(exact, Y, h, w), held)
-        tolerances.check_log(sd[i], reference.log_kde(exact, Y, h, w), sd_allowed, "log debiased density")
-        tolerances.check_log(log_total[i], want, allowed, "log total")
-        scale, total, size = reference.scaled_laplace(*of)
-        tolerances.check_scaled(laplace[i], scale, total, size, allowed, "Laplace-corrected density")
+    for i, (X, Y, h, w) in enumerate(s.members()):
+        judge = Judge(backend.device, X, Y, h, w, precision)
+        judge.density(p[i], log_p[i], log_only[i])
+        judge.score(scores[i], gradient[i])
+        judge.debiased(moved[i])
+        judge.sd(sd[i])
+        judge.laplace(laplace[i])
+        tolerances.check_log(log_total[i], judge.log, judge.allowed, "log total")
 
 
 def by_members(backend: Backend, function: Callable[..., Any], s: Sample, **options: Any) -> Any:
