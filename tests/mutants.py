@@ -56,7 +56,7 @@ MUTANTS = (
         "cukde/density/pairs/cpu/skipping/once.py",
         "moments[c, j] -= (points[block, c, j] - about) * total[j]",
         "moments[c, j] += (points[block, c, j] - about) * total[j]",
-        ("density/test_mutual_sums_cpu",),
+        ("density/test_mutual_sums",),
     ),
     Mutant(
         "cukde/density/one_dimension/cpu/expansions.py",

@@ -1,10 +1,10 @@
-"""The ordered float16 engine, emulated: every kernel, term, depth and edge against float64."""
+"""The ordered float16 engine, emulated: every kernel, term, depth and edge against float64; values in two terms."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from cukde.density.options import Options
 from cukde.density.plan import gpu as plan_gpu
 from tests import reference
 from tests.conftest import forget
-from tests.density.samples import ORDERED, OUTPUTS, SHIFT, SYMMETRIC, TOTAL, Sample, verify
+from tests.density.samples import ORDERED, OUTPUTS, SHIFT, SYMMETRIC, TOTAL, Sample, as_float, in_order, verify
 from tests.tolerances import DENSITY, Tolerance, check
 
 FLOAT32 = DENSITY["gpu", "float32"].value
@@ -349,3 +349,42 @@ def test_a_block_of_zero_weights_yields_to_any_other(gpu: SimpleNamespace) -> No
     merged = merge([empty, other], np)
     np.testing.assert_array_equal(merged.reference, -1e6)
     np.testing.assert_array_equal(merged.total, 1)
+
+
+@pytest.fixture
+def values(emulated_device: None) -> ModuleType:
+    """The launcher, on the emulated device."""
+    from cukde.density.pairs.gpu import values as pairs_values
+
+    return pairs_values
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (127, 7), (128, 16), (129, 17), (40, 30), (40, 64), (40, 65), (5, 130)])
+def test_two_terms_keep_17_bits(values: ModuleType, n: int, k: int, dtype: str) -> None:
+    rng = np.random.default_rng([n, k])
+    V = (rng.standard_normal((n, k)) * 10.0 ** rng.uniform(-30, 30, (n, k))).astype(dtype)
+    hi, lo = (in_order(as_float(term)) for term in values.prepare(V))
+    columns = values.columns_of(k)
+    assert hi.shape == lo.shape == (-(-n // 128) * 128, -(-k // columns) * columns)
+    check(np.abs((hi + lo)[:n, :k] - V), 2.0**-17 * np.abs(V), "values")
+    check(np.abs(lo[:n, :k]), 2.0**-8 * np.abs(V), "the lower term")
+    for term in (hi, lo):
+        assert not term[n:].any()
+        assert not term[:, k:].any()
+
+
+def test_the_ends_of_the_range(values: ModuleType) -> None:
+    """The largest float32 rounds to infinity in bfloat16, and is kept all the same."""
+    V = np.array([[np.finfo(np.float32).max, np.inf, np.nan, 0.0, -np.finfo(np.float32).max]], np.float32)
+    hi, lo = (in_order(as_float(term))[0, :5] for term in values.prepare(V))
+    assert np.isfinite(hi).all()
+    np.testing.assert_allclose((hi + lo)[[0, 3, 4]], V[0, [0, 3, 4]].astype(float), rtol=2.0**-16)
+    assert (hi + lo)[1] == np.inf
+    assert np.isnan((hi + lo)[2])
+
+
+def test_any_order_in_memory(values: ModuleType) -> None:
+    V = np.random.default_rng(0).standard_normal((60, 9)).astype(np.float32)
+    for terms in zip(values.prepare(V), values.prepare(np.asfortranarray(V)), strict=True):
+        np.testing.assert_array_equal(*terms)
