@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from cukde.density.options import Options
 from cukde.density.plan import gpu as plan_gpu
 from tests import reference
 from tests.conftest import forget
+from tests.density.conftest import Modules
 from tests.density.samples import ORDERED, OUTPUTS, SHIFT, SYMMETRIC, TOTAL, Sample, as_float, in_order, verify
 from tests.tolerances import DENSITY, Tolerance, check
 
@@ -25,35 +26,24 @@ ONE_TERM = Tolerance(2e-5, "2^-16: 2^e and a value in 17 bits each; and exponent
 
 
 @pytest.fixture
-def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Modules]:
     """The modules under test, on the emulated device; plans made by what a test replaces are not kept."""
-    from cukde.density.pairs.gpu import difference, f16, finish, operands, passes as pairs_passes, splits
-
-    forget(f16)
-    yield SimpleNamespace(
-        f16=f16,
-        operands=operands,
-        difference=difference,
-        finish=finish,
-        density=pairs_passes,
-        grid=splits,
-        monkeypatch=monkeypatch,
-    )
-    forget(f16)
+    modules = Modules(monkeypatch=monkeypatch)
+    forget(modules.f16)
+    yield modules
+    forget(modules.f16)
 
 
-def run(
-    gpu: SimpleNamespace, s: Sample, output: str, products: int, k: int = 5, limit: float = 700.0, **options: Any
-) -> Any:
+def run(gpu: Modules, s: Sample, output: str, products: int, k: int = 5, limit: float = 700.0, **options: Any) -> Any:
     """Sums by the engine, in a given form whatever the scaled squared radius."""
     of_pass = Options("float32", s.log_weights, s.X.mean(axis=0, dtype=float), 0.0)
-    of = gpu.density.pose(s.X, None if s.Y is s.X else s.Y, s.h, of_pass)
+    of = gpu.passes.pose(s.X, None if s.Y is s.X else s.Y, s.h, of_pass)
     values = s.V[:, :k] if output == "values" else None
     return gpu.f16.take(of, output, values, form=plan_gpu.Form(products, limit), **options)
 
 
 @pytest.mark.parametrize("d", [3, 16])
-def test_one_data_row(gpu: SimpleNamespace, d: int) -> None:
+def test_one_data_row(gpu: Modules, d: int) -> None:
     """Errors of the terms that sums are made of, which do not cancel here."""
     s = Sample(1, 1000, d)
     s.V[:, :32] = np.sign(s.V[:, :32]) * (1 + np.abs(s.V[:, :32]) % 2**-7)  # with the largest second terms
@@ -63,17 +53,17 @@ def test_one_data_row(gpu: SimpleNamespace, d: int) -> None:
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("depth", [16, 64])
-def test_every_shape_and_split(gpu: SimpleNamespace, depth: int, which: int, output: str) -> None:
+def test_every_shape_and_split(gpu: Modules, depth: int, which: int, output: str) -> None:
     """Both tile shapes, the data in three splits, the last of them short."""
     s = Sample(300, 70, ORDERED[depth])
-    chosen = gpu.grid.plan
+    chosen = gpu.splits.plan
 
     def plan(shapes: Any, n: int, m: int, *others: Any) -> Any:
         shape = shapes[min(which, len(shapes) - 1)]
         assert chosen(shapes, n, m, *others).shape in shapes
-        return gpu.grid.Plan(shape, -(-m // shape.queries), 3, 128)
+        return gpu.splits.Plan(shape, -(-m // shape.queries), 3, 128)
 
-    gpu.monkeypatch.setattr(gpu.grid, "plan", plan)
+    gpu.monkeypatch.setattr(gpu.splits, "plan", plan)
     verify(s, output, run(gpu, s, output, 3), FLOAT32)
 
 
@@ -89,7 +79,7 @@ def verify_shift(s: Sample, sums: Any, products: int) -> None:
 @pytest.mark.parametrize("n", [1, 63, 300])
 @pytest.mark.parametrize("products", [1, 3])
 @pytest.mark.parametrize("depth", SYMMETRIC)
-def test_mean_shift_of_data_at_themselves(gpu: SimpleNamespace, depth: int, products: int, n: int) -> None:
+def test_mean_shift_of_data_at_themselves(gpu: Modules, depth: int, products: int, n: int) -> None:
     s = Sample(n, 1, SYMMETRIC[depth])
     s.Y = s.X
     verify_shift(s, run(gpu, s, "moments", products, ratio=True), products)
@@ -97,20 +87,20 @@ def test_mean_shift_of_data_at_themselves(gpu: SimpleNamespace, depth: int, prod
 
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("depth", [16, 64])
-def test_mean_shift_in_every_shape_and_three_splits(gpu: SimpleNamespace, depth: int, which: int) -> None:
+def test_mean_shift_in_every_shape_and_three_splits(gpu: Modules, depth: int, which: int) -> None:
     s = Sample(300, 1, SYMMETRIC[depth])
     s.Y = s.X
 
     def plan(shapes: Any, *_: Any) -> Any:
         shape = shapes[min(which, len(shapes) - 1)]
-        return gpu.grid.Plan(shape, -(-300 // shape.queries), 3, 128)
+        return gpu.splits.Plan(shape, -(-300 // shape.queries), 3, 128)
 
-    gpu.monkeypatch.setattr(gpu.grid, "plan", plan)
+    gpu.monkeypatch.setattr(gpu.splits, "plan", plan)
     verify_shift(s, run(gpu, s, "moments", 3, ratio=True), 3)
 
 
 @pytest.mark.parametrize(("d", "squared_radius"), [(5, 100.0), (5, 690.0), (16, 50.0), (16, 250.0), (20, 240.0)])
-def test_mean_shift_is_that_of_the_symmetric_pass(gpu: SimpleNamespace, d: int, squared_radius: float) -> None:
+def test_mean_shift_is_that_of_the_symmetric_pass(gpu: Modules, d: int, squared_radius: float) -> None:
     """Up to the limit of the radius, where sums over hi alone are off by up to ten times SHIFT: both by the same.
 
     Exponents that differ in their last bits may still round to different float16 numbers.
@@ -119,7 +109,7 @@ def test_mean_shift_is_that_of_the_symmetric_pass(gpu: SimpleNamespace, d: int, 
     s.X[:, 0] += np.where(np.arange(200) % 2, 0.9, -0.9) * (squared_radius**0.5 * s.h - 3)
     form = plan_gpu.forms("float32", d, "moments")[-1]
     found = [
-        gpu.density.partial_sums(
+        gpu.passes.partial_sums(
             s.X,
             None,
             s.h,
@@ -133,7 +123,7 @@ def test_mean_shift_is_that_of_the_symmetric_pass(gpu: SimpleNamespace, d: int, 
     check(np.abs(ordered - symmetric), np.asarray(SHIFT["split"].value), "mean shift")
 
 
-def test_points_alone_do_not_move(gpu: SimpleNamespace) -> None:
+def test_points_alone_do_not_move(gpu: Modules) -> None:
     s = Sample(20, 1, 16)
     s.X = s.Y = np.random.default_rng(0).permuted(np.outer(np.arange(20), np.full(16, 3)), axis=0).astype(np.float32)
     s.h = 4.0
@@ -142,7 +132,7 @@ def test_points_alone_do_not_move(gpu: SimpleNamespace) -> None:
     np.testing.assert_allclose(np.exp(sums.reference) * sums.total, 1, rtol=1e-12)
 
 
-def test_rounded_sums_are_only_for_data_without_weights_at_themselves(gpu: SimpleNamespace) -> None:
+def test_rounded_sums_are_only_for_data_without_weights_at_themselves(gpu: Modules) -> None:
     """One float16 term of 2^e would not do for a sum of few terms, about other points than the data."""
     for weighted, itself in ((True, True), (False, False)):
         s = Sample(150, 70, 5, weighted=weighted)
@@ -152,14 +142,14 @@ def test_rounded_sums_are_only_for_data_without_weights_at_themselves(gpu: Simpl
 
 @pytest.mark.parametrize("soft_exp", [0, 3, 16])
 @pytest.mark.parametrize("output", ["sum", "laplace"])
-def test_exponentials_by_polynomial(gpu: SimpleNamespace, output: str, soft_exp: int) -> None:
+def test_exponentials_by_polynomial(gpu: Modules, output: str, soft_exp: int) -> None:
     s = Sample(150, 70, 5, weighted=True)
     gpu.monkeypatch.setattr(gpu.f16, "SOFT_EXP", {(3, 16): soft_exp})
     verify(s, output, run(gpu, s, output, 3), FLOAT32)
 
 
 @pytest.mark.parametrize("output", ["sum", "laplace"])
-def test_each_exponential_by_polynomial(gpu: SimpleNamespace, output: str) -> None:
+def test_each_exponential_by_polynomial(gpu: Modules, output: str) -> None:
     """Of one row of data, whose errors no mean hides: the polynomial is off by 3e-6."""
     s = Sample(1, 500, 2)
     s.Y = s.X + np.linspace(0, 4 * s.h, 500, dtype=np.float32)[:, None]
@@ -174,7 +164,7 @@ def test_each_exponential_by_polynomial(gpu: SimpleNamespace, output: str) -> No
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_queries_that_underflow_are_taken_again(gpu: SimpleNamespace, output: str) -> None:
+def test_queries_that_underflow_are_taken_again(gpu: Modules, output: str) -> None:
     """Queries 14 to 24 bandwidths from all data: sums below 2^-120, some of them below float32's range."""
     s = Sample(150, 200, 3)
     s.h = 0.5
@@ -200,7 +190,7 @@ def test_queries_that_underflow_are_taken_again(gpu: SimpleNamespace, output: st
         check(np.abs(np.exp(sums.reference)[:, None] * sums.moments - total), allowed * size, "values")
 
 
-def test_only_blocks_that_underflow_are_taken_again(gpu: SimpleNamespace) -> None:
+def test_only_blocks_that_underflow_are_taken_again(gpu: Modules) -> None:
     """The difference kernel writes nothing for 64 queries whose sums are all large enough."""
     s = Sample(150, 200, 3)
     s.Y[130] += 1000
@@ -216,7 +206,7 @@ def test_only_blocks_that_underflow_are_taken_again(gpu: SimpleNamespace) -> Non
 
 @pytest.mark.parametrize("output", ["sum", "laplace"])
 @pytest.mark.parametrize("at", [1.0, np.nan])
-def test_beyond_the_limit_no_sum_is_taken_again(gpu: SimpleNamespace, at: float, output: str) -> None:
+def test_beyond_the_limit_no_sum_is_taken_again(gpu: Modules, at: float, output: str) -> None:
     """The results are void; each split leaves 1, which is no sum that may have underflowed."""
     s = Sample(150, 70, 3)
     s.Y[7, 1] *= at
@@ -228,7 +218,7 @@ def test_beyond_the_limit_no_sum_is_taken_again(gpu: SimpleNamespace, at: float,
     assert sums.total[0] % 1 == 0
 
 
-def test_norms_are_exact_where_a_column_is_free(gpu: SimpleNamespace) -> None:
+def test_norms_are_exact_where_a_column_is_free(gpu: Modules) -> None:
     """hi + lo of the last column is 1 + what the norm lacks to -|z|^2/2 - 1/2 + log2 w."""
     s = Sample(150, 5, 3, weighted=True)
     centre = s.X.mean(axis=0, dtype=float)
@@ -260,7 +250,7 @@ def test_norms_are_exact_where_a_column_is_free(gpu: SimpleNamespace) -> None:
 
 
 @pytest.mark.parametrize("split", [False, True])
-def test_norms_have_23_bits_where_no_column_is_free(gpu: SimpleNamespace, split: bool) -> None:
+def test_norms_have_23_bits_where_no_column_is_free(gpu: Modules, split: bool) -> None:
     s = Sample(150, 5, 16, weighted=True)
     centre = s.X.mean(axis=0, dtype=float)
     data, _ = gpu.operands.prepare(s.X, s.Y, centre, s.h, split=split, log_weights=s.log_weights)
@@ -275,7 +265,7 @@ def test_norms_have_23_bits_where_no_column_is_free(gpu: SimpleNamespace, split:
 
 @pytest.mark.parametrize("d", [2, 16, 37])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_operands_hold_points_to_22_bits_and_their_radius(gpu: SimpleNamespace, dtype: str, d: int) -> None:
+def test_operands_hold_points_to_22_bits_and_their_radius(gpu: Modules, dtype: str, d: int) -> None:
     s = Sample(150, 40, d, dtype=dtype)
     s.X += np.asarray(1e4, dtype)
     s.Y += np.asarray(1e4, dtype)
@@ -301,7 +291,7 @@ class TestForm:
     @pytest.mark.parametrize(("op", "kernel"), [("kde", "kde"), ("sd_kde", "score")])
     @pytest.mark.parametrize("operands", ["float16", "TF32"])
     def test_operands_of_the_study_replace_those_of_the_library(
-        self, gpu: SimpleNamespace, op: str, kernel: str, operands: str
+        self, gpu: Modules, op: str, kernel: str, operands: str
     ) -> None:
         from benchmarks.density import points, study_tf32, variants
         from benchmarks.perf import launched
@@ -320,14 +310,14 @@ class TestPlan:
 
     MULTIPROCESSORS = 132
 
-    def plan(self, gpu: SimpleNamespace, n: int, m: int, output: str = "sum", depth: int = 16) -> Any:
+    def plan(self, gpu: Modules, n: int, m: int, output: str = "sum", depth: int = 16) -> Any:
         posed = gpu.f16.task(output, 3, depth, 0, False)
-        return gpu.grid.plan(posed.shapes, n, m, 1, self.MULTIPROCESSORS)
+        return gpu.splits.plan(posed.shapes, n, m, 1, self.MULTIPROCESSORS)
 
     @pytest.mark.parametrize("n", [1, 100, 2048, 10**5, 10**6])
     @pytest.mark.parametrize("m", [1, 4, 256, 4096, 131_072, 10**6])
     @pytest.mark.parametrize("output", ["sum", "moments"])
-    def test_every_row_is_in_one_split(self, gpu: SimpleNamespace, output: str, m: int, n: int) -> None:
+    def test_every_row_is_in_one_split(self, gpu: Modules, output: str, m: int, n: int) -> None:
         plan = self.plan(gpu, n, m, output)
         assert plan.query_blocks * plan.shape.queries >= m
         assert (plan.query_blocks - 1) * plan.shape.queries < m
@@ -336,13 +326,13 @@ class TestPlan:
         assert plan.split_rows % plan.shape.tile == 0
 
 
-def test_a_block_of_zero_weights_yields_to_any_other(gpu: SimpleNamespace) -> None:
+def test_a_block_of_zero_weights_yields_to_any_other(gpu: Modules) -> None:
     """Its sums are zero, and its reference below that of a query a thousand bandwidths from everything else."""
     from cukde.density.sums import merge
 
     s = Sample(40, 10, 3)
     options = Options("float32", np.full(40, -1e30), s.X.mean(axis=0, dtype=float), 0.0)
-    empty = gpu.f16.take(gpu.density.pose(s.X, s.Y, s.h, options), "moments")
+    empty = gpu.f16.take(gpu.passes.pose(s.X, s.Y, s.h, options), "moments")
     assert not empty.total.any()
     assert not empty.moments.any()
     other = type(empty)(np.full(10, -1e6), np.ones(10), np.ones((10, 3)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from cukde.density.options import Options
 from cukde.density.plan import gpu as plan_gpu
 from tests import reference
+from tests.density.conftest import Modules
 from tests.density.samples import DOUBLE, OUTPUTS, Sample, verify
 from tests.host_emulation._kernel import from_source
 from tests.tolerances import DENSITY, FAR
@@ -19,26 +19,23 @@ ALLOWED = DENSITY["gpu", "float64"].value
 
 
 @pytest.fixture
-def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> Modules:
     """The modules under test, on the emulated device; blocks of many dimensions so small that there are several."""
     from cukde.core.gpu import gemm
-    from cukde.density.pairs.gpu import difference, f64, splits, wide_f64
-    from cukde.density.pairs.gpu.arguments import pose
 
-    monkeypatch.setattr(wide_f64, "_STAGED_ROWS", 128)
-    monkeypatch.setattr(wide_f64, "_STAGED_BYTES", 8 * 128 * 256)
-    return SimpleNamespace(
-        f64=f64, grid=splits, wide=wide_f64, pose=pose, difference=difference, gemm=gemm, monkeypatch=monkeypatch
-    )
+    modules = Modules(monkeypatch=monkeypatch, gemm=gemm)
+    monkeypatch.setattr(modules.wide_f64, "_STAGED_ROWS", 128)
+    monkeypatch.setattr(modules.wide_f64, "_STAGED_BYTES", 8 * 128 * 256)
+    return modules
 
 
 def run(
-    gpu: SimpleNamespace, s: Sample, output: str, k: int = 5, squared_radius: float | None = 50.0, centre: Any = None
+    gpu: Modules, s: Sample, output: str, k: int = 5, squared_radius: float | None = 50.0, centre: Any = None
 ) -> Any:
     """Sums by the engine of few dimensions or of many, which is told the scaled squared radius or not."""
     options = Options("float64", s.log_weights, s.X.mean(axis=0) if centre is None else centre, squared_radius)
-    of = gpu.pose(s.X, None if s.Y is s.X else s.Y, s.h, options)
-    engine = gpu.f64 if s.X.shape[1] <= 64 else gpu.wide
+    of = gpu.arguments.pose(s.X, None if s.Y is s.X else s.Y, s.h, options)
+    engine = gpu.f64 if s.X.shape[1] <= 64 else gpu.wide_f64
     return engine.take(of, output, s.V[:, :k] if output == "values" else None)
 
 
@@ -77,21 +74,21 @@ def test_powers_of_2_are_right_to_the_error_of_their_polynomial(emulated_device:
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("depth", DOUBLE)
-def test_every_shape_and_split(gpu: SimpleNamespace, depth: int, which: int, output: str) -> None:
+def test_every_shape_and_split(gpu: Modules, depth: int, which: int, output: str) -> None:
     """Each tile shape, the data in three splits, the last of them short."""
     s = sample(300, 70, DOUBLE[depth])
 
     def plan(shapes: Any, n: int, m: int, *others: Any) -> Any:
         shape = shapes[min(which, len(shapes) - 1)]
-        return gpu.grid.Plan(shape, -(-m // shape.queries), 3, 128)
+        return gpu.splits.Plan(shape, -(-m // shape.queries), 3, 128)
 
-    gpu.monkeypatch.setattr(gpu.grid, "plan", plan)
+    gpu.monkeypatch.setattr(gpu.splits, "plan", plan)
     verify(s, output, run(gpu, s, output), ALLOWED)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("d", [2, 16])
-def test_as_far_as_the_limit_of_the_radius_in_few_dimensions(gpu: SimpleNamespace, d: int, output: str) -> None:
+def test_as_far_as_the_limit_of_the_radius_in_few_dimensions(gpu: Modules, d: int, output: str) -> None:
     """Data and queries on a sphere of the largest radius: some queries have data near, others only opposite."""
     s = sample(150, 70, d)
     rng = np.random.default_rng(d)
@@ -119,7 +116,7 @@ def test_as_far_as_the_limit_of_the_radius_in_few_dimensions(gpu: SimpleNamespac
 
 
 @pytest.mark.parametrize("d", [2, 16, 37])
-def test_operands(gpu: SimpleNamespace, d: int) -> None:
+def test_operands(gpu: Modules, d: int) -> None:
     s = sample(150, 40, d, weighted=True)
     s.X += 1e4
     s.Y += 1e4
@@ -140,7 +137,7 @@ def test_operands(gpu: SimpleNamespace, d: int) -> None:
     assert (made.norms[150:] == -(2.0**20)).all()
 
 
-def test_blocks_off_the_diagonal_serve_both_sides(gpu: SimpleNamespace) -> None:
+def test_blocks_off_the_diagonal_serve_both_sides(gpu: Modules) -> None:
     """Five tiles of data make 15 blocks of a tile, two at a time, and not 25."""
     widths = []
     made = gpu.gemm.gram
@@ -161,7 +158,7 @@ def test_blocks_off_the_diagonal_serve_both_sides(gpu: SimpleNamespace) -> None:
     assert sum(widths) == 25
 
 
-def test_the_same_bits_on_every_run(gpu: SimpleNamespace) -> None:
+def test_the_same_bits_on_every_run(gpu: Modules) -> None:
     s = sample(500, 1, 66, itself=True)
     for first, second in zip(run(gpu, s, "moments"), run(gpu, s, "moments"), strict=True):
         np.testing.assert_array_equal(first, second)
@@ -180,7 +177,7 @@ def gram_in_one_chain(out: Any, A: Any, B: Any, of: Any, dimensions: slice, *, a
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("d", [70, 600])
 @pytest.mark.parametrize("referred", [False, True], ids=["without references", "with references"])
-def test_as_far_as_the_limit_of_the_radius(gpu: SimpleNamespace, referred: bool, d: int, output: str) -> None:
+def test_as_far_as_the_limit_of_the_radius(gpu: Modules, referred: bool, d: int, output: str) -> None:
     """Data and queries on a sphere of the largest radius: some queries have data near, others only opposite."""
     gpu.monkeypatch.setattr(gpu.gemm, "gram", gram_in_one_chain)
     s = sample(150, 70, d)
@@ -217,7 +214,7 @@ def verified(s: Sample, output: str, sums: Any) -> np.ndarray:
 
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("d", [70, 200])
-def test_queries_far_from_the_centre_and_near_data_are_summed_again(gpu: SimpleNamespace, d: int, output: str) -> None:
+def test_queries_far_from_the_centre_and_near_data_are_summed_again(gpu: Modules, d: int, output: str) -> None:
     """Two groups of data at their queries, far from the centre, and queries that are far from all."""
     again: list[int] = []
     launch = gpu.difference.launch
@@ -241,9 +238,9 @@ def test_queries_far_from_the_centre_and_near_data_are_summed_again(gpu: SimpleN
     assert 0 < again[0] < 70
 
 
-def test_long_products_of_far_points_are_made_in_parts(gpu: SimpleNamespace) -> None:
+def test_long_products_of_far_points_are_made_in_parts(gpu: Modules) -> None:
     """Each query has one datum near, and the rounding of one exponent."""
-    at_a_time = gpu.wide._dimensions_at_a_time
+    at_a_time = gpu.wide_f64._dimensions_at_a_time
     assert [at_a_time(*of) for of in ((72, 620.0), (768, 250.0), (768, 620.0), (1000, 620.0))] == [72, 768, 256, 336]
 
     gpu.monkeypatch.setattr(gpu.gemm, "gram", gram_in_one_chain)

@@ -127,7 +127,7 @@ def assert_same(got: Any, want: Any) -> None:
 
 def test_all_functions_and_keywords_are_here() -> None:
     assert len(OPERATIONS) >= 18
-    assert OTHER.keys() == TABLE.keys() == {name for _, name in CALLS}
+    assert OTHER.keys() == WRONG.keys() == TABLE.keys() == {name for _, name in CALLS}
     assert typing.get_type_hints(keywords.OfDensity).keys() == TABLE.keys()
 
 

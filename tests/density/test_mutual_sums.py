@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import tracemalloc
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from cukde.density.options import Options
 from cukde.density.pairs.cpu import differences, pair_blocks, passes as pairs_passes, query_blocks, tiles
 from cukde.density.sums import Output, PartialSums
 from tests import reference, tolerances
-from tests.conftest import Backend
+from tests.density.conftest import Modules
 from tests.density.samples import SHIFT, TOTAL
 from tests.tolerances import DENSITY, Tolerance, check, log_error
 
@@ -291,25 +290,6 @@ MODES = {
 """Whose tolerances hold, by precision and whether only the ratio is wanted."""
 
 
-@pytest.fixture
-def gpu(device: Backend) -> SimpleNamespace:
-    """The modules under test, and arrays for them."""
-    from cukde.core.gpu import device as core_device
-    from cukde.density.pairs.gpu import difference, f16_symmetric, operands, passes as pairs_passes
-
-    return SimpleNamespace(
-        hardware=core_device,
-        difference=difference,
-        symmetric=f16_symmetric,
-        operands=operands,
-        density=pairs_passes,
-        asarray=device.asarray,
-        asnumpy=device.asnumpy,
-        xp=device.xp,
-        emulated=device.name == "emulated",
-    )
-
-
 def blocks(n: int, m: int, d: int, dtype: str = "float32") -> tuple[np.ndarray, np.ndarray, float]:
     """Points around 3, and a bandwidth at which points have neighbours whatever the dimension."""
     rng = np.random.default_rng([n, m, d])
@@ -332,12 +312,12 @@ def squared_radius_of(A: np.ndarray, B: np.ndarray, h: float) -> tuple[np.ndarra
 
 
 def computed(
-    gpu: SimpleNamespace, A: np.ndarray, B: np.ndarray, h: float, known: bool = True, *, precision: str, ratio: bool
+    gpu: Modules, A: np.ndarray, B: np.ndarray, h: float, known: bool = True, *, precision: str, ratio: bool
 ) -> list[PartialSums]:
     """By the function under test, with centre and squared radius or without, on the host."""
     centre, squared_radius = squared_radius_of(A, B, h)
     where = {"centre": gpu.asarray(centre), "squared_radius": squared_radius} if known else {}
-    sums = gpu.density.mutual_sums(gpu.asarray(A), gpu.asarray(B), h, Options(precision, **where), ratio=ratio)
+    sums = gpu.passes.mutual_sums(gpu.asarray(A), gpu.asarray(B), h, Options(precision, **where), ratio=ratio)
     return [PartialSums(*map(gpu.asnumpy, at)) for at in sums]
 
 
@@ -381,9 +361,9 @@ def never(*_: object, **__: object) -> None:
 @pytest.mark.parametrize("d", [2, 16, 17, 64])
 @pytest.mark.parametrize(("precision", "ratio"), MODES)
 def test_sums_match_the_formula(
-    gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, precision: str, ratio: bool, d: int, n: int, m: int
+    gpu: Modules, monkeypatch: pytest.MonkeyPatch, precision: str, ratio: bool, d: int, n: int, m: int
 ) -> None:
-    monkeypatch.setattr(gpu.density, "pose", never)
+    monkeypatch.setattr(gpu.passes, "pose", never)
     A, B, h = blocks(n, m, d)
     found = computed(gpu, A, B, h, precision=precision, ratio=ratio)
     for at in found:
@@ -395,7 +375,7 @@ def test_sums_match_the_formula(
 
 
 @pytest.mark.parametrize(("n", "m"), [*BLOCKS, (1, 1), (128, 128), (257, 193)])
-def test_equal_points_count_each_other_once(gpu: SimpleNamespace, n: int, m: int) -> None:
+def test_equal_points_count_each_other_once(gpu: Modules, n: int, m: int) -> None:
     A, B = np.full((n, 16), 7.0, np.float32), np.full((m, 16), 7.0, np.float32)
     at_A, at_B = computed(gpu, A, B, 1.0, precision="float32", ratio=True)
     np.testing.assert_allclose(at_A.total, m, rtol=1e-6)
@@ -406,13 +386,13 @@ def test_equal_points_count_each_other_once(gpu: SimpleNamespace, n: int, m: int
 
 @pytest.mark.parametrize("chunk", [64, 320])
 @pytest.mark.parametrize("d", [16, 20, 33, 64])
-def test_every_pair_is_summed_once_whatever_the_chunks(gpu: SimpleNamespace, d: int, chunk: int) -> None:
+def test_every_pair_is_summed_once_whatever_the_chunks(gpu: Modules, d: int, chunk: int) -> None:
     """And in every layout, the last block of rows reaching into the other block of data or not."""
     n, m = 300, 400
     A, B = np.full((n, d), 7.0, np.float32), np.full((m, d), 7.0, np.float32)
     operand = gpu.operands.prepare_two(*map(gpu.asarray, (A, B, np.zeros(d))), 100.0, split=True)
-    for of in gpu.symmetric.every_layout(gpu.operands.depth_of(d), 3):
-        S, _ = gpu.symmetric.launch(operand, own_rows=384, chunk=chunk, tiling=of)
+    for of in gpu.f16_symmetric.every_layout(gpu.operands.depth_of(d), 3):
+        S, _ = gpu.f16_symmetric.launch(operand, own_rows=384, chunk=chunk, tiling=of)
         np.testing.assert_allclose(gpu.asnumpy(S)[:n] / 2**13, m, rtol=1e-4)
         np.testing.assert_allclose(gpu.asnumpy(S)[384 : 384 + m] / 2**13, n, rtol=1e-4)
         assert not gpu.asnumpy(S)[n:384].any()
@@ -421,7 +401,7 @@ def test_every_pair_is_summed_once_whatever_the_chunks(gpu: SimpleNamespace, d: 
 
 @pytest.mark.parametrize("ratio", [False, True])
 @pytest.mark.parametrize("precision", ["float32", "tf32"])
-def test_blocks_so_far_apart_that_no_term_is_left(gpu: SimpleNamespace, precision: str, ratio: bool) -> None:
+def test_blocks_so_far_apart_that_no_term_is_left(gpu: Modules, precision: str, ratio: bool) -> None:
     A, B, _ = blocks(70, 150, 2)
     B = B + np.float32(20)
     for at in computed(gpu, A, B, 1.0, precision=precision, ratio=ratio):
@@ -431,20 +411,20 @@ def test_blocks_so_far_apart_that_no_term_is_left(gpu: SimpleNamespace, precisio
 
 @pytest.mark.parametrize(("precision", "ratio"), MODES)
 def test_merged_with_the_blocks_themselves_they_are_the_sums_of_the_whole(
-    gpu: SimpleNamespace, precision: str, ratio: bool
+    gpu: Modules, precision: str, ratio: bool
 ) -> None:
     A, B, h = blocks(210, 140, 5)
     parts = [gpu.asarray(part) for part in (A[:130], A[130:], B)]
     X = np.concatenate((A, B))
     centre, squared_radius = squared_radius_of(A, B, h)
     options = Options(precision, centre=gpu.asarray(centre), squared_radius=squared_radius)
-    sums = [[gpu.density.partial_sums(part, None, h, "moments", options, ratio=ratio)] for part in parts]
+    sums = [[gpu.passes.partial_sums(part, None, h, "moments", options, ratio=ratio)] for part in parts]
     for i, j in ((0, 1), (0, 2), (1, 2)):
-        for of, at in zip((i, j), gpu.density.mutual_sums(parts[i], parts[j], h, options, ratio=ratio), strict=True):
+        for of, at in zip((i, j), gpu.passes.mutual_sums(parts[i], parts[j], h, options, ratio=ratio), strict=True):
             sums[of].append(at)
     merged = [density_sums.merge(of, gpu.xp) for of in sums]
     total, moments = (np.concatenate([gpu.asnumpy(one[field]) for one in merged]) for field in (1, 2))
-    whole = gpu.density.partial_sums(gpu.asarray(X), None, h, "moments", options, ratio=ratio)
+    whole = gpu.passes.partial_sums(gpu.asarray(X), None, h, "moments", options, ratio=ratio)
     # The same exponents and products, rounded the same; what differs is the order of float32 sums.
     np.testing.assert_allclose(total, gpu.asnumpy(whole.total), rtol=2e-5)
     shift = gpu.asnumpy(whole.moments) / gpu.asnumpy(whole.total)[:, None]
@@ -470,7 +450,7 @@ ORDERED = [
 
 @pytest.mark.parametrize(("dtype", "precision", "d", "narrower", "ratio"), ORDERED)
 def test_what_the_one_pass_does_not_take_is_two(
-    gpu: SimpleNamespace,
+    gpu: Modules,
     monkeypatch: pytest.MonkeyPatch,
     dtype: str,
     precision: str,
@@ -478,7 +458,7 @@ def test_what_the_one_pass_does_not_take_is_two(
     narrower: float,
     ratio: bool,
 ) -> None:
-    monkeypatch.setattr(gpu.symmetric, "launch", never)
+    monkeypatch.setattr(gpu.f16_symmetric, "launch", never)
     A, B, h = blocks(90, 140, d, dtype)
     h *= narrower
     found = computed(gpu, A, B, h, precision=precision, ratio=ratio)
@@ -490,7 +470,7 @@ def test_what_the_one_pass_does_not_take_is_two(
 
 @pytest.mark.parametrize(("offset", "beyond"), [(0.0, False), (60.0, True)])
 @pytest.mark.parametrize("precision", ["float32", "tf32"])
-def test_a_radius_that_the_device_finds(gpu: SimpleNamespace, precision: str, offset: float, beyond: bool) -> None:
+def test_a_radius_that_the_device_finds(gpu: Modules, precision: str, offset: float, beyond: bool) -> None:
     """Without a centre, too; of blocks far apart the distance of the means is what carries them beyond the limit."""
     A, B, h = blocks(140, 210, 4)
     B = B + np.float32(offset)
@@ -504,16 +484,16 @@ def test_a_radius_that_the_device_finds(gpu: SimpleNamespace, precision: str, of
         np.testing.assert_array_equal(at.reference, 0)
 
 
-def test_without_a_radius_there_are_two_passes(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_radius_there_are_two_passes(gpu: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a stream is captured nothing may wait for it."""
-    monkeypatch.setattr(gpu.symmetric, "launch", never)
+    monkeypatch.setattr(gpu.f16_symmetric, "launch", never)
     monkeypatch.setattr("cukde.core.gpu.device.capturing", lambda: True)
     A, B, h = blocks(70, 90, 16)
     found = computed(gpu, A, B, h, known=False, precision="float32", ratio=False)
     check_both_blocks(found, A, B, h, tolerances.DENSITY["gpu", "float32"].value, SHIFT["exact"].value)
 
 
-def test_blocks_of_two_types(gpu: SimpleNamespace) -> None:
+def test_blocks_of_two_types(gpu: Modules) -> None:
     A, B, h = blocks(70, 200, 6, "float64")
     found = computed(gpu, A.astype(np.float32), B, h, precision="float32", ratio=True)
     shift = ROOT_SHIFT["split"].value * squared_radius_of(A, B, h)[1] ** 0.5
@@ -525,11 +505,11 @@ def test_blocks_of_two_types(gpu: SimpleNamespace) -> None:
     ("rows", "columns"), [(128, 128), (128, 2**20), (2**20, 128), (16384, 65536), (2**20, 2**20), (2**22, 2**29 - 8192)]
 )
 def test_split_covers_every_column_and_bounds_what_a_block_adds_up(
-    gpu: SimpleNamespace, rows: int, columns: int, d: int
+    gpu: Modules, rows: int, columns: int, d: int
 ) -> None:
     for terms in (1, 3):
-        of = gpu.symmetric.layout(d, terms)
-        cut = gpu.symmetric.split_mutual(rows, columns, of, 132)
+        of = gpu.f16_symmetric.layout(d, terms)
+        cut = gpu.f16_symmetric.split_mutual(rows, columns, of, 132)
         assert cut.chunk % 64 == 0
         assert 64 <= cut.chunk <= 8192
         row_blocks, chunks = cut.grid

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from cukde.density.sums import Output, PartialSums
 from tests import reference, tolerances
 from tests.conftest import Backend
 from tests.density import laplace_sums
+from tests.density.conftest import Modules, gpu_of
 from tests.density.samples import GRID
 from tests.tolerances import Tolerance
 
@@ -84,31 +84,6 @@ class Case(NamedTuple):
         return self._replace(X=self.X.astype(dtype), Y=None if self.Y is None else self.Y.astype(dtype))
 
 
-def modules(device: Backend) -> SimpleNamespace:
-    """The modules under test on a GPU, and arrays for them."""
-    from cukde.density.pairs.gpu import centred
-    from cukde.density.pairs.gpu.arguments import pose
-    from cukde.density.pairs.gpu.skipping import bounds, frame, passes, plan, points
-
-    return SimpleNamespace(
-        centred=centred,
-        pose=pose,
-        frame=frame,
-        bounds=bounds,
-        passes=passes,
-        plan=plan,
-        points=points,
-        asarray=device.asarray,
-        asnumpy=device.asnumpy,
-        size=device.size,
-    )
-
-
-@pytest.fixture
-def gpu(device: Backend) -> SimpleNamespace:
-    return modules(device)
-
-
 def log_weights_of(case: Case) -> np.ndarray | None:
     """As the launcher takes them."""
     if case.w is None:
@@ -128,7 +103,7 @@ def has_kernels(output: Output, precision: str, d: int) -> bool:
 
 
 def computed(
-    gpu: SimpleNamespace,
+    gpu: Modules,
     case: Case,
     output: Wanted,
     precision: str,
@@ -144,11 +119,11 @@ def computed(
     if not has_kernels(of_pass, precision, X.shape[1]):
         pytest.skip(NO_KERNELS)
     if precision == "float64":
-        sums = gpu.centred.take(gpu.pose(X, Y, case.h, chosen), of_pass)
+        sums = gpu.centred.take(gpu.arguments.pose(X, Y, case.h, chosen), of_pass)
     else:
-        frame = gpu.frame.frame(gpu.frame.sample(X)) if frame is None else frame
-        posed = gpu.plan.pose(X, Y, case.h, of_pass, chosen, frame, tolerance, ratio=output == "ratio")
-        sums = gpu.passes.run(posed)
+        frame = gpu.skipping.frame.frame(gpu.skipping.frame.sample(X)) if frame is None else frame
+        posed = gpu.skipping.plan.pose(X, Y, case.h, of_pass, chosen, frame, tolerance, ratio=output == "ratio")
+        sums = gpu.skipping.passes.run(posed)
     found = PartialSums(*(None if a is None else gpu.asnumpy(a) for a in sums))
     m, d = case.queries.shape
     assert found.reference.shape == found.total.shape == (m,)
@@ -257,7 +232,7 @@ class Passes:
         self.device = backend.device
         self._name = backend.name
         if self.device == "gpu":
-            self._gpu: SimpleNamespace = modules(backend)
+            self._gpu = gpu_of(backend)
         self.share = 1.0
 
     def size(self, gpu: int, emulated: int, cpu: int) -> int:
@@ -285,7 +260,7 @@ class Passes:
     ) -> PartialSums:
         gpu, frame = self._gpu, None
         if points is not None:
-            frame = gpu.frame.frame(gpu.frame.sample(gpu.asarray(points.astype(np.float32))))
+            frame = gpu.skipping.frame.frame(gpu.skipping.frame.sample(gpu.asarray(points.astype(np.float32))))
         with traced() as ran:
             found = computed(gpu, case, output, precision, tolerance, frame=frame, **options)
         shares = [one.found["share"]() for one in ran if "share" in one.found]
@@ -354,7 +329,7 @@ def test_data_far_from_zero(passes: Passes, d: int, precision: str, at: float, o
 @ITSELF
 @pytest.mark.parametrize("output", WANTED)
 @pytest.mark.parametrize("d", [3, 6, 16, 40, 64, 128])
-def test_a_known_radius(gpu: SimpleNamespace, d: int, output: Wanted, itself: bool, known: float) -> None:
+def test_a_known_radius(gpu: Modules, d: int, output: Wanted, itself: bool, known: float) -> None:
     """Where it is small all blocks have one centre."""
     case = normal(gpu.size(3000, 190), None if itself else gpu.size(1000, 129), d)
     largest = ((case.X - case.X.mean(axis=0)) ** 2).sum(axis=1).max()
@@ -550,7 +525,7 @@ def test_what_is_left_out_is_at_most_the_tolerance(
 
 
 @pytest.mark.parametrize("precision", DEFAULT)
-def test_factors_of_both_signs(gpu: SimpleNamespace, precision: str) -> None:
+def test_factors_of_both_signs(gpu: Modules, precision: str) -> None:
     """Two terms alike whose factors are 33 and -33: what is left out is little beside T, not beside absolute terms.
 
     All other data lie where the first of the two does, and together add to L 2.5 times the tolerance times T.
@@ -570,7 +545,7 @@ def test_factors_of_both_signs(gpu: SimpleNamespace, precision: str) -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("square", [30.0, 300.0, 1000.0, 3000.0, 8000.0, 14000.0, 40000.0])
 @pytest.mark.parametrize("d", [6, *beyond(33)])
-def test_rounding_of_float16_leaves_out_no_pair(gpu: SimpleNamespace, d: int, square: float, seed: int) -> None:
+def test_rounding_of_float16_leaves_out_no_pair(gpu: Modules, d: int, square: float, seed: int) -> None:
     """All points of a block are the same, so that one rounding decides on all of its pairs.
 
     Sums of queries that are data are known without rounding. Beside the block's own 64 points, each of six blocks adds
@@ -602,7 +577,7 @@ def test_far_pairs_are_left_out(passes: Passes, d: int, precision: str, output: 
 
 @pytest.mark.parametrize("output", ["sum", "ratio"])
 @pytest.mark.parametrize("d", [32, 40, 64])
-def test_points_too_far_for_float16_leave_out_the_others(gpu: SimpleNamespace, d: int, output: Wanted) -> None:
+def test_points_too_far_for_float16_leave_out_the_others(gpu: Modules, d: int, output: Wanted) -> None:
     """One in a hundred lies 100 deviations away, in a direction of its own: it sees itself alone."""
     rng = np.random.default_rng(d)
     n = gpu.size(8192, 1024)
@@ -630,7 +605,7 @@ def test_a_frame_of_other_data(passes: Passes, d: int, output: Wanted, shift: fl
 @pytest.mark.parametrize("precision", DEFAULT)
 @pytest.mark.parametrize("d", [3, 6, 20, 64])
 def test_deterministic_sums_are_the_same_on_every_run(
-    gpu: SimpleNamespace, d: int, precision: str, output: Wanted, itself: bool
+    gpu: Modules, d: int, precision: str, output: Wanted, itself: bool
 ) -> None:
     case = normal(gpu.size(6000, 260), None if itself else gpu.size(1500, 150), d).of(precision)
     first, again = (computed(gpu, case, output, precision, deterministic=True) for _ in range(2))
@@ -647,7 +622,7 @@ ONCE = (2, 3, 4, 5, 6, 8, 9, 16, 17, 32)
 @pytest.mark.parametrize(
     ("n", "d"), [(n, d) for i, d in enumerate(ONCE) for n in ((65, 130, 1), (193, 63, 320), (450, 127, 2))[i % 3]]
 )
-def test_each_pair_counts_once_on_both_sides(gpu: SimpleNamespace, n: int, d: int) -> None:
+def test_each_pair_counts_once_on_both_sides(gpu: Modules, n: int, d: int) -> None:
     """Sizes off blocks and items, odd numbers of blocks: close points, and so few of them that each one shows."""
     case = normal(n, None, d).of("float32")
     check(computed(gpu, case, "ratio", "float32"), case, "ratio", "float32")
@@ -655,7 +630,7 @@ def test_each_pair_counts_once_on_both_sides(gpu: SimpleNamespace, n: int, d: in
 
 @pytest.mark.parametrize("n", [450, 130, 63, 193])
 @pytest.mark.parametrize("d", ONCE)
-def test_equal_points_are_counted(gpu: SimpleNamespace, d: int, n: int) -> None:
+def test_equal_points_are_counted(gpu: Modules, d: int, n: int) -> None:
     """At places that do not see each other, within what blocks with a common centre hold: totals are their numbers."""
     rng = np.random.default_rng([n, d])
     places = np.concatenate((np.eye(d), -np.eye(d))) * radius_of(49.0)  # 98 bits between neighbours
@@ -715,9 +690,7 @@ OF_KINDS = tuple(of_kinds(10, 2))
 @pytest.mark.parametrize("output", ["ratio", "sum", "laplace"])
 @pytest.mark.parametrize("name", OF_KINDS)
 @pytest.mark.parametrize("d", [6, 17, 3, 5, 16, 32])
-def test_kernels_share_the_pairs_of_blocks_of_all_kinds(
-    gpu: SimpleNamespace, d: int, name: str, output: Wanted
-) -> None:
+def test_kernels_share_the_pairs_of_blocks_of_all_kinds(gpu: Modules, d: int, name: str, output: Wanted) -> None:
     """What one leaves to the other is neither lost nor taken twice."""
     n = gpu.size(3000, 450)
     case, kinds = of_kinds(n, d)[name]()
@@ -725,8 +698,8 @@ def test_kernels_share_the_pairs_of_blocks_of_all_kinds(
     check(computed(gpu, case, output, "float32"), case, output, "float32")
     if d > 5:
         X = gpu.asarray(case.X)
-        frame = gpu.frame.frame(gpu.frame.sample(X))
-        ordered = gpu.points.ordered(X, case.h, None, frame, gpu.points.Needed())
+        frame = gpu.skipping.frame.frame(gpu.skipping.frame.sample(X))
+        ordered = gpu.skipping.points.ordered(X, case.h, None, frame, gpu.skipping.points.Needed())
         found = {int(kind) for kind in gpu.asnumpy(ordered.kinds)}
         assert kinds <= found
 
@@ -749,7 +722,7 @@ DEFEATING_ONCE = (
 @pytest.mark.parametrize("d", [6, 3, 17, 5])
 @pytest.mark.parametrize("name", DEFEATING_ONCE)
 def test_what_pairs_taken_once_leave_out_is_at_most_the_tolerance(
-    gpu: SimpleNamespace, name: str, d: int, tolerance: float
+    gpu: Modules, name: str, d: int, tolerance: float
 ) -> None:
     """Beside a pass that leaves out nothing, whose rounding is the same, only pairs that are missing show."""
     n = gpu.size(2048, 512)
@@ -786,9 +759,7 @@ def dense_and_lone(d: int, tolerance: float, sign: float) -> Case:
 @pytest.mark.parametrize("sign", [1.0, -1.0], ids=["lone-first", "dense-first"])
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-6])
 @pytest.mark.parametrize("d", [6, 4, 5, 17])
-def test_pairs_that_matter_to_one_side_alone(
-    gpu: SimpleNamespace, d: int, tolerance: float, sign: float, output: str
-) -> None:
+def test_pairs_that_matter_to_one_side_alone(gpu: Modules, d: int, tolerance: float, sign: float, output: str) -> None:
     """Whichever side comes first, by a frame whose first axis tells the three places from each other."""
     case = dense_and_lone(d, tolerance, sign)
     if output == "queries":
@@ -797,7 +768,7 @@ def test_pairs_that_matter_to_one_side_alone(
     edges = np.tile(np.linspace(-20, 20, 257), (k, 1))
     edges[0] += 0.5 * case.X[64, 0]  # half of all intervals between the points that are alone and the larger place
     axes = [gpu.asarray(a.astype(np.float32)) for a in (np.eye(k, d), edges, np.eye(min(d, 16), d))]
-    frame = gpu.frame.Frame(gpu.asarray(np.zeros(d)), *axes, bits=30 // k, square=200.0)
+    frame = gpu.skipping.frame.Frame(gpu.asarray(np.zeros(d)), *axes, bits=30 // k, square=200.0)
     wanted: Wanted = "ratio" if output == "ratio" else "sum"
     found, whole = (computed(gpu, case, wanted, "float32", least, frame=frame) for least in (tolerance, 1e-30))
     check(found, case, wanted, "float32", tolerance)
@@ -829,14 +800,14 @@ def sums_of_queries(name: str, n: int, m: int, d: int) -> Case:
 @pytest.mark.parametrize(
     "name", ["data of all kinds", "weights over 30 decades", "one dominant weight", "far queries", "near queries"]
 )
-def test_sums_of_queries_by_chunks(gpu: SimpleNamespace, name: str, d: int, output: Wanted) -> None:
+def test_sums_of_queries_by_chunks(gpu: Modules, name: str, d: int, output: Wanted) -> None:
     case = sums_of_queries(name, gpu.size(3000, 330), gpu.size(1000, 150), d).of("float32")
     check(computed(gpu, case, output, "float32"), case, output, "float32")
 
 
 @pytest.mark.parametrize("name", ["data of all kinds", "equal"])
 @pytest.mark.parametrize("d", [6, 17, 40, 5])
-def test_weights_of_data_at_themselves(gpu: SimpleNamespace, d: int, name: str) -> None:
+def test_weights_of_data_at_themselves(gpu: Modules, d: int, name: str) -> None:
     """They are the data's alone: a query's own weight is no factor of its sum."""
     n = gpu.size(3000, 330)
     case = sums_of_queries(name, n, 10, d)._replace(Y=None)
@@ -876,7 +847,7 @@ ISOLATED = (
 @pytest.mark.parametrize("name", ISOLATED)
 @pytest.mark.parametrize("d", [2, 3, 5, 8, 16, 33, 100])
 def test_bounds_of_queries_are_close(
-    gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, d: int, name: str, precision: str, output: Wanted
+    gpu: Modules, monkeypatch: pytest.MonkeyPatch, d: int, name: str, precision: str, output: Wanted
 ) -> None:
     """Below the sum, so that they are bounds; not far below its largest term, so that sums do not overflow."""
     from cukde.density.pairs.gpu.shape import current
@@ -887,10 +858,10 @@ def test_bounds_of_queries_are_close(
     log_weights = log_weights_of(case)
     X, Y, given = (gpu.asarray(a) for a in (case.X, case.Y, log_weights))
     options = Options(precision, given)
-    frame = gpu.frame.frame(gpu.frame.sample(X))
-    posed = gpu.plan.pose(X, Y, case.h, output, options, frame, DEFAULT[precision])
+    frame = gpu.skipping.frame.frame(gpu.skipping.frame.sample(X))
+    posed = gpu.skipping.plan.pose(X, Y, case.h, output, options, frame, DEFAULT[precision])
     order = gpu.asnumpy(posed.queries.order)
-    bounds = gpu.asnumpy(gpu.bounds.bounds_of(posed).reference)[: len(order)].astype(float)
+    bounds = gpu.asnumpy(gpu.skipping.bounds.bounds_of(posed).reference)[: len(order)].astype(float)
 
     square = np.zeros((len(order), len(case.X)))
     for x, y in zip(case.X.T.astype(float), case.queries[order].T.astype(float), strict=True):
@@ -904,12 +875,12 @@ def test_bounds_of_queries_are_close(
     assert (bounds >= np.minimum(largest - below, log_w.max() / np.log(2) - 10 if d <= 5 else np.inf)).all()
 
     guards: list[Any] = []
-    launch = gpu.passes.difference.launch
+    launch = gpu.skipping.passes.difference.launch
 
     def noted(*args: object, **named: Any) -> object:
         guards.append(named["guard"])
         return launch(*args, **named)
 
-    monkeypatch.setattr(gpu.passes.difference, "launch", noted)
-    gpu.passes.run(posed)
+    monkeypatch.setattr(gpu.skipping.passes.difference, "launch", noted)
+    gpu.skipping.passes.run(posed)
     assert (gpu.asnumpy(guards[0].fast_total) == 1).all()

@@ -5,7 +5,6 @@ Test bodies run on the CPU, in the emulation, and on a GPU.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,30 +23,8 @@ from cukde.density.sums import PartialSums
 from tests import reference, tolerances
 from tests.conftest import Backend
 from tests.density import test_skipping as cases
+from tests.density.conftest import Modules, gpu_of
 from tests.density.test_skipping import DEFAULT, DEFEATING, HARD, SIZES, Case
-
-
-def modules(device: Backend) -> SimpleNamespace:
-    """The modules under test on a GPU, and arrays for them."""
-    from cukde.density.pairs.gpu.arguments import Arguments
-    from cukde.density.pairs.gpu.skipping import choice, frame, passes, plan, values
-
-    return SimpleNamespace(
-        arguments=Arguments,
-        choice=choice,
-        frame=frame,
-        passes=passes,
-        plan=plan,
-        values=values,
-        asarray=device.asarray,
-        asnumpy=device.asnumpy,
-        size=device.size,
-    )
-
-
-@pytest.fixture
-def gpu(device: Backend) -> SimpleNamespace:
-    return modules(device)
 
 
 def pose_on_cpu(case: Case, V: np.ndarray, precision: str, tolerance: float | None = None) -> passes.Posed:
@@ -63,22 +40,24 @@ def pose_on_cpu(case: Case, V: np.ndarray, precision: str, tolerance: float | No
 
 
 def pose_on_gpu(
-    gpu: SimpleNamespace, case: Case, V: np.ndarray, precision: str, tolerance: float | None = None, **options: Any
+    gpu: Modules, case: Case, V: np.ndarray, precision: str, tolerance: float | None = None, **options: Any
 ) -> Any:
     from cukde.density.pairs.gpu.shape import current
 
     X, Y, log_weights, values = (gpu.asarray(a) for a in (case.X, case.Y, cases.log_weights_of(case), V))
     if not plan_gpu.skipping_serves("sum", precision, X.shape[1], current().capability):
         pytest.skip(cases.NO_KERNELS)
-    frame = gpu.frame.frame(gpu.frame.sample(X))
+    frame = gpu.skipping.frame.frame(gpu.skipping.frame.sample(X))
     chosen = DEFAULT[precision] if tolerance is None else tolerance
-    columns = gpu.values.columns_of(values)
+    columns = gpu.skipping.values.columns_of(values)
     assert [column.place for column in columns] == list(np.flatnonzero(V.any(axis=0)))
-    return gpu.values.pose(X, Y, values, case.h, Options(precision, log_weights, **options), frame, chosen, columns)
+    return gpu.skipping.values.pose(
+        X, Y, values, case.h, Options(precision, log_weights, **options), frame, chosen, columns
+    )
 
 
-def found_on_gpu(gpu: SimpleNamespace, of: Any) -> PartialSums:
-    found = gpu.values.run(of)
+def found_on_gpu(gpu: Modules, of: Any) -> PartialSums:
+    found = gpu.skipping.values.run(of)
     return type(found)(*(gpu.asnumpy(a) for a in found))
 
 
@@ -92,7 +71,7 @@ def check(backend: Backend, case: Case, V: np.ndarray, precision: str, tolerance
         taken = passes.tried(on_cpu, np.arange(len(on_cpu.queries))).summed
         share = taken / (len(case.X) * len(on_cpu.queries))
     else:
-        gpu = modules(backend)
+        gpu = gpu_of(backend)
         with traced() as ran:
             found = found_on_gpu(gpu, pose_on_gpu(gpu, case, V, precision, tolerance))
         share = ran[-1].found["share"]()
@@ -226,22 +205,22 @@ def test_a_column_decides_on_its_pairs(backend: Backend, d: int) -> None:
 
 @pytest.mark.parametrize("d", [3, 6])
 @pytest.mark.parametrize("precision", DEFAULT)
-def test_deterministic_sums_are_the_same_on_every_run(gpu: SimpleNamespace, d: int, precision: str) -> None:
+def test_deterministic_sums_are_the_same_on_every_run(gpu: Modules, d: int, precision: str) -> None:
     n = gpu.size(5000, 260)
     case = cases.normal(n, gpu.size(1000, 130), d).of(precision)
     V = np.random.default_rng(0).standard_normal((n, 2)).astype(precision)
-    first, again = (gpu.values.run(pose_on_gpu(gpu, case, V, precision, deterministic=True)).moments for _ in range(2))
+    first, again = (
+        gpu.skipping.values.run(pose_on_gpu(gpu, case, V, precision, deterministic=True)).moments for _ in range(2)
+    )
     np.testing.assert_array_equal(*(gpu.asnumpy(a).view(np.int64) for a in (first, again)))
 
 
 @pytest.mark.parametrize("precision", DEFAULT)
-def test_sums_beyond_the_range_are_taken_again(
-    gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, precision: str
-) -> None:
+def test_sums_beyond_the_range_are_taken_again(gpu: Modules, monkeypatch: pytest.MonkeyPatch, precision: str) -> None:
     """By differences, where a column has no finite sum; others stand."""
     case = cases.normal(300, 130, 3).of(precision)
     V = np.random.default_rng(0).standard_normal((300, 2))
-    summed, calls = gpu.passes.summed, []
+    summed, calls = gpu.skipping.passes.summed, []
 
     def broken(*args: Any) -> Any:
         reference, S, T, taken = summed(*args)
@@ -250,9 +229,9 @@ def test_sums_beyond_the_range_are_taken_again(
             S[:64] = np.inf
         return reference, S, T, taken
 
-    monkeypatch.setattr(gpu.passes, "summed", broken)
+    monkeypatch.setattr(gpu.skipping.passes, "summed", broken)
     of = pose_on_gpu(gpu, case, V.astype(precision), precision)
-    totals = gpu.asnumpy(gpu.values.run(of).total)
+    totals = gpu.asnumpy(gpu.skipping.values.run(of).total)
     assert np.isfinite(totals).sum() >= 64
     calls.clear()
     cases.check_values(found_on_gpu(gpu, pose_on_gpu(gpu, case, V.astype(precision), precision)), case, V, precision)
@@ -263,7 +242,7 @@ class TestChoiceOfAGPU:
 
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
     @pytest.mark.parametrize("d", [3, 8])
-    def test_kernel_sum_is_that_of_the_formula(self, gpu: SimpleNamespace, d: int, dtype: str) -> None:
+    def test_kernel_sum_is_that_of_the_formula(self, gpu: Modules, d: int, dtype: str) -> None:
         case, at = clusters(d, 600, 130, apart=8.0)
         V = np.stack((1.0 + at, signs(np.random.default_rng(d), at.shape)), axis=1).astype(dtype)
         X, Y = case.X.astype(dtype), case.queries.astype(dtype)
@@ -281,22 +260,22 @@ class TestChoiceOfAGPU:
             assert taken(lambda: cukde.kernel_sum(*arguments, case.h), gpu=True)["share"] == pytest.approx(share)
             assert taken(lambda: cukde.kernel_sum(*arguments, case.h, rtol=0), gpu=True)["share"] is None
 
-    def chosen(self, gpu: SimpleNamespace, V: np.ndarray, d: int = 3, **options: Any) -> Any:
+    def chosen(self, gpu: Modules, V: np.ndarray, d: int = 3, **options: Any) -> Any:
         case, _ = clusters(d, 600, 130, apart=8.0)
         X, Y = (gpu.asarray(a.astype(np.float32)) for a in (case.X, case.queries))
         of = Options("float32", squared_radius=100.0)._replace(**options)
         many = 10**11  # queries, so that only what a pair takes counts
         shape = Shape("values", 600, many, d, k=V.shape[1], rtol=of.rtol, device=Device.of((9, 0)))
-        return gpu.choice.near_values(gpu.arguments(X, Y, case.h, of, shape), gpu.asarray(V)).posed
+        return gpu.skipping.choice.near_values(gpu.arguments.Arguments(X, Y, case.h, of, shape), gpu.asarray(V)).posed
 
-    def test_a_tolerance_of_zero_takes_all(self, gpu: SimpleNamespace) -> None:
+    def test_a_tolerance_of_zero_takes_all(self, gpu: Modules) -> None:
         V = np.ones((600, 1), np.float32)
         assert self.chosen(gpu, V) is not None
         assert self.chosen(gpu, V, rtol=0.0) is None
         assert self.chosen(gpu, V, squared_radius=None) is None
 
     @pytest.mark.parametrize("value", [np.nan, np.inf, 0.0])
-    def test_values_that_are_not_finite_or_all_zero_take_all(self, gpu: SimpleNamespace, value: float) -> None:
+    def test_values_that_are_not_finite_or_all_zero_take_all(self, gpu: Modules, value: float) -> None:
         assert self.chosen(gpu, np.full((600, 1), value, np.float32)) is None
 
 
