@@ -78,8 +78,8 @@ MUTANTS = (
     ),
     Mutant(
         "cukde/density/pairs/cpu/tiles.py",
-        "product = w * (constant + ln2 * (e - log2_weights[j]))",
-        "product = w * (constant + ln2 * e)",
+        "moment += w * (constant + ln2 * (e - log2_weights[j]))",
+        "moment += w * (constant + ln2 * e)",
         ("density/test_laplace_sums",),
     ),
     Mutant(
