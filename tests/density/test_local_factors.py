@@ -93,13 +93,16 @@ def verify(
     return [log_alone, log_p, score, corrected, moved, log_sd]
 
 
-def verify_density(backend: Backend, X: np.ndarray, Y: np.ndarray, h: Any, factors: np.ndarray, w: Any = None) -> None:
-    """Check a log density, where it is of any size."""
-    options = {"local_factors": backend.asarray(factors), "weights": backend.asarray(w)}
+def verify_density(
+    backend: Backend, X: np.ndarray, Y: np.ndarray, h: Any, factors: np.ndarray, w: Any = None, **options: Any
+) -> np.ndarray:
+    """Check a log density alone, where it is of any size or of many rows; return it."""
+    options |= {"local_factors": backend.asarray(factors), "weights": backend.asarray(w)}
     got = backend.asnumpy(cukde.kde(backend.asarray(X), backend.asarray(Y), h, log=True, **options))
     want, exponent = reference.log_local_kde(X, Y, h, factors, w)
     taken = "float64" if got.dtype == np.float64 else "ieee"
     tolerances.check_log(got, want, tolerances.log_error(backend.device, taken, exponent))
+    return got
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
@@ -318,12 +321,11 @@ def test_splits_layouts_and_empty_queries(backend: Backend) -> None:
     """Few queries, for which the data are cut; data and factors that are not contiguous."""
     n = backend.size(20_000, 1500)
     X, Y, factors = sample(2, n, 3, "float32")
-    verify(backend, X, Y, 0.3, factors, skewed(n))
-    verify(backend, np.asfortranarray(X), np.repeat(Y, 2, axis=0)[::2], 0.3, np.repeat(factors, 2)[::2], skewed(n))
-    verify_density(backend, X, Y[:0], 0.3, factors)
-    runs = [verify(backend, X, Y, 0.3, factors, deterministic=True) for _ in range(2)]
-    for one, other in zip(*runs, strict=True):
-        np.testing.assert_array_equal(one, other)
+    w, strided = skewed(n), (np.asfortranarray(X), np.repeat(Y, 2, axis=0)[::2], 0.3, np.repeat(factors, 2)[::2])
+    np.testing.assert_array_equal(verify_density(backend, *strided, w), verify_density(backend, X, Y, 0.3, factors, w))
+    assert verify_density(backend, X, Y[:0], 0.3, factors).shape == (0,)
+    runs = [verify_density(backend, X, Y, 0.3, factors, deterministic=True) for _ in range(2)]
+    np.testing.assert_array_equal(*runs)
 
 
 def test_density_integrates_to_one() -> None:
