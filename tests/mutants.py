@@ -50,13 +50,13 @@ MUTANTS = (
         "cukde/density/pairs/cpu/skipping/once.py",
         "(-np.log2(total[block, i]) - allowed)",
         "(-np.log2(total[block, i]) - allowed - 3.3)",
-        ("density/test_skipping_cpu",),
+        ("density/test_skipping",),
     ),
     Mutant(
         "cukde/density/pairs/cpu/skipping/once.py",
         "moments[c, j] -= (points[block, c, j] - about) * total[j]",
         "moments[c, j] += (points[block, c, j] - about) * total[j]",
-        ("density/test_mutual_sums_cpu",),
+        ("density/test_mutual_sums",),
     ),
     Mutant(
         "cukde/density/one_dimension/cpu/expansions.py",
@@ -78,8 +78,8 @@ MUTANTS = (
     ),
     Mutant(
         "cukde/density/pairs/cpu/tiles.py",
-        "product = w * (constant + ln2 * (e - log2_weights[j]))",
-        "product = w * (constant + ln2 * e)",
+        "moment += w * (constant + ln2 * (e - log2_weights[j]))",
+        "moment += w * (constant + ln2 * e)",
         ("density/test_laplace_sums",),
     ),
     Mutant(
@@ -96,8 +96,8 @@ MUTANTS = (
     ),
     Mutant(
         "cukde/density/grids/cpu.py",
-        "total += values[j, p] * a[i, from_ + p, 0]",
-        "total += values[j, p] * a[i, from_ + p - (p == order - 1), 0]",
+        "columns, starts = first[:, None] + np.arange(order), ",
+        "columns, starts = first[:, None] + np.arange(order) - (np.arange(order) == order - 1), ",
         ("density/test_grids",),
     ),
     # density, GPU

@@ -527,69 +527,58 @@ def _two_groups(a: Draw) -> Any:
     return a.one(None, np.arange(a.n) % 2 > 0)
 
 
-def _plot_density(a: Draw) -> Call:
-    options = {
+def _pictured(a: Draw, *methods: str, **own: Any) -> dict[str, Any]:
+    """Options that pictures of densities share, and those of one of them."""
+    return {
         "h": a.one(None, 0.7),
         "ax": _axes(),
-        "method": a.one("kde", "sd", "laplace", "positive"),
+        "method": a.one(*methods),
+        "color": None,
+        "hue": _two_groups(a),
+        "log_scale": False,
+        "bw_adjust": a.one(1, 0.5),
+        "random_state": a.one(1, np.random.default_rng(1)),
+        "seed": None,
+        "weights": a.weights,
+    } | own
+
+
+def _plot_density(a: Draw) -> Call:
+    own = {
         "rug": a.one(False, True),
         "band": a.one(None, 0.9),
         "resamples": 3,
         "points": a.one(2, 9),
         "limits": a.one(None, (-1.0, 2.0)),
         "label": a.one(None, "a"),
-        "color": None,
-        "hue": _two_groups(a),
         "common_norm": a.one(False, True),
-        "log_scale": False,
-        "bw_adjust": a.one(1, 0.5),
-        "random_state": a.one(1, np.random.default_rng(1)),
-        "seed": None,
-        "weights": a.weights,
     }
-    return Call(plot.density, (a.array(a.n),), options)
+    return Call(plot.density, (a.array(a.n),), _pictured(a, "kde", "sd", "laplace", "positive", **own))
 
 
 def _plot_contours(a: Draw) -> Call:
-    options = {
+    own = {
         "h": a.one(None, 0.7, a.rng.uniform(0.3, 2, 2)),
-        "ax": _axes(),
-        "method": a.one("kde", "sd", "laplace", "positive"),
         "mass": a.one(0.5, (0.5, 0.9)),
         "outside": a.one(False, True),
         "points": a.one(2, 9),
         "subsample": a.one(2, 5000),
-        "color": None,
-        "hue": _two_groups(a),
         "log_scale": a.one(False, (False, False)),
-        "bw_adjust": a.one(1, 0.5),
-        "random_state": a.one(1, np.random.default_rng(1)),
-        "seed": None,
-        "weights": a.weights,
     }
-    return Call(plot.contours, (a.array(a.n, 2),), options)
+    return Call(plot.contours, (a.array(a.n, 2),), _pictured(a, "kde", "sd", "laplace", "positive", **own))
 
 
 def _plot_pairs(a: Draw) -> Call:
-    options = {
-        "h": a.one(None, 0.7),
+    own = {
         "columns": a.one(None, [1, 0]),
         "names": a.one(None, ["a", "b"]),
         "ax": _axes(2, 2),
-        "method": a.one("kde", "laplace", "positive"),
         "mass": 0.5,
         "tau": a.one(False, True),
         "points": 5,
         "subsample": 9,
-        "color": None,
-        "hue": _two_groups(a),
-        "log_scale": False,
-        "bw_adjust": a.one(1, 0.5),
-        "random_state": a.one(1, np.random.default_rng(1)),
-        "seed": None,
-        "weights": a.weights,
     }
-    return Call(plot.pairs, (a.array(a.n, 2),), options)
+    return Call(plot.pairs, (a.array(a.n, 2),), _pictured(a, "kde", "laplace", "positive", **own))
 
 
 def _plot_anomalies(a: Draw) -> Call:
@@ -608,8 +597,6 @@ def _plot_anomalies(a: Draw) -> Call:
 def _flash(function: Callable[..., Any]) -> Callable[[Draw], Call]:
     return lambda a: Call(function, (100.0, 10.0, a.d))
 
-
-_RULES = ("scott", "silverman", "sd", "laplace", "positive")
 
 CALLS: dict[str, Callable[[Draw], Call]] = {
     "kde": _density(cukde.kde, log=True),

@@ -160,18 +160,6 @@ def test_a_fitted_estimator_prepares_queries_alone(
         np.testing.assert_array_equal(device.asnumpy(ordinary), device.asnumpy(fitted.score_samples(a)))
 
 
-def test_the_limits_are_those_of_the_forms() -> None:
-    """Each form ends where the next one begins, and the last where the engine does."""
-    for precision in ("float32", "tf32"):
-        for d in (2, 8, 16, 17, 64):
-            for output in ("sum", "moments", "laplace"):
-                forms = plan_gpu.forms(precision, d, output)
-                for form in forms:
-                    chosen = plan_gpu.form(precision, d, form.limit, output)
-                    assert (chosen.products, chosen.limit) == (form.products, forms[-1].limit)
-                assert plan_gpu.form(precision, d, 1.001 * forms[-1].limit, output) is None
-
-
 @pytest.mark.parametrize("name", ["score", "sd"])
 def test_densities_may_be_few_where_scores_are_not(
     device: Backend, launched: list[str], monkeypatch: pytest.MonkeyPatch, name: str

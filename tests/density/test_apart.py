@@ -21,7 +21,7 @@ FAR = 1 / 40
 """Share of the rows that lie far out, where some do."""
 
 ROOT_SHIFT = {"float32": 1.5e-4, "tf32": 4e-4}
-"""Worst error of a mean shift: bandwidths times the root of the scaled squared radius (``test_mutual_sums_gpu.py``)."""
+"""Worst error of a mean shift: bandwidths times the root of the scaled squared radius (``test_mutual_sums.py``)."""
 
 
 @pytest.fixture

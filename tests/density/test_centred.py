@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from cukde.density.options import Options
-from cukde.density.plan import gpu as plan_gpu
-from cukde.density.plan.shape import Shape
-from cukde.density.sums import Output, PartialSums
+from cukde.density.sums import PartialSums
 from tests import reference, tolerances
-from tests.conftest import Backend
-
-
-@pytest.fixture
-def gpu(device: Backend) -> SimpleNamespace:
-    """The module under test."""
-    from cukde.density.pairs.gpu import centred
-    from cukde.density.pairs.gpu.arguments import pose
-
-    return SimpleNamespace(centred=centred, pose=pose, size=device.size, asarray=device.asarray, asnumpy=device.asnumpy)
+from tests.density.conftest import Modules
 
 
 def clusters(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
@@ -69,7 +57,7 @@ ROUNDED = 2.0**-11
 
 
 def checked(
-    gpu: SimpleNamespace,
+    gpu: Modules,
     X: np.ndarray,
     Y: np.ndarray | None,
     h: float,
@@ -84,7 +72,7 @@ def checked(
         log_weights = np.zeros(len(X)) if weights is None else np.log(weights)
     options = Options(precision, None if weights is None else gpu.asarray(log_weights), None, None)
     y = None if Y is None else gpu.asarray(Y)
-    sums = gpu.centred.take(gpu.pose(gpu.asarray(X), y, h, options), output, ratio=ratio)
+    sums = gpu.centred.take(gpu.arguments.pose(gpu.asarray(X), y, h, options), output, ratio=ratio)
     sums = PartialSums(*(None if a is None else gpu.asnumpy(a) for a in sums))
     some = slice(0, None, max(1, len(sums.total) // rows))
     sums = PartialSums(*(None if a is None else a[some] for a in sums))
@@ -118,7 +106,7 @@ PRECISIONS = pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("factor", [0.25, 1.0])
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize("d", [2, 5, 17])
-def test_any_data(gpu: SimpleNamespace, d: int, kind: str, factor: float, output: Any, precision: str) -> None:
+def test_any_data(gpu: Modules, d: int, kind: str, factor: float, output: Any, precision: str) -> None:
     rng = np.random.default_rng(d)
     X = KINDS[kind](rng, gpu.size(20_000, 700), d).astype(precision)
     Y = KINDS[kind](rng, gpu.size(2_000, 75), d).astype(precision)
@@ -128,7 +116,7 @@ def test_any_data(gpu: SimpleNamespace, d: int, kind: str, factor: float, output
 @pytest.mark.parametrize("output", ["sum", "moments", "laplace"])
 @pytest.mark.parametrize("kind", ["normal", "cauchy", "line"])
 @pytest.mark.parametrize("d", [8, 16, 32, 48, 64])
-def test_every_depth_in_float64(gpu: SimpleNamespace, d: int, kind: str, output: Any) -> None:
+def test_every_depth_in_float64(gpu: Modules, d: int, kind: str, output: Any) -> None:
     rng = np.random.default_rng(d)
     X, Y = (KINDS[kind](rng, gpu.size(n, small), d) for n, small in ((20_000, 400), (2_000, 40)))
     checked(gpu, X, Y, bandwidth(X, 1.0), output, precision="float64")
@@ -137,7 +125,7 @@ def test_every_depth_in_float64(gpu: SimpleNamespace, d: int, kind: str, output:
 @pytest.mark.parametrize("waves", [0, 8])
 @pytest.mark.parametrize("output", ["sum", "moments", "laplace"])
 def test_spans_and_lists_of_blocks_in_float64(
-    gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, output: Any, waves: int
+    gpu: Modules, monkeypatch: pytest.MonkeyPatch, output: Any, waves: int
 ) -> None:
     """One span of more blocks than are listed at a time, and many spans."""
     from cukde.density.pairs.gpu import centred_kernels
@@ -155,7 +143,7 @@ def test_spans_and_lists_of_blocks_in_float64(
 @pytest.mark.parametrize(("precision", "ratio"), [("float32", False), ("float32", True), ("float64", False)])
 @pytest.mark.parametrize("kind", ["normal", "cauchy", "duplicates"])
 @pytest.mark.parametrize("d", [3, 16, 40])
-def test_data_at_themselves(gpu: SimpleNamespace, d: int, kind: str, precision: str, ratio: bool) -> None:
+def test_data_at_themselves(gpu: Modules, d: int, kind: str, precision: str, ratio: bool) -> None:
     X = KINDS[kind](np.random.default_rng(d), gpu.size(5_000, 300), d).astype(precision)
     checked(gpu, X, None, bandwidth(X, 0.5), "moments", precision=precision, ratio=ratio)
 
@@ -163,7 +151,7 @@ def test_data_at_themselves(gpu: SimpleNamespace, d: int, kind: str, precision: 
 @pytest.mark.parametrize(("precision", "decades"), [("float32", 30), ("float64", 30), ("float64", 290)])
 @pytest.mark.parametrize("output", ["sum", "moments", "laplace"])
 @pytest.mark.parametrize("d", [2, 33, 64])
-def test_weights_over_many_decades(gpu: SimpleNamespace, d: int, output: Any, precision: str, decades: int) -> None:
+def test_weights_over_many_decades(gpu: Modules, d: int, output: Any, precision: str, decades: int) -> None:
     """Beyond 45 decades references rise where one begins with a small weight."""
     rng = np.random.default_rng(d)
     X, Y = (clusters(rng, gpu.size(n, small), d).astype(precision) for n, small in ((20_000, 500), (1_000, 40)))
@@ -174,7 +162,7 @@ def test_weights_over_many_decades(gpu: SimpleNamespace, d: int, output: Any, pr
 
 @PRECISIONS
 @pytest.mark.parametrize("output", ["sum", "moments"])
-def test_float64_points_far_from_the_origin(gpu: SimpleNamespace, output: Any, precision: str) -> None:
+def test_float64_points_far_from_the_origin(gpu: Modules, output: Any, precision: str) -> None:
     rng = np.random.default_rng(5)
     X, Y = (rng.normal(size=(n, 4)) + 1e9 for n in (gpu.size(5_000, 400), 60))
     checked(gpu, X, Y, 0.3, output, precision=precision)
@@ -183,7 +171,7 @@ def test_float64_points_far_from_the_origin(gpu: SimpleNamespace, output: Any, p
 @PRECISIONS
 @pytest.mark.parametrize("output", ["sum", "moments"])
 @pytest.mark.parametrize("decades", [(0, 6), (3.4, 4.2)])
-def test_queries_far_out(gpu: SimpleNamespace, decades: tuple[float, float], output: Any, precision: str) -> None:
+def test_queries_far_out(gpu: Modules, decades: tuple[float, float], output: Any, precision: str) -> None:
     """Exponents of 10^8 bits do not resolve in float32 by how many a reference should rise."""
     rng = np.random.default_rng(6)
     X = rng.normal(size=(gpu.size(5_000, 400), 3)).astype(precision)
@@ -192,7 +180,7 @@ def test_queries_far_out(gpu: SimpleNamespace, decades: tuple[float, float], out
 
 
 @pytest.mark.parametrize("decades", [(8, 30), (100, 145)])
-def test_any_finite_query_in_float64(gpu: SimpleNamespace, decades: tuple[float, float]) -> None:
+def test_any_finite_query_in_float64(gpu: Modules, decades: tuple[float, float]) -> None:
     rng = np.random.default_rng(6)
     X = rng.normal(size=(gpu.size(5_000, 400), 3))
     Y = rng.normal(size=(60, 3)) * 10.0 ** rng.uniform(*decades, (60, 1))
@@ -202,7 +190,7 @@ def test_any_finite_query_in_float64(gpu: SimpleNamespace, decades: tuple[float,
 @PRECISIONS
 @pytest.mark.parametrize("output", ["sum", "moments", "laplace"])
 @pytest.mark.parametrize("d", [5, 33, 64])
-def test_queries_beside_data_of_small_weight(gpu: SimpleNamespace, d: int, output: Any, precision: str) -> None:
+def test_queries_beside_data_of_small_weight(gpu: Modules, d: int, output: Any, precision: str) -> None:
     """Heavy data are too far away to count; what is allowed goes by distances alone."""
     rng = np.random.default_rng(d)
     X, Y = rng.normal(size=(gpu.size(10_000, 400), d)), rng.normal(size=(gpu.size(1_000, 60), d))
@@ -216,7 +204,7 @@ def test_queries_beside_data_of_small_weight(gpu: SimpleNamespace, d: int, outpu
 @pytest.mark.parametrize("output", ["sum", "laplace"])
 @pytest.mark.parametrize("d", [3, 17])
 @pytest.mark.parametrize("h", [0.003, 0.3])
-def test_outliers_of_many_sizes(gpu: SimpleNamespace, h: float, d: int, output: Any, precision: str) -> None:
+def test_outliers_of_many_sizes(gpu: Modules, h: float, d: int, output: Any, precision: str) -> None:
     """Far rows share blocks, so that first references are up to 1e13 bits away; in the last block rows do not count."""
     for seed in range(4):
         rng = np.random.default_rng([seed, d])
@@ -230,11 +218,11 @@ def test_outliers_of_many_sizes(gpu: SimpleNamespace, h: float, d: int, output: 
 
 
 @PRECISIONS
-def test_the_same_bits_on_every_run(gpu: SimpleNamespace, precision: str) -> None:
+def test_the_same_bits_on_every_run(gpu: Modules, precision: str) -> None:
     rng = np.random.default_rng(8)
     X, Y = (clusters(rng, n, 7).astype(precision) for n in (gpu.size(50_000, 1_000), 64))
     options = Options(precision, None, None, None)
-    of = gpu.pose(gpu.asarray(X), gpu.asarray(Y), 0.3, options)
+    of = gpu.arguments.pose(gpu.asarray(X), gpu.asarray(Y), 0.3, options)
     first, second = (gpu.centred.take(of, "moments") for _ in range(2))
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(gpu.asnumpy(a), gpu.asnumpy(b))
@@ -242,11 +230,13 @@ def test_the_same_bits_on_every_run(gpu: SimpleNamespace, precision: str) -> Non
 
 @PRECISIONS
 @pytest.mark.parametrize("rtol", [0.0, 1e-2])
-def test_what_is_left_out(gpu: SimpleNamespace, rtol: float, precision: str) -> None:
+def test_what_is_left_out(gpu: Modules, rtol: float, precision: str) -> None:
     """Sums differ by no more than the tolerance from those over all pairs."""
     rng = np.random.default_rng(9)
     X, Y = (clusters(rng, n, 3).astype(precision) for n in (gpu.size(20_000, 1_000), 200))
-    sums = gpu.centred.take(gpu.pose(gpu.asarray(X), gpu.asarray(Y), 0.5, Options(precision, rtol=rtol)), "sum")
+    sums = gpu.centred.take(
+        gpu.arguments.pose(gpu.asarray(X), gpu.asarray(Y), 0.5, Options(precision, rtol=rtol)), "sum"
+    )
     got = gpu.asnumpy(sums.reference) + np.log(gpu.asnumpy(sums.total))
     exponents = -((Y[:, None].astype(float) - X[None].astype(float)) ** 2).sum(axis=-1) / (2 * 0.5**2)
     top = exponents.max(axis=1)
@@ -256,23 +246,3 @@ def test_what_is_left_out(gpu: SimpleNamespace, rtol: float, precision: str) -> 
     assert (got >= expected - rtol - near).all()
     if rtol and precision == "float64":  # or nothing would show that anything is
         assert (got < expected - near).any()
-
-
-def test_which_passes_of_float64_it_takes(gpu: SimpleNamespace) -> None:
-    """Any of data beyond the reach of products about one centre, or unknown; and many columns at themselves."""
-    from cukde.density.pairs.gpu.shape import current
-
-    def engine(n: int, squared_radius: float | None, output: Output = "sum", d: int = 5) -> str:
-        shape = Shape(output, n, n, d, "float64", itself=True, device=current())
-        return plan_gpu.served(shape, squared_radius).name
-
-    outputs: tuple[Output, ...] = ("sum", "moments", "laplace")
-    for output in outputs:
-        assert engine(300, None, output) == engine(100_000, None, output) == "centred"
-        assert engine(100_000, 1e4, output) == engine(100_000, 50.0, output, d=33) == "centred"
-        assert engine(300, 50.0, output) == engine(100_000, 50.0, output) == "f64"
-        assert engine(300, 1e4, output) == engine(300, np.inf, output) == "difference"
-    assert engine(100_000, 50.0, "values") == "f64"
-    assert engine(100_000, 1e4, "values") == engine(100_000, None, "values") == "difference"
-    assert engine(100_000, np.inf) == "difference"
-    assert engine(100_000, 50.0, d=70) == "wide_f64"

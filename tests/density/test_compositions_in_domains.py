@@ -14,13 +14,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from scipy.special import ndtr
 
 import cukde
-from cukde import perf
-from tests.density.test_cost import CPU
 
 SETTINGS = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
-X_ = np.random.default_rng(0).uniform(0, 3, (200, 2))
-BOTH: dict[str, Any] = {"bounds": [(0, None), None], "periods": [None, 9.0]}
 
 # Ends and period of a column, and where its data may lie.
 LINES = {
@@ -256,21 +252,6 @@ def test_hdr_threshold_in_a_domain(case, method, dask, own):
     held = [w[density >= level].sum() / w.sum() for level in density]
     want = max(level for level, share in zip(density, held, strict=True) if share >= 0.8 - 1e-9)
     assert got == pytest.approx(want, rel=1e-9, abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("function", "args", "options"),
-    [
-        (cukde.cdf, (X_[:, 0], X_[:9, 0], 0.5), {"bounds": [(0, None)]}),
-        (cukde.log_cdf, (X_[:, 0], X_[:9, 0], 0.5), {"periods": [9.0]}),
-        (cukde.marginal, (X_, [0], X_[:9, 0], 0.5), BOTH),
-        (cukde.conditional, (X_, {0: 0.5}, X_[:9, 1], 0.5), BOTH),
-        (cukde.density_ratio, (X_, X_[:20], X_[:9], 0.5), BOTH),
-        (cukde.hdr_threshold, (X_, 0.5), BOTH),
-    ],
-)
-def test_costs_are_known_in_a_domain(function, args, options):
-    assert perf.explain(function, *args, on=CPU, calls=1, **options).measured_over_predicted > 0
 
 
 def test_rules_are_those_of_the_domain():

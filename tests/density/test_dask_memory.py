@@ -62,6 +62,14 @@ def test_the_result_is_the_same(request: pytest.FixtureRequest, call: str, weigh
     assert {warning.category for warning in warned} == {cukde.MemoryWarning}
 
 
+def test_parts_of_blocks_leave_out_their_rows(request: pytest.FixtureRequest) -> None:
+    want = cukde.kde(X, X, 0.3, weights=W, leave_one_out=True)
+    request.getfixturevalue("attempts")
+    x = blocks(X, (101, 129))
+    with pytest.warns(cukde.MemoryWarning):
+        same(computed(cukde.kde(x, x, 0.3, weights=W, leave_one_out=True)), want, 1e-11)
+
+
 def test_one_warning_for_a_block_of_queries(attempts: list[tuple[int, int]]) -> None:
     with pytest.warns(cukde.MemoryWarning) as warned:
         same(computed(cukde.kde(blocks(X, (N,)), blocks(Y, (80, 10)), 0.5)), reference.kde(X, Y, 0.5))
@@ -82,12 +90,6 @@ def test_later_blocks_of_a_task_begin_with_parts(
         same(computed(cukde.kde(blocks(X, (80, 70, 80)), Y, 0.5)), reference.kde(X, Y, 0.5))
     assert len(warned) == 1
     assert [one for one in attempts if max(one) > 40] == [(90, 80), (45, 40)]
-
-
-def test_no_warning_where_there_is_memory() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", cukde.MemoryWarning)
-        computed(cukde.kde(blocks(X, (N,)), Y, 0.5))
 
 
 def test_parts_too_small_to_cut(attempts: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,35 +150,6 @@ def test_a_merge_without_memory_is_made_once_more_has_gone_back(few_rows: None) 
 
     rows = Rows(range(70))
     assert WithinMemory(lambda: released.append(None), merge, merge)(compute, rows, rows) == 70 * 70
-
-
-def test_two_results(few_rows: None) -> None:
-    """Sums that both blocks get: where one is cut, those of the other are added."""
-
-    class Rows:
-        def __init__(self, points: np.ndarray) -> None:
-            self.points = points
-
-        def halves(self) -> list[Rows]:
-            return [Rows(part) for part in np.array_split(self.points, 2)]
-
-    def compute(a: Rows, b: Rows) -> tuple[np.ndarray, np.ndarray]:
-        if max(len(a.points), len(b.points)) > 20:
-            raise MemoryError
-        pairs = np.subtract.outer(a.points, b.points) ** 2
-        return pairs.sum(axis=1), pairs.sum(axis=0)
-
-    def first_cut(parts: list[Any]) -> Any:
-        return np.concatenate([one for one, _ in parts]), sum(other for _, other in parts)
-
-    def second_cut(parts: list[Any]) -> Any:
-        return sum(one for one, _ in parts), np.concatenate([other for _, other in parts])
-
-    a, b = X[:, 0], Y[:, 0]
-    got = WithinMemory(lambda: None, first_cut, second_cut)(compute, Rows(a), Rows(b))
-    pairs = np.subtract.outer(a, b) ** 2
-    for one, axis in zip(got, (1, 0), strict=True):
-        np.testing.assert_allclose(one, pairs.sum(axis=axis), rtol=1e-13)
 
 
 @pytest.mark.gpu

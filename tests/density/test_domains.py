@@ -15,8 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import cukde
-from cukde.core.plan import only, without
-from cukde.density.api import _stages_of_sd_kde
+from cukde.core.plan import only
 from cukde.density.arguments import prepare
 from cukde.density.domains import images as domains_images
 from tests import reference, tolerances
@@ -195,24 +194,6 @@ def test_integral_over_the_domain_is_1(estimate: Any, name: str) -> None:
     assert abs(p @ mass - 1) < 1e-6
 
 
-def test_score_is_the_slope_of_the_log_density(backend: Backend) -> None:
-    bounds, periods, h, _ = DOMAINS["three-kinds"]
-    X, _, w = sample(3, backend.size(50, 20), 2, "float64")
-    Y = np.random.default_rng(1).uniform(0.1, 0.9, (10, 3))
-    step = 1e-5
-
-    def log_p(y: np.ndarray) -> np.ndarray:
-        options = {"weights": backend.asarray(w), "bounds": bounds, "periods": periods}
-        return backend.asnumpy(cukde.kde(backend.asarray(X), backend.asarray(y), h, log=True, **options))
-
-    got = cukde.score(
-        backend.asarray(X), backend.asarray(Y), h, weights=backend.asarray(w), bounds=bounds, periods=periods
-    )
-    for k, e in enumerate(np.eye(3)):
-        slope = (log_p(Y + step * e) - log_p(Y - step * e)) / (2 * step)
-        np.testing.assert_allclose(backend.asnumpy(got)[:, k], slope, rtol=1e-6, atol=1e-6)
-
-
 FEW = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -237,25 +218,6 @@ def test_any_domain_matches_the_oracle(
     periods = [2.0 if kind == "period" else None for kind in kinds[:d]]
     want = reference.in_domain(X, Y, h, bounds, periods, reach=20)
     verify(Backend("numpy"), dtype, X, Y, h, None, want, bounds=bounds, periods=periods)
-
-
-@FEW
-@given(
-    d=st.integers(1, 4),
-    dtype=st.sampled_from(["float32", "float64"]),
-    h=st.sampled_from([0.1, 0.5]),
-    seed=st.integers(0, 99),
-)
-def test_whole_periods_change_nothing(d: int, dtype: str, h: float, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    X, Y = (rng.integers(0, 256, (rows, d)) / 256 for rows in (20, 8))
-    turns = rng.integers(-5, 6, (2, 20, d))
-    periods = [None, 1.0, 2.0, 1.0][4 - d :] if d > 1 else [1.0]
-    around = np.array([0.0 if t is None else t for t in periods])
-    moved = [(A + turn[: len(A)] * around).astype(dtype) for A, turn in zip((X, Y), turns, strict=True)]
-    for f in (cukde.kde, cukde.score, cukde.sd_kde, cukde.laplace_kde):
-        one, other = f(X.astype(dtype), Y.astype(dtype), h, periods=periods), f(*moved, h, periods=periods)
-        np.testing.assert_array_equal(one, other)
 
 
 def test_queries_outside_have_no_density(backend: Backend) -> None:
@@ -301,20 +263,6 @@ def test_local_factors_have_images(backend: Backend) -> None:
         periods=[None, 1],
     )
     np.testing.assert_allclose(backend.asnumpy(got), np.exp(want + math.log(len(parts))), rtol=1e-11)
-
-
-@pytest.mark.parametrize("name", DOMAINS)
-def test_both_ways_to_sum_give_the_same(name: str) -> None:
-    """Images as more data, and the product of the columns' sums: which is chosen is a matter of time."""
-    bounds, periods, h, _ = DOMAINS[name]
-    d = len(bounds or periods or ())
-    X, Y, w = sample(d, 30, 20, "float64")
-    for f in (cukde.kde, cukde.score, cukde.laplace_kde):
-        results = []
-        for way in (without("products"), only("products")):
-            with way:
-                results.append(f(X, Y, h, weights=w, bounds=bounds, periods=periods))
-        np.testing.assert_allclose(*results, rtol=1e-11, atol=1e-11)
 
 
 def test_products_run_on_the_backend(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -427,20 +375,6 @@ def test_what_is_no_sequence_is_refused() -> None:
         cukde.kde(X, X, 1.0, bounds=[("0", 1), None])
     with pytest.raises(ValueError, match="score_bandwidth must not correlate"):
         cukde.sd_kde(X, X, 1.0, score_bandwidth=np.array([[1, 0.5], [0.5, 1]]), bounds=[(0, 1), None])
-
-
-def test_the_stages_that_are_timed_are_those_of_the_domain() -> None:
-    X, Y, w = sample(2, 30, 10, "float64")
-    domain = {"bounds": [(0, 1), None], "periods": [None, 1]}
-    stages = _stages_of_sd_kde(X, Y, 0.3, score_bandwidth=0.1, weights=w, **domain)  # type: ignore[arg-type]
-    want = cukde.sd_kde(X, Y, 0.3, score_bandwidth=0.1, weights=w, **domain)  # type: ignore[arg-type]
-    np.testing.assert_allclose(stages["kde"](), want, rtol=1e-12)
-
-
-def test_a_domain_without_ends_is_the_plane() -> None:
-    X, Y, _ = sample(2, 20, 10, "float32")
-    for options in ({"bounds": [None, (None, np.inf)]}, {"periods": [None, None]}):
-        np.testing.assert_array_equal(cukde.kde(X, Y, 0.3, **options), cukde.kde(X, Y, 0.3))  # type: ignore[arg-type]
 
 
 def test_all_forms_of_bounds_are_one(backend: Backend) -> None:

@@ -8,13 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import cukde
 from cukde.density import results
 from cukde.density.sums import Epilogue, PartialSums, debiased, merge, to_density
-from tests import host_emulation, reference
 from tests.conftest import Backend
-from tests.density.samples import Sample
-from tests.tolerances import DENSITY, check_log, check_score
 
 pytest.importorskip("cupy", reason="needs CuPy: install the test extra")
 
@@ -100,51 +96,3 @@ def test_no_queries(device: Backend) -> None:
     none = _on(device, _sums(1, 0, 3))
     assert ends.density(none, Epilogue(0.0, True, np.dtype("f4"))).shape == (0,)
     assert ends.gradient(none, 1.0, np.dtype("f4")).shape == (0, 3)
-
-
-CALLS = {
-    "kde": (cukde.kde, ["kde_ieee", "density_of_sums"]),
-    "laplace_kde": (cukde.laplace_kde, ["laplace_ieee", "density_of_sums"]),
-    "score": (cukde.score, ["score_ieee", "merge_splits", "points_of_sums"]),
-    "density_and_score": (cukde.density_and_score, ["score_ieee", "merge_splits", "density_of_sums", "points_of_sums"]),
-    "debias": (
-        lambda X, Y, h, **options: cukde.debias(X, h, **options),
-        ["score_ieee", "merge_splits", "points_of_sums"],
-    ),
-    "sd_kde": (cukde.sd_kde, ["score_ieee", "points_of_sums", "kde_ieee", "density_of_sums"]),
-}
-
-
-@pytest.mark.small
-@pytest.mark.parametrize("name", CALLS)
-def test_launches_of_a_weighted_call(emulated_device: None, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Of few pairs in many dimensions: what looks at the arrays, the passes, their ends, and no operation of CuPy's."""
-    from cukde.core.gpu.launch import Specialisation
-
-    launched: list[str] = []
-    operations: set[str] = set()
-    launch, attribute = Specialisation.launch, host_emulation.NumpyAsCupy.__getattr__
-
-    def noted(self: Specialisation, *args: Any) -> None:
-        launched.append(self.name)
-        launch(self, *args)
-
-    def asked(self: Any, operation: str) -> Any:
-        operations.add(operation)
-        return attribute(self, operation)
-
-    monkeypatch.setattr(Specialisation, "launch", noted)
-    monkeypatch.setattr(host_emulation.NumpyAsCupy, "__getattr__", asked)
-    s = Sample(300, 20, 70)
-    w = np.random.default_rng(0).uniform(size=300)
-    call, kernels = CALLS[name]
-    got = call(s.X, s.Y, s.h, weights=w, **{"log": True} if name == "kde" else {})
-    means = [kernel for kernel in launched if kernel == "column_means"]
-    assert launched == [*means, "survey", "range", "part_sums", "log_weights", *kernels]
-    assert operations <= {"ndarray", "float64", "uint64", "zeros", "ascontiguousarray", "asarray"}
-    allowed = np.full(20, DENSITY["gpu", "float32"].value)
-    if name == "kde":
-        check_log(got, reference.log_kde(s.X, s.Y, s.h, w), allowed)
-    if name == "score":
-        error = np.linalg.norm(s.h * (got - reference.score(s.X, s.Y, s.h, w)), axis=1)
-        check_score(error, allowed, reference.nearness(s.X, s.Y, s.h, w).reach)

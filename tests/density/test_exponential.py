@@ -6,8 +6,7 @@ Test bodies run on every backend: the CPU, the CUDA kernels emulated on the host
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -203,27 +202,6 @@ class TestChoice:
     def taken(self, X: np.ndarray, Y: np.ndarray, h: float, rtol: float = 1e-5) -> bool:
         return exponential_choice.posed(X, Y, h, None, rtol=rtol, atol=0.0) is not None
 
-    def test_narrow_bandwidths_leave_out(self) -> None:
-        rng = np.random.default_rng(0)
-        for d in (1, 2, 3):
-            X, Y = rng.standard_normal((9000, d)), rng.standard_normal((3000, d))
-            for dtype in ("float32", "float64"):
-                assert self.taken(X.astype(dtype), Y.astype(dtype), 0.005)
-                assert not self.taken(X.astype("f4"), Y.astype("f4"), 3.0)
-
-    def test_many_dimensions_by_what_queries_take(self) -> None:
-        rng = np.random.default_rng(0)
-        X = (20 * rng.standard_normal((8, 8)))[rng.integers(8, size=9000)] + 0.1 * rng.standard_normal((9000, 8))
-        assert self.taken(X, X + 0.01, 0.05)
-        assert not self.taken(rng.standard_normal((9000, 8)), rng.standard_normal((5000, 8)), 0.5)
-
-    def test_small_calls_and_no_tolerance(self) -> None:
-        rng = np.random.default_rng(0)
-        X = rng.standard_normal((9000, 2))
-        assert not self.taken(X, X[:100], 0.005)
-        assert not self.taken(X[:300], X[:300], 0.005)
-        assert not self.taken(X, X, 0.005, rtol=0.0)
-
     @pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
     def test_points_out_of_range(self, value: float) -> None:
         X = np.random.default_rng(0).standard_normal((9000, 2)).astype(np.float32)
@@ -231,60 +209,6 @@ class TestChoice:
         assert not self.taken(X, X[:1000], 0.005)
         assert not self.taken(X[6:], X[:1000], 0.005)
         assert not self.taken(X[6:], X[6:1006], 1e-35)
-
-
-@pytest.fixture
-def gpu(device: Backend, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """The module under test, which puts nothing in order: the share that few queries take is set."""
-    from cukde.core.gpu import device as core_device
-    from cukde.density.pairs.gpu.shape import shape_of
-    from cukde.density.pairs.gpu.skipping import exponential as on_gpu
-
-    monkeypatch.setattr(on_gpu, "pose", lambda *_: None)
-    monkeypatch.setattr(on_gpu, "run", lambda _: True)
-    set_share(on_gpu, monkeypatch, 0.5)
-    return SimpleNamespace(backend=device, module=on_gpu, device=core_device, shape_of=shape_of)
-
-
-def set_share(on_gpu: Any, monkeypatch: pytest.MonkeyPatch, share: float) -> None:
-    monkeypatch.setattr(on_gpu, "_share_of_few", lambda _: share)
-
-
-def chooses(gpu: SimpleNamespace, n: int, m: int, d: int, h: float, **options: Any) -> bool:
-    rng = np.random.default_rng(d)
-    X, Y = (gpu.backend.asarray(rng.standard_normal((rows, d), np.float32)) for rows in (n, m))
-    of_pass = Options("float32", **({"squared_radius": 1.0} | options))
-    shape = gpu.shape_of("sum", n, m, d, of_pass, kernel="exponential")
-    return bool(gpu.module.sums(X, Y, h, 1.0, 1.0 / h, of_pass, shape))
-
-
-def fails(*args: object, **options: object) -> None:
-    pytest.fail("the device is waited for")
-
-
-def test_what_a_gpu_chooses(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    n, m = 120_000, 100_000
-    for d in (1, 2, 3, 6):
-        assert chooses(gpu, n, m, d, 0.005)
-        assert not chooses(gpu, n, m, d, 3.0)
-        assert not chooses(gpu, n, m, d, 0.2, rtol=1e-14)
-    assert chooses(gpu, n, m, 2, 3.0, rtol=0.0, atol=1e10)
-    set_share(gpu.module, monkeypatch, 0.9)
-    assert not chooses(gpu, n, m, 2, 0.005)
-
-
-def test_a_gpu_does_not_look_where_it_cannot_pay(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    n, m = 120_000, 100_000
-    monkeypatch.setattr(gpu.module.skipping_frame, "samples", fails)
-    assert not chooses(gpu, 30_000, 30_000, 2, 0.005)
-    assert not chooses(gpu, 30_000, 30_000, 6, 0.005)
-    assert not chooses(gpu, 10**7, 6, 1, 0.005)  # points take longer to be put in order than pairs
-    assert not chooses(gpu, n, m, 2, 0.005, rtol=0.0)
-    assert not chooses(gpu, n, m, 2, 0.005, squared_radius=None)  # of points that nobody has checked
-    assert not chooses(gpu, 9000, 9000, 129, 0.005)
-    assert not chooses(gpu, n, 0, 2, 0.005)
-    monkeypatch.setattr(gpu.device, "capturing", lambda: True)
-    assert not chooses(gpu, n, m, 2, 0.005)
 
 
 @pytest.mark.parametrize("d", [1, 2, 5])

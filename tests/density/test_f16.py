@@ -1,10 +1,10 @@
-"""The ordered float16 engine, emulated: every kernel, term, depth and edge against float64."""
+"""The ordered float16 engine, emulated: every kernel, term, depth and edge against float64; values in two terms."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from types import SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,10 @@ import pytest
 import cukde
 from cukde.density.options import Options
 from cukde.density.plan import gpu as plan_gpu
-from cukde.density.plan.shape import Device, Shape
-from cukde.density.sums import Output
 from tests import reference
 from tests.conftest import forget
-from tests.density.samples import ORDERED, OUTPUTS, SHIFT, SYMMETRIC, TOTAL, Sample, verify
+from tests.density.conftest import Modules
+from tests.density.samples import ORDERED, OUTPUTS, SHIFT, SYMMETRIC, TOTAL, Sample, as_float, in_order, verify
 from tests.tolerances import DENSITY, Tolerance, check
 
 FLOAT32 = DENSITY["gpu", "float32"].value
@@ -27,84 +26,24 @@ ONE_TERM = Tolerance(2e-5, "2^-16: 2^e and a value in 17 bits each; and exponent
 
 
 @pytest.fixture
-def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Modules]:
     """The modules under test, on the emulated device; plans made by what a test replaces are not kept."""
-    from cukde.density.pairs.gpu import difference, f16, finish, operands, passes as pairs_passes, splits
-
-    forget(f16)
-    yield SimpleNamespace(
-        f16=f16,
-        operands=operands,
-        difference=difference,
-        finish=finish,
-        density=pairs_passes,
-        grid=splits,
-        monkeypatch=monkeypatch,
-    )
-    forget(f16)
+    modules = Modules(monkeypatch=monkeypatch)
+    forget(modules.f16)
+    yield modules
+    forget(modules.f16)
 
 
-def run(
-    gpu: SimpleNamespace, s: Sample, output: str, products: int, k: int = 5, limit: float = 700.0, **options: Any
-) -> Any:
+def run(gpu: Modules, s: Sample, output: str, products: int, k: int = 5, limit: float = 700.0, **options: Any) -> Any:
     """Sums by the engine, in a given form whatever the scaled squared radius."""
     of_pass = Options("float32", s.log_weights, s.X.mean(axis=0, dtype=float), 0.0)
-    of = gpu.density.pose(s.X, None if s.Y is s.X else s.Y, s.h, of_pass)
+    of = gpu.passes.pose(s.X, None if s.Y is s.X else s.Y, s.h, of_pass)
     values = s.V[:, :k] if output == "values" else None
     return gpu.f16.take(of, output, values, form=plan_gpu.Form(products, limit), **options)
 
 
-@pytest.mark.parametrize(
-    ("depth", "products"),
-    [(depth, products) for depth in ORDERED for products in (1, 3, 4)[: 3 if depth == 16 else 2]],
-)
-@pytest.mark.parametrize("output", OUTPUTS)
-def test_every_kernel_matches_reference(gpu: SimpleNamespace, output: str, depth: int, products: int) -> None:
-    s = Sample(150, 70, ORDERED[depth])
-    verify(s, output, run(gpu, s, output, products), ALLOWED[products])
-
-
-@pytest.mark.parametrize("products", [1, 3])
-@pytest.mark.parametrize("depth", [16, 32])
-@pytest.mark.parametrize("output", ["sum", "laplace", "moments"])
-def test_weights_of_thirty_decades_and_zero(gpu: SimpleNamespace, output: str, depth: int, products: int) -> None:
-    s = Sample(150, 70, ORDERED[depth], weighted=True)
-    verify(s, output, run(gpu, s, output, products), ALLOWED[products])
-
-
-@pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 40), (40, 1), (63, 64), (64, 65), (128, 256), (129, 257), (700, 9)])
-def test_any_number_of_rows(gpu: SimpleNamespace, n: int, m: int, output: str) -> None:
-    s = Sample(n, m, 3)
-    verify(s, output, run(gpu, s, output, 3), FLOAT32)
-
-
-@pytest.mark.parametrize("d", [2, 15, 16, 17, 64])
-def test_dimensions_at_the_edges_of_groups(gpu: SimpleNamespace, d: int) -> None:
-    s = Sample(140, 40, d)
-    for output in ("sum", "moments"):
-        verify(s, output, run(gpu, s, output, 3), FLOAT32)
-
-
-@pytest.mark.parametrize("products", [1, 3])
-@pytest.mark.parametrize("k", [1, 7, 16, 17, 30, 33, 64, 65, 130])
-def test_any_number_of_values(gpu: SimpleNamespace, k: int, products: int) -> None:
-    """Beyond 64 in blocks of columns."""
-    s = Sample(140, 40, 3)
-    verify(s, "values", run(gpu, s, "values", products, k), ALLOWED[products], k)
-
-
-@pytest.mark.parametrize("products", [1, 3])
-def test_values_of_any_range(gpu: SimpleNamespace, products: int) -> None:
-    """Each row of values has its own size, over 60 decades, and one column is a tiny multiple of another."""
-    s = Sample(140, 40, 3)
-    s.V = s.V * np.float32(10) ** np.random.default_rng(0).uniform(-30, 30, (140, 1)).astype(np.float32)
-    s.V[:, 1] = s.V[:, 0] * np.float32(1e-6)
-    verify(s, "values", run(gpu, s, "values", products, 66), ALLOWED[products], 66)
-
-
 @pytest.mark.parametrize("d", [3, 16])
-def test_one_data_row(gpu: SimpleNamespace, d: int) -> None:
+def test_one_data_row(gpu: Modules, d: int) -> None:
     """Errors of the terms that sums are made of, which do not cancel here."""
     s = Sample(1, 1000, d)
     s.V[:, :32] = np.sign(s.V[:, :32]) * (1 + np.abs(s.V[:, :32]) % 2**-7)  # with the largest second terms
@@ -114,17 +53,17 @@ def test_one_data_row(gpu: SimpleNamespace, d: int) -> None:
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("depth", [16, 64])
-def test_every_shape_and_split(gpu: SimpleNamespace, depth: int, which: int, output: str) -> None:
+def test_every_shape_and_split(gpu: Modules, depth: int, which: int, output: str) -> None:
     """Both tile shapes, the data in three splits, the last of them short."""
     s = Sample(300, 70, ORDERED[depth])
-    chosen = gpu.grid.plan
+    chosen = gpu.splits.plan
 
     def plan(shapes: Any, n: int, m: int, *others: Any) -> Any:
         shape = shapes[min(which, len(shapes) - 1)]
         assert chosen(shapes, n, m, *others).shape in shapes
-        return gpu.grid.Plan(shape, -(-m // shape.queries), 3, 128)
+        return gpu.splits.Plan(shape, -(-m // shape.queries), 3, 128)
 
-    gpu.monkeypatch.setattr(gpu.grid, "plan", plan)
+    gpu.monkeypatch.setattr(gpu.splits, "plan", plan)
     verify(s, output, run(gpu, s, output, 3), FLOAT32)
 
 
@@ -140,7 +79,7 @@ def verify_shift(s: Sample, sums: Any, products: int) -> None:
 @pytest.mark.parametrize("n", [1, 63, 300])
 @pytest.mark.parametrize("products", [1, 3])
 @pytest.mark.parametrize("depth", SYMMETRIC)
-def test_mean_shift_of_data_at_themselves(gpu: SimpleNamespace, depth: int, products: int, n: int) -> None:
+def test_mean_shift_of_data_at_themselves(gpu: Modules, depth: int, products: int, n: int) -> None:
     s = Sample(n, 1, SYMMETRIC[depth])
     s.Y = s.X
     verify_shift(s, run(gpu, s, "moments", products, ratio=True), products)
@@ -148,20 +87,20 @@ def test_mean_shift_of_data_at_themselves(gpu: SimpleNamespace, depth: int, prod
 
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("depth", [16, 64])
-def test_mean_shift_in_every_shape_and_three_splits(gpu: SimpleNamespace, depth: int, which: int) -> None:
+def test_mean_shift_in_every_shape_and_three_splits(gpu: Modules, depth: int, which: int) -> None:
     s = Sample(300, 1, SYMMETRIC[depth])
     s.Y = s.X
 
     def plan(shapes: Any, *_: Any) -> Any:
         shape = shapes[min(which, len(shapes) - 1)]
-        return gpu.grid.Plan(shape, -(-300 // shape.queries), 3, 128)
+        return gpu.splits.Plan(shape, -(-300 // shape.queries), 3, 128)
 
-    gpu.monkeypatch.setattr(gpu.grid, "plan", plan)
+    gpu.monkeypatch.setattr(gpu.splits, "plan", plan)
     verify_shift(s, run(gpu, s, "moments", 3, ratio=True), 3)
 
 
 @pytest.mark.parametrize(("d", "squared_radius"), [(5, 100.0), (5, 690.0), (16, 50.0), (16, 250.0), (20, 240.0)])
-def test_mean_shift_is_that_of_the_symmetric_pass(gpu: SimpleNamespace, d: int, squared_radius: float) -> None:
+def test_mean_shift_is_that_of_the_symmetric_pass(gpu: Modules, d: int, squared_radius: float) -> None:
     """Up to the limit of the radius, where sums over hi alone are off by up to ten times SHIFT: both by the same.
 
     Exponents that differ in their last bits may still round to different float16 numbers.
@@ -170,7 +109,7 @@ def test_mean_shift_is_that_of_the_symmetric_pass(gpu: SimpleNamespace, d: int, 
     s.X[:, 0] += np.where(np.arange(200) % 2, 0.9, -0.9) * (squared_radius**0.5 * s.h - 3)
     form = plan_gpu.forms("float32", d, "moments")[-1]
     found = [
-        gpu.density.partial_sums(
+        gpu.passes.partial_sums(
             s.X,
             None,
             s.h,
@@ -184,18 +123,7 @@ def test_mean_shift_is_that_of_the_symmetric_pass(gpu: SimpleNamespace, d: int, 
     check(np.abs(ordered - symmetric), np.asarray(SHIFT["split"].value), "mean shift")
 
 
-def test_mean_shift_takes_three_products_where_sums_take_four(gpu: SimpleNamespace) -> None:
-    from benchmarks.perf import launched
-
-    s = Sample(40, 1, 16)
-    s.Y = s.X
-    for ratio, products in ((False, "4"), (True, "3")):
-        with launched.noted() as kernels:
-            run(gpu, s, "moments", 4, ratio=ratio)
-        assert {dict(defines)["TERMS"] for _, name, defines in kernels if name.startswith("score")} == {products}
-
-
-def test_points_alone_do_not_move(gpu: SimpleNamespace) -> None:
+def test_points_alone_do_not_move(gpu: Modules) -> None:
     s = Sample(20, 1, 16)
     s.X = s.Y = np.random.default_rng(0).permuted(np.outer(np.arange(20), np.full(16, 3)), axis=0).astype(np.float32)
     s.h = 4.0
@@ -204,7 +132,7 @@ def test_points_alone_do_not_move(gpu: SimpleNamespace) -> None:
     np.testing.assert_allclose(np.exp(sums.reference) * sums.total, 1, rtol=1e-12)
 
 
-def test_rounded_sums_are_only_for_data_without_weights_at_themselves(gpu: SimpleNamespace) -> None:
+def test_rounded_sums_are_only_for_data_without_weights_at_themselves(gpu: Modules) -> None:
     """One float16 term of 2^e would not do for a sum of few terms, about other points than the data."""
     for weighted, itself in ((True, True), (False, False)):
         s = Sample(150, 70, 5, weighted=weighted)
@@ -214,14 +142,14 @@ def test_rounded_sums_are_only_for_data_without_weights_at_themselves(gpu: Simpl
 
 @pytest.mark.parametrize("soft_exp", [0, 3, 16])
 @pytest.mark.parametrize("output", ["sum", "laplace"])
-def test_exponentials_by_polynomial(gpu: SimpleNamespace, output: str, soft_exp: int) -> None:
+def test_exponentials_by_polynomial(gpu: Modules, output: str, soft_exp: int) -> None:
     s = Sample(150, 70, 5, weighted=True)
     gpu.monkeypatch.setattr(gpu.f16, "SOFT_EXP", {(3, 16): soft_exp})
     verify(s, output, run(gpu, s, output, 3), FLOAT32)
 
 
 @pytest.mark.parametrize("output", ["sum", "laplace"])
-def test_each_exponential_by_polynomial(gpu: SimpleNamespace, output: str) -> None:
+def test_each_exponential_by_polynomial(gpu: Modules, output: str) -> None:
     """Of one row of data, whose errors no mean hides: the polynomial is off by 3e-6."""
     s = Sample(1, 500, 2)
     s.Y = s.X + np.linspace(0, 4 * s.h, 500, dtype=np.float32)[:, None]
@@ -236,7 +164,7 @@ def test_each_exponential_by_polynomial(gpu: SimpleNamespace, output: str) -> No
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_queries_that_underflow_are_taken_again(gpu: SimpleNamespace, output: str) -> None:
+def test_queries_that_underflow_are_taken_again(gpu: Modules, output: str) -> None:
     """Queries 14 to 24 bandwidths from all data: sums below 2^-120, some of them below float32's range."""
     s = Sample(150, 200, 3)
     s.h = 0.5
@@ -262,7 +190,7 @@ def test_queries_that_underflow_are_taken_again(gpu: SimpleNamespace, output: st
         check(np.abs(np.exp(sums.reference)[:, None] * sums.moments - total), allowed * size, "values")
 
 
-def test_only_blocks_that_underflow_are_taken_again(gpu: SimpleNamespace) -> None:
+def test_only_blocks_that_underflow_are_taken_again(gpu: Modules) -> None:
     """The difference kernel writes nothing for 64 queries whose sums are all large enough."""
     s = Sample(150, 200, 3)
     s.Y[130] += 1000
@@ -278,7 +206,7 @@ def test_only_blocks_that_underflow_are_taken_again(gpu: SimpleNamespace) -> Non
 
 @pytest.mark.parametrize("output", ["sum", "laplace"])
 @pytest.mark.parametrize("at", [1.0, np.nan])
-def test_beyond_the_limit_no_sum_is_taken_again(gpu: SimpleNamespace, at: float, output: str) -> None:
+def test_beyond_the_limit_no_sum_is_taken_again(gpu: Modules, at: float, output: str) -> None:
     """The results are void; each split leaves 1, which is no sum that may have underflowed."""
     s = Sample(150, 70, 3)
     s.Y[7, 1] *= at
@@ -290,7 +218,7 @@ def test_beyond_the_limit_no_sum_is_taken_again(gpu: SimpleNamespace, at: float,
     assert sums.total[0] % 1 == 0
 
 
-def test_norms_are_exact_where_a_column_is_free(gpu: SimpleNamespace) -> None:
+def test_norms_are_exact_where_a_column_is_free(gpu: Modules) -> None:
     """hi + lo of the last column is 1 + what the norm lacks to -|z|^2/2 - 1/2 + log2 w."""
     s = Sample(150, 5, 3, weighted=True)
     centre = s.X.mean(axis=0, dtype=float)
@@ -322,7 +250,7 @@ def test_norms_are_exact_where_a_column_is_free(gpu: SimpleNamespace) -> None:
 
 
 @pytest.mark.parametrize("split", [False, True])
-def test_norms_have_23_bits_where_no_column_is_free(gpu: SimpleNamespace, split: bool) -> None:
+def test_norms_have_23_bits_where_no_column_is_free(gpu: Modules, split: bool) -> None:
     s = Sample(150, 5, 16, weighted=True)
     centre = s.X.mean(axis=0, dtype=float)
     data, _ = gpu.operands.prepare(s.X, s.Y, centre, s.h, split=split, log_weights=s.log_weights)
@@ -337,7 +265,7 @@ def test_norms_have_23_bits_where_no_column_is_free(gpu: SimpleNamespace, split:
 
 @pytest.mark.parametrize("d", [2, 16, 37])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_operands_hold_points_to_22_bits_and_their_radius(gpu: SimpleNamespace, dtype: str, d: int) -> None:
+def test_operands_hold_points_to_22_bits_and_their_radius(gpu: Modules, dtype: str, d: int) -> None:
     s = Sample(150, 40, d, dtype=dtype)
     s.X += np.asarray(1e4, dtype)
     s.Y += np.asarray(1e4, dtype)
@@ -360,82 +288,10 @@ def test_operands_hold_points_to_22_bits_and_their_radius(gpu: SimpleNamespace, 
 class TestForm:
     """Which engine, and how many products an exponent takes."""
 
-    def test_exact_totals_of_data_at_themselves(self) -> None:
-        def choice(squared_radius: float, exact: bool, precision: str = "float32") -> str:
-            device = Device.of((9, 0))
-            shape = Shape("moments", 999, 999, 16, precision, itself=True, ratio=not exact, device=device)
-            return plan_gpu.served(shape, squared_radius).name
-
-        assert choice(218.0, True) == choice(220.0, False) == "f16_symmetric"
-        assert choice(220.0, True) == "f16"
-        assert choice(500.0, True, "tf32") == "f16_symmetric"
-
-    def test_limits(self) -> None:
-        form = plan_gpu.form
-        assert form("float32", 2, 50.0).products == 3
-        assert form("float32", 2, 300.0).products == 4
-        assert form("float32", 16, 215.0) == form("float32", 16, 120.0, "values") == (3, 275.0)
-        assert form("float32", 16, 180.0, "moments") == (3, 275.0)
-        assert form("float32", 16, 216.0) == form("float32", 16, 275.0) == (4, 275.0)
-        assert form("float32", 16, 121.0, "values") == form("float32", 16, 181.0, "moments") == (4, 275.0)
-        assert form("float32", 16, 276.0) is None
-        assert form("float32", 64, 106.0) == (3, 106.25)
-        assert form("float32", 5, 700.0) is not None
-        assert form("float32", 5, 700.1) is None
-        assert form("tf32", 64, 700.0) == (1, 700.0)
-        assert form("float32", 1, 1.0) is form("float32", 65, 1.0) is None
-
-    @pytest.mark.parametrize(
-        ("output", "precision", "d", "k", "squared_radius", "capability", "symmetric", "want"),
-        [
-            ("sum", "float32", 16, 0, 100.0, (8, 0), False, "f16"),
-            ("sum", "float32", 16, 0, None, (8, 0), True, "centred"),
-            ("sum", "tf32", 16, 0, 500.0, (9, 0), False, "f16"),
-            ("moments", "float32", 16, 16, 100.0, (9, 0), True, "f16_symmetric"),
-            ("moments", "float32", 16, 16, 100.0, (9, 0), False, "f16"),
-            ("sum", "float32", 16, 0, 100.0, (7, 5), False, "difference"),
-            ("sum", "float32", 16, 0, 400.0, (9, 0), False, "difference"),
-            ("sum", "float32", 1, 0, 100.0, (9, 0), False, "difference"),
-            ("sum", "float32", 65, 0, 700.0, (9, 0), False, "wide"),
-            ("sum", "tf32", 4096, 0, None, (8, 0), False, "wide"),
-            ("values", "float32", 65, 100, 1.0, (9, 0), True, "wide"),
-            ("sum", "float32", 65, 0, 1e9, (9, 0), False, "wide"),
-            ("sum", "float32", 65, 0, 1.0, (7, 5), False, "difference"),
-            ("values", "float32", 3, 64, 1.0, (9, 0), False, "f16"),
-            ("values", "float32", 3, 65, 1.0, (9, 0), False, "f16"),
-            ("values", "float32", 3, 32, 1.0, (9, 0), True, "f16_symmetric"),
-            ("values", "float32", 3, 33, 1.0, (9, 0), True, "f16"),
-            ("values", "float32", 16, 16, 218.0, (9, 0), True, "f16_symmetric"),
-            ("values", "float32", 16, 16, 219.0, (9, 0), True, "f16"),
-            ("moments", "float32", 16, 16, None, (9, 0), True, "centred"),
-            ("values", "float32", 2, 1, 300.0, (9, 0), True, "f16"),
-            ("values", "float32", 49, 32, 50.0, (9, 0), True, "f16_symmetric"),
-            ("values", "tf32", 16, 16, 100.0, (9, 0), True, "f16"),
-            ("sum", "ieee", 16, 0, 100.0, (9, 0), False, "difference"),
-            ("sum", "float64", 16, 0, 100.0, (9, 0), False, "f64"),
-            ("sum", "float64", 65, 0, None, (9, 0), False, "difference"),
-        ],
-    )
-    def test_which_pass_takes_all_pairs(
-        self,
-        output: Output,
-        precision: str,
-        d: int,
-        k: int,
-        squared_radius: float | None,
-        capability: tuple[int, int],
-        symmetric: bool,
-        want: str,
-    ) -> None:
-        values = k if output == "values" else 0
-        ratio, device = output == "moments", Device.of(capability)
-        shape = Shape(output, 1000, 1000, d, precision, values, itself=symmetric, ratio=ratio, device=device)
-        assert plan_gpu.served(shape, squared_radius).name == want
-
     @pytest.mark.parametrize(("op", "kernel"), [("kde", "kde"), ("sd_kde", "score")])
     @pytest.mark.parametrize("operands", ["float16", "TF32"])
     def test_operands_of_the_study_replace_those_of_the_library(
-        self, gpu: SimpleNamespace, op: str, kernel: str, operands: str
+        self, gpu: Modules, op: str, kernel: str, operands: str
     ) -> None:
         from benchmarks.density import points, study_tf32, variants
         from benchmarks.perf import launched
@@ -454,14 +310,14 @@ class TestPlan:
 
     MULTIPROCESSORS = 132
 
-    def plan(self, gpu: SimpleNamespace, n: int, m: int, output: str = "sum", depth: int = 16) -> Any:
+    def plan(self, gpu: Modules, n: int, m: int, output: str = "sum", depth: int = 16) -> Any:
         posed = gpu.f16.task(output, 3, depth, 0, False)
-        return gpu.grid.plan(posed.shapes, n, m, 1, self.MULTIPROCESSORS)
+        return gpu.splits.plan(posed.shapes, n, m, 1, self.MULTIPROCESSORS)
 
     @pytest.mark.parametrize("n", [1, 100, 2048, 10**5, 10**6])
     @pytest.mark.parametrize("m", [1, 4, 256, 4096, 131_072, 10**6])
     @pytest.mark.parametrize("output", ["sum", "moments"])
-    def test_every_row_is_in_one_split(self, gpu: SimpleNamespace, output: str, m: int, n: int) -> None:
+    def test_every_row_is_in_one_split(self, gpu: Modules, output: str, m: int, n: int) -> None:
         plan = self.plan(gpu, n, m, output)
         assert plan.query_blocks * plan.shape.queries >= m
         assert (plan.query_blocks - 1) * plan.shape.queries < m
@@ -469,65 +325,56 @@ class TestPlan:
         assert (plan.splits - 1) * plan.split_rows < n
         assert plan.split_rows % plan.shape.tile == 0
 
-    @pytest.mark.parametrize(("n", "m"), [(10**6, 4), (10**6, 300), (32_768, 64), (65_536, 8192)])
-    def test_the_device_is_filled(self, gpu: SimpleNamespace, n: int, m: int) -> None:
-        plan = self.plan(gpu, n, m)
-        blocks = plan.query_blocks * plan.splits
-        assert blocks >= self.MULTIPROCESSORS
-        # None of them has more than a tenth more to do than the mean.
-        most = -(-blocks // self.MULTIPROCESSORS)
-        assert most * self.MULTIPROCESSORS / blocks < 1.1 or plan.split_rows <= 2 * plan.shape.tile
 
-    def test_small_problems_are_cut_into_tiles(self, gpu: SimpleNamespace) -> None:
-        plan = self.plan(gpu, 2048, 256)
-        assert plan.query_blocks * plan.splits >= 64
-
-    def test_blocks_of_columns_fill_the_device_like_queries(self, gpu: SimpleNamespace) -> None:
-        shapes = gpu.f16.task("values", 3, 16, 64, False).shapes
-        for n, m, blocks in ((65_536, 4096, 4), (10**6, 300, 16)):
-            few = gpu.grid.plan(shapes, n, m, 64 * blocks + 1, self.MULTIPROCESSORS, blocks)
-            many = gpu.grid.plan(shapes, n, m * blocks, 65, self.MULTIPROCESSORS)
-            assert few.query_blocks == -(-m // few.shape.queries)
-            assert few.splits <= 2 * many.splits
-            assert few.query_blocks * blocks * few.splits >= self.MULTIPROCESSORS
-
-    def test_many_queries_are_not_split(self, gpu: SimpleNamespace) -> None:
-        assert self.plan(gpu, 10**6, 10**6).splits * 10**6 <= 2**24
-
-
-def test_a_pass_is_few_launches(gpu: SimpleNamespace) -> None:
-    """Preparation, pass, finish; the difference kernel where it may have to step in."""
-    from cukde.core.gpu import compile as core_compile
-
-    s = Sample(150, 70, 5)
-    launched: list[str] = []
-    kernel = core_compile.kernel
-
-    def counted(stem: str, name: str, defines: Any, shared_bytes: int) -> Any:
-        launched.append(name)
-        return kernel(stem, name, defines, shared_bytes)
-
-    gpu.monkeypatch.setattr("cukde.core.gpu.compile.kernel", counted)
-    for output, want in (
-        ("sum", ["prepare_f16", "kde_f16x2", "kde_ieee", "finish_f16"]),
-        ("moments", ["prepare_f16", "score_f16x2", "finish_f16"]),
-        ("values", ["prepare_f16", "prepare_values", "kernel_sum_f16x2", "finish_f16"]),
-    ):
-        launched.clear()
-        run(gpu, s, output, 3)
-        assert launched == want
-
-
-def test_a_block_of_zero_weights_yields_to_any_other(gpu: SimpleNamespace) -> None:
+def test_a_block_of_zero_weights_yields_to_any_other(gpu: Modules) -> None:
     """Its sums are zero, and its reference below that of a query a thousand bandwidths from everything else."""
     from cukde.density.sums import merge
 
     s = Sample(40, 10, 3)
     options = Options("float32", np.full(40, -1e30), s.X.mean(axis=0, dtype=float), 0.0)
-    empty = gpu.f16.take(gpu.density.pose(s.X, s.Y, s.h, options), "moments")
+    empty = gpu.f16.take(gpu.passes.pose(s.X, s.Y, s.h, options), "moments")
     assert not empty.total.any()
     assert not empty.moments.any()
     other = type(empty)(np.full(10, -1e6), np.ones(10), np.ones((10, 3)))
     merged = merge([empty, other], np)
     np.testing.assert_array_equal(merged.reference, -1e6)
     np.testing.assert_array_equal(merged.total, 1)
+
+
+@pytest.fixture
+def values(emulated_device: None) -> ModuleType:
+    """The launcher, on the emulated device."""
+    from cukde.density.pairs.gpu import values as pairs_values
+
+    return pairs_values
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (127, 7), (128, 16), (129, 17), (40, 30), (40, 64), (40, 65), (5, 130)])
+def test_two_terms_keep_17_bits(values: ModuleType, n: int, k: int, dtype: str) -> None:
+    rng = np.random.default_rng([n, k])
+    V = (rng.standard_normal((n, k)) * 10.0 ** rng.uniform(-30, 30, (n, k))).astype(dtype)
+    hi, lo = (in_order(as_float(term)) for term in values.prepare(V))
+    columns = values.columns_of(k)
+    assert hi.shape == lo.shape == (-(-n // 128) * 128, -(-k // columns) * columns)
+    check(np.abs((hi + lo)[:n, :k] - V), 2.0**-17 * np.abs(V), "values")
+    check(np.abs(lo[:n, :k]), 2.0**-8 * np.abs(V), "the lower term")
+    for term in (hi, lo):
+        assert not term[n:].any()
+        assert not term[:, k:].any()
+
+
+def test_the_ends_of_the_range(values: ModuleType) -> None:
+    """The largest float32 rounds to infinity in bfloat16, and is kept all the same."""
+    V = np.array([[np.finfo(np.float32).max, np.inf, np.nan, 0.0, -np.finfo(np.float32).max]], np.float32)
+    hi, lo = (in_order(as_float(term))[0, :5] for term in values.prepare(V))
+    assert np.isfinite(hi).all()
+    np.testing.assert_allclose((hi + lo)[[0, 3, 4]], V[0, [0, 3, 4]].astype(float), rtol=2.0**-16)
+    assert (hi + lo)[1] == np.inf
+    assert np.isnan((hi + lo)[2])
+
+
+def test_any_order_in_memory(values: ModuleType) -> None:
+    V = np.random.default_rng(0).standard_normal((60, 9)).astype(np.float32)
+    for terms in zip(values.prepare(V), values.prepare(np.asfortranarray(V)), strict=True):
+        np.testing.assert_array_equal(*terms)

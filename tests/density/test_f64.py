@@ -1,8 +1,7 @@
-"""The float64 engine, emulated: every kernel, depth and edge against the oracle, up to the largest radius."""
+"""The float64 engines of few and of many dimensions, emulated: shapes, blocks, and the largest radius."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,8 @@ import pytest
 
 from cukde.density.options import Options
 from cukde.density.plan import gpu as plan_gpu
-from cukde.density.plan.shape import Device, Shape
-from cukde.density.sums import Output
 from tests import reference
+from tests.density.conftest import Modules
 from tests.density.samples import DOUBLE, OUTPUTS, Sample, verify
 from tests.host_emulation._kernel import from_source
 from tests.tolerances import DENSITY, FAR
@@ -21,27 +19,31 @@ ALLOWED = DENSITY["gpu", "float64"].value
 
 
 @pytest.fixture
-def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """The modules under test, on the emulated device."""
-    from cukde.density.pairs.gpu import f64, splits
-    from cukde.density.pairs.gpu.arguments import pose
+def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> Modules:
+    """The modules under test, on the emulated device; blocks of many dimensions so small that there are several."""
+    from cukde.core.gpu import gemm
 
-    return SimpleNamespace(f64=f64, pose=pose, grid=splits, monkeypatch=monkeypatch)
-
-
-def sample(n: int, m: int, d: int, weighted: bool = False) -> Sample:
-    return Sample(n, m, d, weighted=weighted, dtype="float64")
+    modules = Modules(monkeypatch=monkeypatch, gemm=gemm)
+    monkeypatch.setattr(modules.wide_f64, "_STAGED_ROWS", 128)
+    monkeypatch.setattr(modules.wide_f64, "_STAGED_BYTES", 8 * 128 * 256)
+    return modules
 
 
-def run(gpu: SimpleNamespace, s: Sample, output: str, k: int = 5) -> Any:
-    """Sums by the engine."""
-    return about(gpu, s, output, s.X.mean(axis=0), k)
+def run(
+    gpu: Modules, s: Sample, output: str, k: int = 5, squared_radius: float | None = 50.0, centre: Any = None
+) -> Any:
+    """Sums by the engine of few dimensions or of many, which is told the scaled squared radius or not."""
+    options = Options("float64", s.log_weights, s.X.mean(axis=0) if centre is None else centre, squared_radius)
+    of = gpu.arguments.pose(s.X, None if s.Y is s.X else s.Y, s.h, options)
+    engine = gpu.f64 if s.X.shape[1] <= 64 else gpu.wide_f64
+    return engine.take(of, output, s.V[:, :k] if output == "values" else None)
 
 
-def about(gpu: SimpleNamespace, s: Sample, output: str, centre: np.ndarray, k: int = 5) -> Any:
-    """Sums by the engine about a centre."""
-    of = gpu.pose(s.X, None if s.Y is s.X else s.Y, s.h, Options("float64", s.log_weights, centre, 0.0))
-    return gpu.f64.take(of, output, s.V[:, :k] if output == "values" else None)
+def sample(n: int, m: int, d: int, weighted: bool = False, itself: bool = False) -> Sample:
+    made = Sample(n, m, d, weighted=weighted, dtype="float64")
+    if itself:
+        made.Y = made.X
+    return made
 
 
 EXP2 = """
@@ -69,70 +71,24 @@ def test_powers_of_2_are_right_to_the_error_of_their_polynomial(emulated_device:
         assert got[0] == 0
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("depth", DOUBLE)
-@pytest.mark.parametrize("output", OUTPUTS)
-def test_every_kernel_matches_reference(gpu: SimpleNamespace, output: str, depth: int, weighted: bool) -> None:
-    """Weights are of thirty decades, and zero."""
-    if weighted and output == "values":
-        return
-    s = sample(150, 70, DOUBLE[depth], weighted)
-    verify(s, output, run(gpu, s, output), ALLOWED)
-
-
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("depth", DOUBLE)
-def test_every_shape_and_split(gpu: SimpleNamespace, depth: int, which: int, output: str) -> None:
+def test_every_shape_and_split(gpu: Modules, depth: int, which: int, output: str) -> None:
     """Each tile shape, the data in three splits, the last of them short."""
     s = sample(300, 70, DOUBLE[depth])
 
     def plan(shapes: Any, n: int, m: int, *others: Any) -> Any:
         shape = shapes[min(which, len(shapes) - 1)]
-        return gpu.grid.Plan(shape, -(-m // shape.queries), 3, 128)
+        return gpu.splits.Plan(shape, -(-m // shape.queries), 3, 128)
 
-    gpu.monkeypatch.setattr(gpu.grid, "plan", plan)
-    verify(s, output, run(gpu, s, output), ALLOWED)
-
-
-@pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 40), (40, 1), (63, 64), (64, 65), (128, 256), (129, 257), (700, 9)])
-def test_any_number_of_rows(gpu: SimpleNamespace, n: int, m: int, output: str) -> None:
-    s = sample(n, m, 3)
-    verify(s, output, run(gpu, s, output), ALLOWED)
-
-
-@pytest.mark.parametrize("d", [2, 7, 8, 9, 17, 32, 48, 49])
-def test_dimensions_at_the_edges_of_operands(gpu: SimpleNamespace, d: int) -> None:
-    s = sample(140, 40, d)
-    for output in ("sum", "moments"):
-        verify(s, output, run(gpu, s, output), ALLOWED)
-
-
-@pytest.mark.parametrize("k", [1, 15, 16, 17, 64, 65, 70])
-def test_any_number_of_values(gpu: SimpleNamespace, k: int) -> None:
-    s = sample(140, 40, 3)
-    verify(s, "values", run(gpu, s, "values", k), ALLOWED, k)
-
-
-def test_values_of_any_range(gpu: SimpleNamespace) -> None:
-    """Each row of values has its own size, over 500 decades."""
-    s = sample(140, 40, 3)
-    s.V *= 10 ** np.random.default_rng(0).uniform(-250, 250, (140, 1))
-    verify(s, "values", run(gpu, s, "values"), ALLOWED)
-
-
-@pytest.mark.parametrize("output", ["sum", "laplace", "moments"])
-def test_data_against_themselves_with_weights(gpu: SimpleNamespace, output: str) -> None:
-    """The norms of the queries are not those of the data, which have weights in them."""
-    s = sample(150, 70, 5, weighted=True)
-    s.Y = s.X
+    gpu.monkeypatch.setattr(gpu.splits, "plan", plan)
     verify(s, output, run(gpu, s, output), ALLOWED)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("d", [2, 16])
-def test_as_far_as_the_limit_of_the_radius(gpu: SimpleNamespace, d: int, output: str) -> None:
+def test_as_far_as_the_limit_of_the_radius_in_few_dimensions(gpu: Modules, d: int, output: str) -> None:
     """Data and queries on a sphere of the largest radius: some queries have data near, others only opposite."""
     s = sample(150, 70, d)
     rng = np.random.default_rng(d)
@@ -147,7 +103,7 @@ def test_as_far_as_the_limit_of_the_radius(gpu: SimpleNamespace, d: int, output:
     s.Y = on_sphere(np.where(np.arange(70)[:, None] % 2, -first, first) + 0.05 * rng.standard_normal((70, d)))
     if output != "values":  # of a few data the weights are the smallest that there are
         s.w = np.where(np.arange(150) % 10, 1.0, 1e-300)
-    sums = about(gpu, s, output, np.zeros(d))
+    sums = run(gpu, s, output, centre=np.zeros(d))
     assert ((sums.total >= 1) & (sums.total < 150)).all()
     exponent = reference.nearness(s.X, s.Y, s.h, s.w).exponent
     assert exponent.max() > 1.9 * radius**2
@@ -160,7 +116,7 @@ def test_as_far_as_the_limit_of_the_radius(gpu: SimpleNamespace, d: int, output:
 
 
 @pytest.mark.parametrize("d", [2, 16, 37])
-def test_operands(gpu: SimpleNamespace, d: int) -> None:
+def test_operands(gpu: Modules, d: int) -> None:
     s = sample(150, 40, d, weighted=True)
     s.X += 1e4
     s.Y += 1e4
@@ -181,17 +137,119 @@ def test_operands(gpu: SimpleNamespace, d: int) -> None:
     assert (made.norms[150:] == -(2.0**20)).all()
 
 
-def test_which_passes_it_takes() -> None:
-    def engine(output: Output, d: int, squared_radius: float | None, capability: tuple[int, int] = (9, 0)) -> str:
-        k, device = 5 * (output == "values"), Device.of(capability)
-        shape = Shape(output, 99, 99, d, "float64", k, device=device)
-        return plan_gpu.served(shape, squared_radius).name
+def test_blocks_off_the_diagonal_serve_both_sides(gpu: Modules) -> None:
+    """Five tiles of data make 15 blocks of a tile, two at a time, and not 25."""
+    widths = []
+    made = gpu.gemm.gram
 
-    assert engine("moments", 2, 620.0) == engine("sum", 64, 620.0) == engine("values", 3, 350.0) == "f64"
-    beyond: tuple[tuple[Output, int, float], ...]
-    beyond = ("sum", 1, 1.0), ("sum", 65, 1e6), ("moments", 3, 621.0), ("values", 3, 351.0)
-    for output, d, squared_radius in beyond:
-        assert engine(output, d, squared_radius) == "difference"
-    assert engine("sum", 3, None) == "centred"
-    assert engine("sum", 3, 1.0, (7, 5)) == "difference"
-    assert engine("sum", 3, 1.0, (8, 0)) == "f64"
+    def gram(*args: Any, **options: Any) -> None:
+        widths.append(args[3].width // 128)
+        made(*args, **options)
+
+    gpu.monkeypatch.setattr(gpu.gemm, "gram", gram)
+    s = sample(600, 1, 66, itself=True)
+    for output in OUTPUTS:
+        widths.clear()
+        run(gpu, s, output)
+        assert sorted(widths) == [1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2]
+    widths.clear()
+    s.w = np.ones(600)
+    run(gpu, s, "sum")
+    assert sum(widths) == 25
+
+
+def test_the_same_bits_on_every_run(gpu: Modules) -> None:
+    s = sample(500, 1, 66, itself=True)
+    for first, second in zip(run(gpu, s, "moments"), run(gpu, s, "moments"), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def gram_in_one_chain(out: Any, A: Any, B: Any, of: Any, dimensions: slice, *, adds: bool = False) -> None:
+    """Inner products added up one dimension after the other: no library adds up worse."""
+    a, b = A[of.top : of.top + of.height, dimensions], B[of.left : of.left + of.width, dimensions]
+    sums = np.zeros((of.height, of.width))
+    for k in range(a.shape[1]):
+        sums += a[:, k, None] * b[:, k]
+    block = out[: of.height, : of.width]
+    block[...] = block + sums if adds else sums
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("d", [70, 600])
+@pytest.mark.parametrize("referred", [False, True], ids=["without references", "with references"])
+def test_as_far_as_the_limit_of_the_radius(gpu: Modules, referred: bool, d: int, output: str) -> None:
+    """Data and queries on a sphere of the largest radius: some queries have data near, others only opposite."""
+    gpu.monkeypatch.setattr(gpu.gemm, "gram", gram_in_one_chain)
+    s = sample(150, 70, d)
+    rng = np.random.default_rng(d)
+    limit = plan_gpu.MOST_ROWS_WIDE_F64 if referred else plan_gpu.MOST_F64[output]
+    s.h = 0.7
+
+    def on_sphere(directions: np.ndarray) -> np.ndarray:
+        return 0.999 * limit**0.5 * s.h * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+
+    first = np.ones(d) / d**0.5
+    near = 0.1 / d**0.5
+    s.X = on_sphere(first + near * rng.standard_normal((150, d)))
+    s.Y = on_sphere(np.where(np.arange(70)[:, None] % 2, -first, first) + near * rng.standard_normal((70, d)))
+    if output != "values":  # of a few data the weights are the smallest that there are
+        s.w = np.where(np.arange(150) % 10, 1.0, 1e-300)
+    sums = run(gpu, s, output, squared_radius=limit, centre=np.zeros(d))
+    assert ((sums.total >= 1) & (sums.total < 2)).all()
+    assert verified(s, output, sums).max() > 1.9 * limit
+
+
+def verified(s: Sample, output: str, sums: Any) -> np.ndarray:
+    """Check queries near some data, and those far from all; return their least exponents."""
+    exponent = reference.nearness(s.X, s.Y, s.h, s.w).exponent
+    for queries, allowed in ((exponent < 80, ALLOWED), (exponent >= 80, FAR["float64"].value * exponent.max())):
+        assert queries.any()
+        part = sample(len(s.X), len(s.Y), s.X.shape[1])
+        part.X, part.Y, part.V, part.w, part.h = s.X, s.Y[queries], s.V, s.w, s.h
+        of_part = type(sums)(*(None if a is None else a[queries] for a in sums))
+        # Beyond the range of float64 there are no values to compare.
+        verify(part, "sum" if output == "values" and allowed > ALLOWED else output, of_part, allowed)
+    return exponent
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("d", [70, 200])
+def test_queries_far_from_the_centre_and_near_data_are_summed_again(gpu: Modules, d: int, output: str) -> None:
+    """Two groups of data at their queries, far from the centre, and queries that are far from all."""
+    again: list[int] = []
+    launch = gpu.difference.launch
+
+    def counted(precision: str, X: Any, Y: Any, *args: Any, **options: Any) -> Any:
+        again.append(len(Y))
+        return launch(precision, X, Y, *args, **options)
+
+    gpu.monkeypatch.setattr(gpu.difference, "launch", counted)
+    gpu.monkeypatch.setattr(gpu.gemm, "gram", gram_in_one_chain)
+    s = sample(150, 70, d)
+    away = np.ones(d) / d**0.5 * 100 * s.h
+    s.X[::3] += away
+    s.Y[::3] += away
+    s.Y[5] += 2 * away
+    centre = s.X.mean(axis=0)
+    squared_radius = max(float(((A - centre) ** 2).sum(axis=1).max()) for A in (s.X, s.Y)) / s.h**2
+    assert plan_gpu.MOST_ROWS_WIDE_F64 < squared_radius < plan_gpu.MOST_WIDE_F64
+    verified(s, output, run(gpu, s, output, squared_radius=squared_radius, centre=centre))
+    assert len(again) == 1
+    assert 0 < again[0] < 70
+
+
+def test_long_products_of_far_points_are_made_in_parts(gpu: Modules) -> None:
+    """Each query has one datum near, and the rounding of one exponent."""
+    at_a_time = gpu.wide_f64._dimensions_at_a_time
+    assert [at_a_time(*of) for of in ((72, 620.0), (768, 250.0), (768, 620.0), (1000, 620.0))] == [72, 768, 256, 336]
+
+    gpu.monkeypatch.setattr(gpu.gemm, "gram", gram_in_one_chain)
+    s = sample(200, 200, 1000)
+    s.X -= 3
+    s.Y = s.X + 0.05 * np.random.default_rng(0).standard_normal(s.X.shape)
+    for points in (s.X, s.Y):
+        points *= 0.999 * plan_gpu.MOST_F64["sum"] ** 0.5 * s.h / np.linalg.norm(points, axis=1, keepdims=True)
+    centre = np.zeros(1000)
+    verify(s, "sum", run(gpu, s, "sum", squared_radius=620.0, centre=centre), ALLOWED)
+    with pytest.raises(AssertionError, match="log total"):
+        verify(s, "sum", run(gpu, s, "sum", squared_radius=1.0, centre=centre), ALLOWED)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 import cukde
-from cukde.core.plan import only
-from cukde.density.plan import gpu as plan_gpu
-from cukde.density.plan.shape import Device, Shape
-from cukde.density.sums import Output
 from tests import reference
 from tests.conftest import Backend
 from tests.density.samples import OUTPUTS, Sample, verify
-from tests.density.test_wide_far import DATA, sample
+from tests.density.test_wide import DATA, sample
 from tests.tolerances import DENSITY, check, check_log, check_score, log_error
 
 pytestmark = pytest.mark.small
@@ -66,26 +60,3 @@ def test_far_data(device: Backend, data: str) -> None:
     got = device.asnumpy(cukde.kde(device.asarray(s.X), device.asarray(s.Y), s.h, log=True))
     allowed = log_error("gpu", "float32", reference.nearness(s.X, s.Y, s.h).exponent)
     check_log(got, reference.log_kde(s.X, s.Y, s.h), allowed)
-
-
-def test_which_passes_differences_take() -> None:
-    def passes(output: Output, n: int, m: int, d: int) -> list[str]:
-        return [one.name for one in plan_gpu.dense(Shape(output, n, m, d, device=Device.of((9, 0))))]
-
-    assert passes("sum", 696, 1, 220) == ["difference"]
-    assert passes("moments", 4074, 16, 247) == ["difference"]
-    assert passes("sum", 50_000, 5_000, 96) == ["wide"]
-    assert passes("moments", 10_000, 10_000, 65) == ["wide"]
-    assert passes("sum", 100, 1, 20_000) == ["wide"]  # a tile takes longer than all launches
-    with only("wide"):
-        assert passes("sum", 696, 1, 220) == ["wide"]
-
-
-def test_splits(device: Backend) -> None:
-    """A tile of many dimensions is a split: one query is taken by as many blocks as the data have tiles."""
-    from cukde.density.pairs.gpu import difference
-
-    of: Callable[..., int] = difference.parts
-    assert of("float32", np.dtype("f4"), 696, 1, 220, "sum", 0, 132) == 11
-    assert of("float32", np.dtype("f4"), 696, 1, 64, "sum", 0, 132) == 2
-    assert of("float32", np.dtype("f4"), 100_000, 1, 65, "sum", 0, 132) <= 4 * 132

@@ -16,12 +16,10 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from cukde.core import dispatch
 from cukde.core.plan import only
-from cukde.density import backends, kernels
+from cukde.density import kernels
 from cukde.density.kernel_density import kernel_density
 from cukde.density.kernels import KERNELS
-from cukde.density.pairs.cpu import radial
 from tests import reference
 from tests.conftest import Backend
 from tests.tolerances import FAR, KERNEL_DENSITY, KERNEL_DENSITY_OF_SIZE, check
@@ -280,16 +278,6 @@ def test_scikit_learn_agrees(kernel: str, d: int) -> None:
     np.testing.assert_allclose(got[want > -1e3], want[want > -1e3], rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("d", [1, 2, 3])
-def test_few_blocks_are_taken_where_bandwidths_are_narrow(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(d)
-    X, Y = rng.standard_normal((9000, d)), rng.standard_normal((300, d))
-    monkeypatch.setattr(radial._Sums, "run", None)
-    got = kernel_density(X, Y, 0.1, kernel="linear")
-    p, size = reference.kernel_density(X, Y, 0.1, "linear")
-    check(np.abs(got - p), KERNEL_DENSITY["float64"].value * p + KERNEL_DENSITY_OF_SIZE.value * size, "density")
-
-
 def test_same_bits_on_every_run(backend: Backend) -> None:
     X, Y, h = sample(4, backend.size(5000, 400), 70, "float32")
     runs = [backend.asnumpy(kernel_density(*map(backend.asarray, (X, Y)), h, kernel="cosine")) for _ in range(2)]
@@ -301,22 +289,3 @@ def test_unknown_kernels(backend: Backend, kernel: Any) -> None:
     X = backend.asarray(np.zeros((3, 2)))
     with pytest.raises(ValueError, match=r"kernel must be one of 'tophat', .*'cosine'; got"):
         kernel_density(X, X, 1.0, kernel=kernel)
-
-
-def test_other_arguments_are_checked(backend: Backend) -> None:
-    X = backend.asarray(np.zeros((3, 2)))
-    with pytest.raises(ValueError, match="h must be positive"):
-        kernel_density(X, X, -1.0, kernel="tophat")
-    with pytest.raises(ValueError, match="Y must have 2 columns like X"):
-        kernel_density(X, X[:, :1], 1.0, kernel="tophat")
-    with pytest.raises(ValueError, match="weights must not be negative"):
-        kernel_density(X, X, 1.0, kernel="tophat", weights=backend.asarray(-np.ones(3)))
-    with pytest.raises(ValueError, match="Y must be finite"):
-        kernel_density(X, X * np.nan, 1.0, kernel="linear")
-
-
-def test_the_backend_of_the_data_computes(backend: Backend) -> None:
-    X = backend.asarray(np.zeros((3, 2)))
-    assert type(kernel_density(X, X, 1.0, kernel="tophat")) is type(X)
-    passes = backends.radial(dispatch.backend(X), np.empty((2**17, 2)), None)
-    assert passes.__name__ == f"cukde.density.pairs.{backend.device}.radial"

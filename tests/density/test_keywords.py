@@ -12,10 +12,13 @@ import pytest
 
 import cukde
 import cukde.dask
+from cukde.core import dispatch
 from cukde.core.keywords import Keyword, documented as documented_with, takes
 from cukde.density import keywords
 from cukde.density.estimates import ESTIMATES
 from cukde.density.keywords import TABLE
+from tests.array_api import Tensor
+from tests.conftest import Backend
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.1, 0.9, (40, 2))
@@ -40,6 +43,25 @@ OTHER: dict[str, Any] = {
     "nan_policy": "omit",
 }
 """A value of each keyword that is not its default."""
+
+WRONG: dict[str, Any] = {
+    "score_bandwidth": -1.0,
+    "steps": 0,
+    "own_point": "no",
+    "weights": -np.ones(40),
+    "local_factors": np.zeros(40),
+    "rtol": 1.0,
+    "log": 2,
+    "precision": "half",
+    "deterministic": 2,
+    "check_finite": "no",
+    "bounds": "ab",
+    "periods": [0.0, 0.0],
+    "leave_one_out": "yes",
+    "devices": "some",
+    "nan_policy": "keep",
+}
+"""A value of each that it cannot have."""
 
 ONE_COLUMN = ("cdf", "log_cdf")
 
@@ -101,7 +123,9 @@ def numbers(result: Any) -> list[np.ndarray]:
         return [each for part in result for each in numbers(part)]
     if hasattr(result, "compute"):
         result = result.compute()
-    return [np.asarray(result)]
+    if type(result).__module__.startswith("cupy"):
+        result = result.get()
+    return [np.asarray(getattr(result, "kept", result))]
 
 
 def assert_same(got: Any, want: Any) -> None:
@@ -111,7 +135,7 @@ def assert_same(got: Any, want: Any) -> None:
 
 def test_all_functions_and_keywords_are_here() -> None:
     assert len(OPERATIONS) >= 18
-    assert OTHER.keys() == TABLE.keys() == {name for _, name in CALLS}
+    assert OTHER.keys() == WRONG.keys() == TABLE.keys() == {name for _, name in CALLS}
     assert typing.get_type_hints(keywords.OfMovedDensity).keys() == TABLE.keys()
 
 
@@ -126,7 +150,7 @@ def test_a_default_is_as_if_left_out(operation: Operation, name: str) -> None:
 
 
 @pytest.mark.parametrize(("operation", "name"), CALLS, ids=IDS)
-def test_frames_and_lists_take_it(operation: Operation, name: str) -> None:
+def test_frames_lists_and_tensors_take_it(operation: Operation, name: str) -> None:
     pandas = pytest.importorskip("pandas")
     arguments, options = operation.arguments(X, name), operation.options(name)
     want = operation.function(*arguments, **options)
@@ -136,6 +160,25 @@ def test_frames_and_lists_take_it(operation: Operation, name: str) -> None:
         same = [frame, *arguments[1:]] if name != "leave_one_out" else same
     listed = {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in options.items()}
     assert_same(operation.function(*same, **listed), want)
+    tensors = {id(each): Tensor(each) for each in arguments if isinstance(each, np.ndarray)}
+    assert_same(operation.function(*(tensors.get(id(each), each) for each in arguments), **options), want)
+
+
+@pytest.mark.parametrize(
+    ("operation", "name"),
+    [call for call in CALLS if call[1] != "devices"],
+    ids=[of for of, call in zip(IDS, CALLS, strict=True) if call[1] != "devices"],
+)
+def test_a_gpu_takes_it(device: Backend, operation: Operation, name: str) -> None:
+    arguments, options = operation.arguments(X, name), operation.options(name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dispatch, "backend", lambda *arrays, **others: dispatch.named("cpu"))
+        want = operation.function(*arguments, **options)
+    there = {id(each): device.asarray(each) for each in arguments if isinstance(each, np.ndarray)}
+    options = {key: device.asarray(a) if isinstance(a, np.ndarray) else a for key, a in options.items()}
+    found = operation.function(*(there.get(id(each), each) for each in arguments), **options)
+    for one, other in zip(numbers(found), numbers(want), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0.05 if name == "rtol" else 1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize(("operation", "name"), CALLS, ids=IDS)
@@ -196,6 +239,38 @@ def test_the_estimator_takes_it_as_the_function_does(name: str) -> None:
     function, option = ESTIMATES[method].density, {name: OTHER[name]}
     fitted = cukde.KernelDensity(bandwidth=0.2, method=method, **option).fit(X)
     assert_same(fitted.score_samples(Y), function(X, Y, 0.2, log=True, **option))
+
+
+@pytest.mark.parametrize("form", ["plain", "stacks", "Dask arrays"])
+@pytest.mark.parametrize("operation", OPERATIONS, ids=[each.name for each in OPERATIONS])
+def test_wrong_arguments_are_named(operation: Operation, form: str) -> None:
+    """Of every keyword, and of data, queries and bandwidths."""
+    if (form == "stacks" and not operation.has_stacks) or (
+        form == "Dask arrays" and not hasattr(cukde.dask, operation.name)
+    ):
+        pytest.skip("no such form")
+
+    def refused(name: str, arguments: list[Any], **options: Any) -> None:
+        if form == "Dask arrays":
+            lazy = pytest.importorskip("dask.array").from_array(arguments[0], chunks=(15, -1))
+            arguments = [lazy if each is arguments[0] else each for each in arguments]
+        if operation.name == "modes":
+            options |= {"seeds": Y}
+        with pytest.raises((TypeError, ValueError), match=rf"^{name}\b"):
+            numbers(operation.function(*arguments, **options))
+
+    data = np.stack([X, X]) if form == "stacks" else X
+    for name in operation.names:
+        if form not in TABLE[name].not_of:
+            refused(name, [*operation.arguments(data, name)], **(operation.options(name) | {name: WRONG[name]}))
+    good = [*operation.arguments(data, "")]
+    places = list(inspect.signature(operation.function).parameters)
+    for name, wrong in (("X", np.nan * good[0]), ("X", good[0][..., :0, :]), ("h", -1.0), ("h", "no rule")):
+        refused(name, [wrong if place == name else each for place, each in zip(places, good, strict=False)])
+    if "Y" in places:
+        at = places.index("Y")
+        for wrong in (np.nan * good[at], np.ones((3, 7))):
+            refused("Y", [*good[:at], wrong, *good[at + 1 :]])
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=[each.name for each in OPERATIONS])

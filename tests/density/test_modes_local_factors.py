@@ -7,13 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from scipy import optimize
 
 import cukde
 from cukde import bandwidth
-from cukde.density.arguments import prepare
-from cukde.density.modes.coordinates import Coordinates
-from cukde.density.modes.mean_shift import Field
 from tests import reference
 from tests.conftest import Backend
 
@@ -89,36 +85,6 @@ def test_on_every_backend(backend: Backend, d: int, form: str) -> None:
     out = cukde.modes(backend.asarray(X), selected(0.6), seeds=some)
     ends = plain_mean_shift(X, X[:7] + 0.1, 0.6, reference.abramson(X, 0.6, 0.5))
     np.testing.assert_allclose(backend.asnumpy(out.points)[backend.asnumpy(out.labels)], ends, atol=1e-5)
-
-
-def test_modes_are_those_of_a_fine_grid() -> None:
-    X, h = mixture(80, 1, 3)[:, 0], 0.15
-    factors = reference.abramson(X, h, 0.5)
-    at = np.linspace(X.min() - 1, X.max() + 1, 40_001)
-    p = reference.local(X, at, h, factors).log
-    tops = at[1:-1][(p[1:-1] > p[:-2]) & (p[1:-1] >= p[2:])]
-
-    def minus_log(y: float) -> float:
-        return -float(reference.local(X, np.array([y]), h, factors).log[0])
-
-    step = at[1] - at[0]
-    want = [optimize.minimize_scalar(minus_log, bounds=(y - step, y + step), method="bounded").x for y in tops]
-    grid = cukde.modes(X, selected(h), seeds=at[::100])
-    np.testing.assert_allclose(np.sort(grid.points), want, atol=1e-4)
-    assert len(want) > 4
-
-
-@pytest.mark.parametrize("d", [1, 3])
-def test_a_step_never_lowers_the_density(d: int) -> None:
-    X = mixture(70, d, 5)
-    factors = 3.0 ** np.random.default_rng(d).uniform(-2, 2, 70)
-    problem, _ = prepare(X, None, 0.7, local_factors=factors)
-    field = Field(problem, Coordinates.of(problem.whitening, problem.options.centre, None))
-    z = 2.0 * np.random.default_rng(9).normal(size=(200, d))
-    shift, log_density = field.exact_shift(z)
-    np.testing.assert_allclose(log_density, reference.local(X, z, 0.7, factors).log, rtol=1e-10)
-    for part in (0.3, 1.0):
-        assert (field.exact_shift(z + part * shift)[1] >= log_density - 1e-12).all()
 
 
 def test_modes_of_a_domain() -> None:

@@ -18,7 +18,7 @@ import cukde
 from cukde.core.plan import only, traced
 from cukde.density.arguments import prepare
 from cukde.density.one_dimension import plan as one_dimension_plan
-from cukde.density.one_dimension.cpu import boxes, few, passes
+from cukde.density.one_dimension.cpu import few, passes
 from cukde.density.options import Options
 from cukde.density.sums import Output, PartialSums
 from tests import reference, tolerances
@@ -313,14 +313,6 @@ class TestPlan:
         for box in (0, -1, 12_345_678_901, one_dimension_plan.MOST_BOXES - 1):
             assert Fraction((box + 0.5) * plan.width) == Fraction(2 * box + 1, 2) * Fraction(plan.width)
 
-    def test_what_is_left_out_falls_with_the_distance(self) -> None:
-        assert one_dimension_plan.left_out(9.0) == pytest.approx((1.5 + 40.5) * np.exp(-40.5))
-        plan = one_dimension_plan.plan(1.0, "sum", 1e-12)
-        assert plan.beyond <= 1e-18
-        u = np.linspace(plan.width * plan.reach, 40, 1000)
-        for factor in (np.ones_like(u), u, np.abs(1.5 - 0.5 * u * u)):
-            assert (factor * np.exp(-0.5 * u * u) <= plan.beyond).all()
-
 
 def bound(plan: one_dimension_plan.Plan, output: Output) -> tuple[np.ndarray, np.ndarray, float]:
     """Errors, least kernels and what is beyond the window of a unit of mass, by the formulas of the module."""
@@ -420,14 +412,6 @@ def test_what_queries_leave_out_is_within_the_tolerance(output: Output, many_pai
 
 
 class TestChoice:
-    def test_what_is_not_finite_or_too_far_out_is_not_put_in_boxes(self) -> None:
-        plan = one_dimension_plan.plan(H, "sum", 1e-12)
-        x = np.linspace(-1, 1, 60)
-        assert boxes.edges(x, plan) == (int(-1 // plan.width), int(1 // plan.width))
-        for value in (np.nan, np.inf, -np.inf, H * 2.0**42):
-            x[7] = value
-            assert boxes.edges(x, plan) is None
-
     def test_array_operations_compile_nothing(self, array_operations: None, monkeypatch: pytest.MonkeyPatch) -> None:
         """Not where some queries are left to pairs either; where points lie too far apart, compiled loops take over."""
         rng = np.random.default_rng(0)

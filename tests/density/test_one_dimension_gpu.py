@@ -163,21 +163,6 @@ class TestKernels:
         edges = (self.FIRST + np.arange(boxes + 1)) * self.WIDTH
         np.testing.assert_array_equal(got, np.searchsorted(x, edges))
 
-    def test_bounds_ascend_where_the_order_is_not_exact(self, gpu: SimpleNamespace, x: np.ndarray) -> None:
-        """And points are misplaced by no more than their disorder, whatever it does to a search."""
-        rng = np.random.default_rng(1)
-        for disorder in (1e-9, 0.05):
-            moved = x + disorder * rng.standard_normal(x.size)
-            boxes = 20
-            got = self.starts(gpu, moved, boxes)
-            assert (np.diff(got) >= 0).all()
-            assert (got[0], got[-1]) == (0, x.size)
-            edges = (self.FIRST + np.arange(boxes + 1)) * self.WIDTH
-            box = np.repeat(np.arange(boxes), np.diff(got))
-            inner = (box > 0) & (box < boxes - 1)
-            assert (moved >= edges[box] - 10 * disorder)[inner].all()
-            assert (moved <= edges[box + 1] + 10 * disorder)[inner].all()
-
     @pytest.mark.parametrize("chunk", [16, 64, 1000])
     @pytest.mark.parametrize("together", [0, 32])
     def test_moments(
@@ -244,23 +229,6 @@ class TestPasses:
     def sample(self, n: int = 120, m: int = 24, dtype: str = "float64") -> tuple[np.ndarray, np.ndarray]:
         rng = np.random.default_rng([n, m])
         return rng.standard_normal((n, 1)).astype(dtype), rng.standard_normal((m, 1)).astype(dtype)
-
-    def test_a_pass_takes_four_launches(self, gpu: SimpleNamespace, launched: list[core_compile.Kernel]) -> None:
-        X, Y = self.sample()
-        cukde.sd_kde(X, Y, 0.5)
-        assert names(launched) == ["bounds", "moments", "translate", "evaluate"] * 2
-
-    def test_the_second_pass_sorts_nothing(self, gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The shift keeps the order; where its step is beyond 1 it need not."""
-        X, Y = self.sample()
-        sorts = []
-        of_points = gpu.boxes.Points.sorted
-        monkeypatch.setattr(gpu.boxes.Points, "sorted", lambda *a: sorts.append(a) or of_points(*a))
-        for score_bandwidth, most in ((None, 1), (0.4, 1), (0.3, 2)):
-            sorts.clear()
-            got = cukde.sd_kde(X, Y, 0.5, score_bandwidth=score_bandwidth)
-            assert len(sorts) == most
-            np.testing.assert_allclose(got, reference.sd_kde(X, Y, 0.5, score_bandwidth), rtol=3e-11)
 
     @pytest.mark.parametrize("squared_radius", [None, 1e26])
     @pytest.mark.parametrize(
@@ -379,27 +347,6 @@ class TestPasses:
         assert (np.abs(got - want) <= allowed + np.finfo(dtype).eps * np.abs(want)).all()
         assert names(launched) == ["evaluate"]
 
-    def test_a_table_is_made_once(self, gpu: SimpleNamespace) -> None:
-        first, again = (gpu.boxes.table(0.3, "sum", 1e-6, ("here", 0)) for _ in range(2))
-        assert again is first
-        plan = one_dimension_plan.plan(0.3, "sum", 1e-6)
-        W, P, powers = plan.reach, plan.order, gpu.boxes.order(plan)
-        T = first[2 * (2 * W + 1) :].reshape(2 * W + 1, powers, powers)
-        np.testing.assert_array_equal(T[W + 2, :P, :P].T, plan.translation[W + 2])
-        assert not T[:, P:].any()
-        assert not T[:, :, P:].any()
-
-    def test_a_table_of_laplace_corrected_sums_has_two_translations(self, gpu: SimpleNamespace) -> None:
-        """The first is that of sums alone; so one moments' pass serves both."""
-        table, of_sums = (gpu.boxes.table(0.3, output, 1e-6, ("here", 1)) for output in ("laplace", "sum"))
-        plan = one_dimension_plan.plan(0.3, "laplace", 1e-6)
-        rows, powers = len(plan.error), gpu.boxes.order(plan)
-        T = table[2 * rows :].reshape(2, rows, powers, powers).swapaxes(2, 3)
-        P = one_dimension_plan.plan(0.3, "sum", 1e-6).order
-        of_sums = of_sums[2 * rows :].reshape(rows, powers, powers).swapaxes(1, 2)
-        np.testing.assert_array_equal(T[0, :, :P, :P], of_sums[:, :P, :P])
-        np.testing.assert_array_equal(T[1, :, : plan.order, : plan.order], plan.translation)
-
     def test_a_laplace_corrected_pass_takes_no_more_launches(
         self, gpu: SimpleNamespace, launched: list[core_compile.Kernel]
     ) -> None:
@@ -499,23 +446,3 @@ class TestLookBySorting:
         Y[3] = 3e18
         with pytest.raises(ValueError, match="must lie within"):
             cukde.kde(X, Y, 0.4)
-
-    @pytest.mark.parametrize(
-        ("options", "convert"),
-        [
-            ({"check_finite": False}, "float64"),
-            ({"precision": "float32"}, "float64"),
-            ({"precision": "float64"}, "float32"),
-            ({"precision": "ieee"}, "float32"),
-            ({"rtol": 0.0}, "float64"),
-            ({"local_factors": np.ones(50)}, "float64"),
-            ({"bounds": [(-1, None)]}, "float64"),
-        ],
-    )
-    def test_other_calls_take_the_other_look(
-        self, gpu: SimpleNamespace, looked: list[str], options: dict[str, Any], convert: str
-    ) -> None:
-        X, Y = np.linspace(0, 1, 50, dtype=convert), np.linspace(0, 1, 20, dtype=convert)
-        cukde.kde(X, Y, 0.4, **options)
-        cukde.kde(X.reshape(-1, 1)[::2], Y.reshape(-1, 1), [0.4])
-        assert "ends" not in looked

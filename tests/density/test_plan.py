@@ -10,7 +10,7 @@ import pytest
 import cukde
 from cukde.core.plan import only, traced
 from cukde.density.kernel_density import kernel_density
-from cukde.density.plan import cpu, gpu
+from cukde.density.plan import gpu
 from cukde.density.plan.shape import Device, Shape
 from tests.density import plans
 
@@ -123,8 +123,3 @@ def test_other_kernels_give_the_same_where_blocks_are_left_out(kernel: Any, d: i
     with only():
         expected = kernel_density(X, Y, 1.3, kernel=kernel)
     np.testing.assert_allclose(found, expected, rtol=1e-11)
-
-
-def test_few_pairs_are_those_below_the_limits() -> None:
-    assert cpu.few_serve(32_768, 2, 2)
-    assert not cpu.few_serve(32_769, 1, 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import math
 from fractions import Fraction
@@ -17,18 +16,11 @@ from scipy import special, stats
 import cukde
 from cukde import perf
 from cukde.core.cost.registry import called
-from cukde.density.compositions import regions
 from tests import reference, tolerances
-from tests.conftest import BACKENDS, Backend
+from tests.conftest import Backend
 from tests.perf.processors import H200
 
 CPU = perf.Peaks("two cores", "cpu", {"memory": 2e10, "fma": 1e11}, 0.0, 2, 3e9, 2**25, (0, 0), "made up")
-
-
-@pytest.fixture(params=[BACKENDS[0], BACKENDS[2]])
-def either(request: pytest.FixtureRequest) -> Backend:
-    """NumPy and CuPy: what comes after the density is the same in the emulation as in NumPy."""
-    return Backend(request.param)
 
 
 def level(density: np.ndarray, mass: float, w: np.ndarray | None = None) -> float:
@@ -245,9 +237,6 @@ def test_blocks_on_the_backend_have_a_level_there(backend: Backend) -> None:
         (ValueError, {"mass": [[0.5], [0.5, 0.6]]}, "mass must be a number or a rectangular array"),
         (ValueError, {"method": "laplace"}, "method must be one of 'kde', 'sd', 'positive'; got 'laplace'"),
         (TypeError, {"mass": da.ones(2) / 2}, "mass must be a number or a plain array; got a Dask collection"),
-        (ValueError, {"weights": -np.ones(5)}, "weights must not be negative"),
-        (ValueError, {"h": -1.0}, "h must be positive"),
-        (ValueError, {"X": []}, "X must have at least one row"),
     ],
 )
 def test_arguments_that_are_refused(error: type[Exception], arguments: dict[str, Any], message: str) -> None:
@@ -274,7 +263,3 @@ def test_costs_are_a_density_and_a_sort() -> None:
         "weighted": False,
         "method": "sd",
     }
-
-
-def test_examples_of_the_documentation() -> None:
-    assert doctest.testmod(regions).failed == 0

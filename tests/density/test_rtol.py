@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +22,7 @@ from cukde.density.options import Options
 from cukde.density.plane import plan as plane_plan
 from tests import reference, tolerances
 from tests.conftest import Backend
+from tests.density.judge import Judge
 from tests.perf.processors import H200
 
 NAMES = ("kde", "score", "density_and_score", "debias", "sd_kde", "laplace_kde", "kernel_sum")
@@ -79,30 +79,25 @@ class TestAccuracy:
     def s(self, request: pytest.FixtureRequest) -> Sample:
         return Sample.of(*request.param, weighted=request.param[0] > 2)
 
-    def allowed(self, s: Sample, on: Backend, rtol: float | None, exponent: np.ndarray) -> Any:
-        """Allowed error of a logarithm: rounding, and what the tolerance adds."""
-        dtype = s.X.dtype.name
-        default = {"float32": 1e-5, "float64": 1e-13}[dtype]
-        return tolerances.log_error(on.device, dtype, exponent) - np.log1p(-(default if rtol is None else rtol))
+    @staticmethod
+    def judge(s: Sample, on: Backend, rtol: float | None) -> Judge:
+        """Of rounding, and what the tolerance adds."""
+        default = {"float32": 1e-5, "float64": 1e-13}[s.X.dtype.name]
+        return Judge(on.device, s.X, s.Y, s.h, s.w, more=-np.log1p(-(default if rtol is None else rtol)))
 
     def test_density(self, backend: Backend, s: Sample, rtol: Any) -> None:
-        near = reference.nearness(s.X, s.Y, s.h, s.w)
-        allowed, want = self.allowed(s, backend, rtol, near.exponent), reference.log_kde(s.X, s.Y, s.h, s.w)
-        tolerances.check_log(s.call("kde", backend, rtol=rtol, log=True)[0], want, allowed)
-        tolerances.check_density(s.call("kde", backend, rtol=rtol)[0], want, allowed)
+        logs, p = (s.call("kde", backend, rtol=rtol, log=log)[0] for log in (True, False))
+        self.judge(s, backend, rtol).density(p, logs)
 
     def test_score(self, backend: Backend, s: Sample, rtol: Any) -> None:
-        near = reference.nearness(s.X, s.Y, s.h, s.w)
-        allowed = self.allowed(s, backend, rtol, near.exponent)
         log_p, gradient = s.call("density_and_score", backend, rtol=rtol)
-        tolerances.check_log(log_p, reference.log_kde(s.X, s.Y, s.h, s.w), allowed)
-        want = reference.score(s.X, s.Y, s.h, s.w)
-        for got in (gradient, s.call("score", backend, rtol=rtol)[0]):
-            tolerances.check_score(s.h * np.linalg.norm(got - want, axis=1), allowed, near.reach)
+        judge = self.judge(s, backend, rtol)
+        judge.logs(log_p)
+        judge.score(gradient, s.call("score", backend, rtol=rtol)[0])
 
     def test_debiased_points_and_their_density(self, backend: Backend, s: Sample, rtol: Any) -> None:
         near, moved = reference.nearness(s.X, s.X, s.h, s.w), reference.debias(s.X, s.h, weights=s.w)
-        allowed = self.allowed(s, backend, rtol, near.exponent) * near.reach
+        allowed = (self.judge(s, backend, rtol).log_error(near)) * near.reach
         rounding = np.finfo(s.X.dtype).eps * reference.size_in_bandwidths(moved, s.h)
         if backend.device == "gpu" and s.X.dtype == np.float32 and s.w is None:  # coordinates of 11 bits
             rounding += 0.5 * tolerances.MEAN_SHIFT.value * reference.size_in_bandwidths(s.X - s.X.mean(axis=0), s.h)
@@ -116,16 +111,9 @@ class TestAccuracy:
         tolerances.check_log(s.call("sd_kde", backend, rtol=rtol, log=True)[0], want, allowed)
 
     def test_signed_sums(self, backend: Backend, s: Sample, rtol: Any) -> None:
-        near = reference.nearness(s.X, s.Y, s.h, s.w)
-        allowed = self.allowed(s, backend, rtol, near.exponent)
-        got = s.call("laplace_kde", backend, rtol=rtol)[0]
-        tolerances.check_scaled(
-            got, *reference.scaled_laplace(s.X, s.Y, s.h, s.w), allowed, "Laplace-corrected density"
-        )
-        total, size = reference.kernel_sum(s.X, s.V, s.Y, s.h)
-        allowed = self.allowed(s, backend, rtol, reference.nearness(s.X, s.Y, s.h).exponent)[:, None]
-        error = abs(s.call("kernel_sum", backend, rtol=rtol)[0] - total)
-        tolerances.check(error, allowed * size + np.finfo(s.X.dtype).tiny, "kernel sum")
+        judge = self.judge(s, backend, rtol)
+        judge.laplace(s.call("laplace_kde", backend, rtol=rtol)[0])
+        judge.kernel_sum(s.call("kernel_sum", backend, rtol=rtol)[0], s.V)
 
 
 class TestAllPairs:
@@ -153,17 +141,6 @@ class TestAllPairs:
             same_bits(s.call(name, on, rtol=rtol), want)
             looser = s.call(name, on, rtol=1e-3)  # asks for no less than the transform gives
             same_bits(looser, s.call(name, on))
-
-    @pytest.mark.parametrize("name", ["kde", "score", "kernel_sum"])
-    def test_no_transform_of_one_dimension_on_a_device(
-        self, device: Backend, name: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        passes = importlib.import_module("cukde.density.one_dimension.gpu.passes")
-        s = Sample.of(1, "float64")
-        want = s.call(name, device)
-        monkeypatch.setattr(passes, "_transform", None)
-        with only("line", "small"):
-            same_bits(s.call(name, device, rtol=0), want)
 
     @pytest.mark.parametrize("d", [2, 3])
     @pytest.mark.parametrize("options", [{"rtol": 0}, {"rtol": 1e-2, "precision": "ieee"}], ids=["0", "ieee"])
@@ -255,60 +232,18 @@ class TestPasses:
         s.call(name, on, rtol=0)
         assert len(found) == 2 * stages
 
-    def test_of_the_stages_of_sd_kde(self, seen: list[float | None]) -> None:
-        s = Sample.of(4, "float64")
-        for stage in call_of(cukde.sd_kde, (s.X, s.Y, s.h), {"rtol": 1e-4}).stages.values():
-            stage()
-        assert set(seen) == {1e-4}
+
+@pytest.mark.parametrize("rtol", [-1e-3, 0.11, np.nan, np.inf, True, "1e-3", np.ones(2), 1j])
+def test_what_is_no_tolerance(rtol: Any) -> None:
+    """It is looked at before anything else is."""
+    X = np.full((3, 2), np.nan)
+    with pytest.raises((TypeError, ValueError), match=r"rtol must be a number from 0 to 0.1, or None; got"):
+        cukde.kde(X, X, 1.0, rtol=rtol)
 
 
-class TestErrors:
-    """Tolerances are looked at before anything else is."""
-
-    @pytest.fixture(params=NAMES)
-    def call(self, request: pytest.FixtureRequest) -> Callable[..., Any]:
-        function: Any = getattr(cukde, request.param)
-        X = np.full((3, 2), np.nan)  # is never looked at
-        args = {"kernel_sum": (X, X[:, 0], X, 1.0), "debias": (X, 1.0)}.get(request.param, (X, X, 1.0))
-
-        def call(rtol: Any, wrap: Callable[[np.ndarray], Any] = np.asarray) -> Any:
-            return function(wrap(args[0]), *args[1:], rtol=rtol)
-
-        return call
-
-    @pytest.mark.parametrize("rtol", [-1e-3, 0.11, 1, np.nan, np.inf])
-    def test_out_of_range(self, call: Callable[..., Any], rtol: float) -> None:
-        with pytest.raises(ValueError, match=r"rtol must be a number from 0 to 0.1, or None; got"):
-            call(rtol)
-
-    @pytest.mark.parametrize("rtol", [True, "1e-3", np.ones(2), 1j])
-    def test_no_numbers(self, call: Callable[..., Any], rtol: Any) -> None:
-        with pytest.raises(TypeError, match=r"rtol must be a number from 0 to 0.1, or None; got"):
-            call(rtol)
-
-    def test_of_dask_arrays(self, call: Callable[..., Any]) -> None:
-        da = pytest.importorskip("dask.array")
-        with pytest.raises(ValueError, match=r"rtol must be a number from 0 to 0.1"):
-            call(1.0, lambda X: da.from_array(X, chunks=1))
-
-    def test_of_stacks(self) -> None:
-        X = np.full((2, 3, 2), np.nan)
-        with pytest.raises(ValueError, match=r"rtol must be a number from 0 to 0.1"):
-            cukde.kde(X, X, 1.0, rtol=0.2)
-
-    @pytest.mark.parametrize("rtol", [0, 0.0, 0.1, np.float32(1e-3), np.int64(0)])
-    def test_numbers_of_any_kind(self, rtol: Any) -> None:
-        assert cukde.kde(np.zeros((3, 2)), np.zeros((1, 2)), 1.0, rtol=rtol).shape == (1,)
-
-
-@pytest.mark.parametrize("module", [cukde, cukde.dask], ids=["plain", "dask"])
-@pytest.mark.parametrize("name", NAMES)
-def test_signatures(module: Any, name: str) -> None:
-    parameters = inspect.signature(getattr(module, name)).parameters
-    rtol = parameters["rtol"]
-    assert (rtol.kind, rtol.default) == (inspect.Parameter.KEYWORD_ONLY, None)
-    before = "h" if name == "kernel_sum" else "local_factors"
-    assert list(parameters).index("rtol") == list(parameters).index(before) + 1
+@pytest.mark.parametrize("rtol", [0, 0.0, 0.1, np.float32(1e-3), np.int64(0)])
+def test_numbers_of_any_kind(rtol: Any) -> None:
+    assert cukde.kde(np.zeros((3, 2)), np.zeros((1, 2)), 1.0, rtol=rtol).shape == (1,)
 
 
 def test_all_pairs_of_one_dimension_are_counted() -> None:

@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.core.plan import only
 from cukde.density.cost import calls as cost_calls
 from cukde.density.options import Options
 from cukde.density.plan import gpu as plan_gpu
-from cukde.density.plan.shape import Device, Shape
 from cukde.density.sums import Output
 from tests import reference, tolerances
 
@@ -53,18 +51,6 @@ def test_axes_are_orthonormal_and_edges_ascend(kind: str) -> None:
         assert kind == "huge" or (np.diff(frame.edges, axis=1) >= 0).all()
         assert frame.centre.shape == (d,)
         assert frame.centre.dtype == np.float64
-
-
-@pytest.mark.usefixtures("emulated_device")
-@pytest.mark.parametrize("d", [6, 40, 128])
-def test_first_axes_are_those_along_which_data_spread_most(d: int) -> None:
-    from cukde.density.pairs.gpu.skipping import frame as skipping_frame
-
-    rng = np.random.default_rng(d)
-    directions = np.linalg.qr(rng.standard_normal((d, d)))[0]
-    X = (rng.standard_normal((4000, d)) * 0.6 ** np.arange(d)) @ directions.T
-    axes = skipping_frame.frame(skipping_frame.sample(X)).axes
-    assert (np.abs(np.diag(axes @ directions[:, :5])) > 0.95).all()
 
 
 @pytest.fixture
@@ -109,69 +95,6 @@ def test_the_second_pass_of_sd_kde_starts_from_the_look_of_the_first(counted: Si
     X, Y, h = case()
     check(cukde.sd_kde(X, Y, h), X, Y, h)
     assert counted.counts == {"samples": 1, "frame": 1, "_share": 1, "run": 2}
-
-
-def test_what_the_first_pass_has_refused_is_not_looked_at_again(counted: SimpleNamespace) -> None:
-    counted.shares += [0.9]
-    X, Y, h = case()
-    Y = (0.02 * Y).astype(np.float32)  # they see more than the data do
-    check(cukde.sd_kde(X, Y, h), X, Y, h)
-    assert counted.counts == {"samples": 1, "frame": 1, "_share": 1}
-
-
-@pytest.mark.parametrize(("second", "runs"), [(0.02, 2), (0.9, 1)])
-def test_queries_that_see_more_than_the_data_do_are_probed(counted: SimpleNamespace, second: float, runs: int) -> None:
-    counted.shares += [0.04, second]
-    X, Y, h = case()
-    Y = (0.02 * Y).astype(np.float32)
-    check(cukde.sd_kde(X, Y, h), X, Y, h)
-    assert counted.counts == {"samples": 1, "frame": 1, "_share": 2, "run": runs}
-
-
-def test_a_smaller_bandwidth_than_the_refused_one_is_probed(
-    counted: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counted.shares += [0.5, 0.01]
-    monkeypatch.setattr(plan_gpu.Skipping, "decided", lambda self, share: False)
-    X, Y, h = case()
-    cukde.sd_kde(X, Y, h, score_bandwidth=2 * h)
-    assert counted.counts == {"samples": 1, "frame": 1, "_share": 2, "run": 1}
-
-
-@pytest.mark.parametrize(
-    ("share", "outliers", "looks_for_rows", "runs"),
-    [(0.001, 1, 0, 1), (0.3, 1, 1, 0), (0.3, 200, 0, 1), (0.9, 200, 0, 0)],
-    ids=["small bandwidth", "outlier", "many outliers", "many outliers, all pairs count"],
-)
-def test_rows_are_taken_apart_where_products_of_others_are_fastest(
-    counted: SimpleNamespace,
-    monkeypatch: pytest.MonkeyPatch,
-    share: float,
-    outliers: int,
-    looks_for_rows: int,
-    runs: int,
-) -> None:
-    from cukde.density.pairs.gpu.apart import Rows
-
-    of = Rows.of
-    monkeypatch.setattr(Rows, "of", lambda *args: (counted.counts.update(["rows"]), of(*args))[1])
-    counted.shares += [share]
-    X, Y, h = case(40)
-    X[:outliers] += 1000
-    got = cukde.kde(X, Y, 5 * h)
-    np.testing.assert_allclose(got, reference.kde(X, Y, 5 * h), rtol=tolerances.DENSITY["gpu", "float32"].value)
-    assert min(1, counted.counts["rows"]) == looks_for_rows
-    assert counted.counts["run"] == runs
-
-
-def test_one_pass_samples_the_data_once(counted: SimpleNamespace) -> None:
-    counted.shares += [0.01, 0.01]
-    X, Y, h = case()
-    cukde.kde(X, Y, h)
-    assert counted.counts == {"samples": 1, "frame": 1, "_share": 1, "run": 1}
-    counted.counts.clear()
-    cukde.score(X, X, h)
-    assert counted.counts["sample"] + counted.counts["samples"] == 1
 
 
 @pytest.mark.usefixtures("emulated_device")
@@ -233,22 +156,3 @@ def test_the_model_is_told_the_shares_that_a_call_takes(counted: SimpleNamespace
     share = cost_calls.taken("sum")(lambda: cukde.kde(X, Y, h), gpu=True)["share"]
     assert share == pytest.approx(both[1], abs=0.1)
     assert cost_calls.taken("moments", "sum")(lambda: cukde.kde(X, Y, h), gpu=True)["share"][0] is None
-
-
-@pytest.mark.usefixtures("emulated_device")
-def test_few_pairs_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cukde.density.pairs.gpu import passes
-    from cukde.density.pairs.gpu.skipping import choice
-
-    def fails(*args: object, **options: object) -> None:
-        pytest.fail("a pass over all pairs is asked for")
-
-    monkeypatch.setattr(plan_gpu, "served", fails)
-    X, Y, h = case()
-    arguments = passes.pose(X, Y, h, Options("float32", squared_radius=10.0))
-    assert choice.near(arguments, "sum") == choice.Chosen()
-    few = Shape("sum", 600, 150, 8, device=Device.of((9, 0)))
-    assert not plan_gpu.takes_all(few._replace(n=10**6, m=10**6), 10.0)
-    with only("skipping"):
-        assert not plan_gpu.takes_all(few, 10.0)
-        assert plan_gpu.takes_all(few, np.inf)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
@@ -14,28 +12,15 @@ import pytest
 
 from cukde.density.kernel_density import kernel_density
 from cukde.density.kernels import BOUNDED, edge
-from cukde.density.options import Options
 from tests import reference
 from tests.conftest import Backend
+from tests.density.conftest import Modules
 from tests.density.test_kernel_density import blocks_left_out
+from tests.density.test_skipping import SIZES, Case
 from tests.tolerances import KERNEL_DENSITY, KERNEL_DENSITY_OF_SIZE, check
 
 DIMENSIONS = (1, 2, 3, 5, 8, 17)
 DTYPES = ("float32", "float64")
-SIZES = [(1, 1), (1, 130), (2, 63), (63, 2), (65, 129), (129, 65), (64, 128), (700, 130), (130, 700)]
-"""Rows of data and queries: off the blocks of 64 and on them, the one longer and the other."""
-
-
-class Case(NamedTuple):
-    X: np.ndarray
-    Y: np.ndarray | None  # None: the data themselves
-    h: float
-    w: np.ndarray | None = None
-
-    @property
-    def queries(self) -> np.ndarray:
-        """The points of the queries."""
-        return self.X if self.Y is None else self.Y
 
 
 def clusters(n: int, m: int, d: int, rng: np.random.Generator) -> Case:
@@ -218,36 +203,16 @@ def test_same_bits_on_every_run(backend: Backend) -> None:
     np.testing.assert_array_equal(runs[0], runs[2])
 
 
-@pytest.fixture
-def gpu(device: Backend) -> SimpleNamespace:
-    """The modules under test, and arrays for them."""
-    from cukde.core.gpu import device as core_device
-    from cukde.density.pairs.gpu import radial
-    from cukde.density.pairs.gpu.shape import shape_of
-    from cukde.density.pairs.gpu.skipping import blocks, compact, frame
-
-    return SimpleNamespace(
-        backend=device,
-        blocks=blocks,
-        compact=compact,
-        frame=frame,
-        radial=radial,
-        device=core_device,
-        shape_of=shape_of,
-        asarray=device.asarray,
-    )
-
-
 @pytest.mark.parametrize("d", [1, 2, 5])
-def test_points_that_are_not_numbers_add_nothing(gpu: SimpleNamespace, d: int) -> None:
+def test_points_that_are_not_numbers_add_nothing(gpu: Modules, d: int) -> None:
     """As all pairs have it where nobody has checked; a sample does not see them."""
     case = clusters(450, 150, d, np.random.default_rng(d))
     X, Y, backend = case.X, case.queries, gpu.backend
     X[[3, 77]], X[200, 0], Y[5], Y[10] = np.nan, np.inf, np.nan, -np.inf
-    frame = None if d == 1 else gpu.frame.frame(np.ascontiguousarray(X[np.isfinite(X).all(axis=1)]))
+    frame = None if d == 1 else gpu.skipping.frame.frame(np.ascontiguousarray(X[np.isfinite(X).all(axis=1)]))
     found = []
     for pays in (True, False):
-        with mock.patch.object(gpu.compact, "look", return_value=gpu.compact.Look(pays, frame)):
+        with mock.patch.object(gpu.skipping.compact, "look", return_value=gpu.skipping.compact.Look(pays, frame)):
             p = kernel_density(*map(backend.asarray, (X, Y)), case.h, kernel="linear", check_finite=False)
             found.append(backend.asnumpy(p))
     np.testing.assert_allclose(*found, rtol=1e-12)
@@ -256,7 +221,7 @@ def test_points_that_are_not_numbers_add_nothing(gpu: SimpleNamespace, d: int) -
 
 
 def of_three_clusters(
-    gpu: SimpleNamespace, d: int, step: np.ndarray, of_second: int, dtype: str
+    gpu: Modules, d: int, step: np.ndarray, of_second: int, dtype: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Which of 128 queries have a sum, and which see the third cluster, whose weights are not numbers.
 
@@ -272,9 +237,13 @@ def of_three_clusters(
     order, squared_h = rng.permutation(128), 16.0 * d
     sees_third = order >= 128 - of_second
     points = [gpu.asarray(a.astype(dtype)) for a in (X, Y[order])]
-    scalars = gpu.compact.Scalars(0.25, 16 / squared_h, squared_h, *edge("epanechnikov", d, dtype == "float32"))
-    frame = None if d == 1 else gpu.frame.frame(gpu.frame.sample(points[0]))
-    total = gpu.backend.asnumpy(gpu.compact.sums(*points, "epanechnikov", gpu.asarray(weights), scalars, frame).total)
+    scalars = gpu.skipping.compact.Scalars(
+        0.25, 16 / squared_h, squared_h, *edge("epanechnikov", d, dtype == "float32")
+    )
+    frame = None if d == 1 else gpu.skipping.frame.frame(gpu.skipping.frame.sample(points[0]))
+    total = gpu.backend.asnumpy(
+        gpu.skipping.compact.sums(*points, "epanechnikov", gpu.asarray(weights), scalars, frame).total
+    )
     q = ((X[::3, None] - Y[order[~sees_third]]) ** 2).sum(axis=2) / squared_h
     np.testing.assert_allclose(total[~sees_third], np.maximum(1 - q, 0).sum(axis=0), rtol=1e-5)
     return ~np.isnan(total), sees_third
@@ -282,57 +251,24 @@ def of_three_clusters(
 
 @pytest.mark.parametrize("d", [1, 2, 5, 8, 17])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_far_blocks_are_left_out(gpu: SimpleNamespace, dtype: str, d: int) -> None:
+def test_far_blocks_are_left_out(gpu: Modules, dtype: str, d: int) -> None:
     """By warps too, of the block of which a half is near them."""
     summed, near = of_three_clusters(gpu, d, np.full(d, 100.0), 32, dtype)
     np.testing.assert_array_equal(summed, ~near)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_blocks_that_are_far_in_the_last_dimension(gpu: SimpleNamespace, dtype: str) -> None:
+def test_blocks_that_are_far_in_the_last_dimension(gpu: Modules, dtype: str) -> None:
     """Which boxes of blocks have, and those of warps do not."""
     summed, near = of_three_clusters(gpu, 17, 400.0 * (np.arange(17) == 16), 64, dtype)
     np.testing.assert_array_equal(summed, ~near)
 
 
-def test_blocks_are_shared_by_splits(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_are_shared_by_splits(gpu: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few queries: every split has some of the blocks, and the last have one less."""
-    monkeypatch.setattr(gpu.blocks, "_BLOCKS_OF_SPLIT", 1)
+    monkeypatch.setattr(gpu.skipping.blocks, "_BLOCKS_OF_SPLIT", 1)
     for n, items in itertools.product((64 * 7, 64 * 300 + 5), (1, 3, 1000)):
         if gpu.backend.name == "emulated" and n > 1000 and items > 3:
             continue
-        monkeypatch.setattr(gpu.blocks, "_ITEMS_OF_MULTIPROCESSOR", items)
+        monkeypatch.setattr(gpu.skipping.blocks, "_ITEMS_OF_MULTIPROCESSOR", items)
         verify(gpu.backend, clusters(n, 70, 2, np.random.default_rng(n)), "linear")
-
-
-def chooses(gpu: SimpleNamespace, n: int, m: int, d: int, h: float, at: Any = None, dtype: str = "float32") -> bool:
-    rng = np.random.default_rng(d)
-    X, Y = (rng.standard_normal((rows, d)).astype(dtype) for rows in (n, m))
-    if at is not None:
-        X[::3] = at
-    shape = gpu.shape_of("sum", n, m, d, Options(dtype), kernel="linear")
-    found = gpu.compact.look(gpu.asarray(X), gpu.asarray(Y), h, shape)
-    assert (found.frame is None) == (not found.pays or d == 1)
-    return bool(found.pays)
-
-
-def fails(*args: object, **options: object) -> None:
-    pytest.fail("the device is waited for")
-
-
-def test_what_is_chosen(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    n, m = 60_000, 50_000
-    assert chooses(gpu, n, m, 3, 100.0)  # boxes cost little, whatever the bandwidth
-    assert chooses(gpu, n, m, 6, 1.0)
-    assert not chooses(gpu, n, m, 6, 10.0)
-    assert not chooses(gpu, n, m, 3, 0.1, at=np.nan)
-    assert not chooses(gpu, 9000, 9000, 129, 0.1)
-    with monkeypatch.context() as patch:
-        patch.setattr(gpu.device, "capturing", lambda: True)
-        assert not chooses(gpu, n, m, 1, 0.1)
-    for name in ("sample", "samples"):
-        monkeypatch.setattr(gpu.frame, name, fails)
-    assert chooses(gpu, n, m, 1, 0.1)
-    for d in (1, 2, 8):
-        assert not chooses(gpu, 1000, 1000, d, 0.1)
-    assert not chooses(gpu, n, 0, 2, 0.1)

@@ -265,17 +265,6 @@ def test_steps_that_are_none(steps: Any, error: type[Exception], message: str) -
             call()
 
 
-@pytest.mark.parametrize("on", [CPU, "H200"], ids=["cpu", "gpu"])
-def test_each_further_step_is_a_pass(on: Any) -> None:
-    sizes = {"n": 4096, "d": 5, "dtype": "float64"}
-    once, thrice = (perf.cost("debias", on, steps=k, **sizes) for k in (1, 3))
-    assert thrice.exponentials == once.exponentials + 2 * 4096**2
-    assert thrice.pairs == 3 * once.pairs
-    once, thrice = (perf.cost("sd_kde", on, steps=k, m=100, **sizes) for k in (1, 3))
-    assert thrice.exponentials == once.exponentials + 2 * 4096**2
-    assert thrice.pairs == once.pairs + 2 * 4096**2
-
-
 def test_stages_and_sizes_of_a_call() -> None:
     X, Y = sample(3)
     assert called(cukde.debias, (X, H), {"steps": 3})[1]["steps"] == 3

@@ -5,21 +5,17 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.density.conftest import Modules
+
 
 @pytest.fixture
-def gpu(emulated_device: None) -> SimpleNamespace:
+def gpu(emulated_device: None) -> Modules:
     """The modules under test; the device is an sm_90."""
-    from cukde import catalogue
-    from cukde.density.pairs.gpu import f16, f16_symmetric, f64, splits, tiles, wide
-
-    return SimpleNamespace(
-        f16=f16, symmetric=f16_symmetric, f64=f64, wide=wide, grid=splits, catalogue=catalogue, tiles=tiles
-    )
+    return Modules()
 
 
 def written(folder: Path, content: Any, name: str = "sm_80.json") -> Path:
@@ -39,60 +35,47 @@ TASK = {"output": "sum", "depth": 16}
 @pytest.mark.parametrize(
     ("capability", "want"), [((8, 0), 80), ((8, 9), 80), ((9, 0), 90), ((12, 0), 100), ((7, 5), 80)]
 )
-def test_a_device_takes_the_nearest_older_table(gpu: SimpleNamespace, capability: tuple[int, int], want: int) -> None:
+def test_a_device_takes_the_nearest_older_table(gpu: Modules, capability: tuple[int, int], want: int) -> None:
     tables = tuple(gpu.tiles.Table(f"sm_{a}.json", a, "", "", {}) for a in (80, 90, 100))
     assert gpu.tiles.nearest(capability, tables).architecture == want
 
 
-def test_the_emulated_device_has_a_table_of_its_own(gpu: SimpleNamespace) -> None:
-    assert gpu.tiles.table().architecture == 90
-
-
-def test_the_first_entry_that_fits_counts(gpu: SimpleNamespace, tmp_path: Path) -> None:
+def test_the_first_entry_that_fits_counts(gpu: Modules, tmp_path: Path) -> None:
     special = {"of": {"depth": 16, "output": "sum"}, "tiles": [TILE | {"efficiency": 0.5}]}
     general = {"of": {"depth": 16}, "tiles": [TILE, TILE | {"tile": 128}]}
     table = gpu.tiles.read(written(tmp_path, content(special, general)))
-    shape = gpu.grid.Shape
+    shape = gpu.splits.Shape
     assert table.tiles("f16", shape, TASK) == (shape(4, 1, 64, 3, 0.5),)
     assert table.tiles("f16", shape, TASK | {"output": "moments"}) == (shape(4, 1, 64, 3), shape(4, 1, 128, 3))
 
 
-def test_a_kernel_without_tiles_is_named(gpu: SimpleNamespace, tmp_path: Path) -> None:
+def test_a_kernel_without_tiles_is_named(gpu: Modules, tmp_path: Path) -> None:
     table = gpu.tiles.read(written(tmp_path, content({"of": {"depth": 16}, "tiles": [TILE]})))
     with pytest.raises(ValueError, match=r"sm_80\.json has no tiles of f16 for .*32"):
-        table.tiles("f16", gpu.grid.Shape, TASK | {"depth": 32})
-    with pytest.raises(ValueError, match="other"):
-        table.tiles("other", gpu.grid.Shape, TASK)
-
-
-def test_an_entry_of_something_unknown_is_an_error(gpu: SimpleNamespace, tmp_path: Path) -> None:
-    table = gpu.tiles.read(written(tmp_path, content({"of": {"depht": 16}, "tiles": [TILE]})))
+        table.tiles("f16", gpu.splits.Shape, TASK | {"depth": 32})
+    unknown = gpu.tiles.read(written(tmp_path, content({"of": {"depht": 16}, "tiles": [TILE]})))
     with pytest.raises(ValueError, match="depht"):
-        table.tiles("f16", gpu.grid.Shape, TASK)
+        unknown.tiles("f16", gpu.splits.Shape, TASK)
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "name"),
     [
-        [],
-        {"gpu": "none", "date": "2026-01-01"},
-        content({"of": {"depth": 16}}),
-        content({"of": {"depth": 16}, "tiles": []}),
-        content({"of": {"depth": 16}, "tiles": [TILE | {"blocks": 0}]}),
-        content({"of": {"depth": 16}, "tiles": [TILE | {"blocks": "3"}]}),
+        ([], "sm_80.json"),
+        ({"gpu": "none", "date": "2026-01-01"}, "sm_80.json"),
+        (content({"of": {"depth": 16}}), "sm_80.json"),
+        (content({"of": {"depth": 16}, "tiles": []}), "sm_80.json"),
+        (content({"of": {"depth": 16}, "tiles": [TILE | {"blocks": 0}]}), "sm_80.json"),
+        (content({"of": {"depth": 16}, "tiles": [TILE | {"blocks": "3"}]}), "sm_80.json"),
+        (content(), "h200.json"),  # a table is called by its architecture
     ],
 )
-def test_what_is_no_table_is_named(gpu: SimpleNamespace, tmp_path: Path, wrong: Any) -> None:
-    with pytest.raises(ValueError, match=r"sm_80\.json"):
-        gpu.tiles.read(written(tmp_path, wrong))
+def test_what_is_no_table_is_named(gpu: Modules, tmp_path: Path, wrong: Any, name: str) -> None:
+    with pytest.raises(ValueError, match=name.removesuffix(".json")):
+        gpu.tiles.read(written(tmp_path, wrong, name))
 
 
-def test_a_table_is_called_by_its_architecture(gpu: SimpleNamespace, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="h200"):
-        gpu.tiles.read(written(tmp_path, content(), "h200.json"))
-
-
-def test_every_task_of_every_table_has_shapes_that_fit(gpu: SimpleNamespace) -> None:
+def test_every_task_of_every_table_has_shapes_that_fit(gpu: Modules) -> None:
     for task in (*gpu.f16.tasks(), *gpu.f64.tasks()):
         assert set(task.shapes) <= set(task.every_shape)
         for shape in task.every_shape:
@@ -103,7 +86,7 @@ def test_every_task_of_every_table_has_shapes_that_fit(gpu: SimpleNamespace) -> 
             assert shape.threads * shape.blocks <= 2048
 
 
-def test_every_layout_of_many_dimensions_fits_every_device(gpu: SimpleNamespace) -> None:
+def test_every_layout_of_many_dimensions_fits_every_device(gpu: Modules) -> None:
     for task in gpu.wide.tasks():
         assert gpu.wide.layout(task) in gpu.wide.every_layout(task)
         for layout in gpu.wide.every_layout(task):
@@ -112,11 +95,13 @@ def test_every_layout_of_many_dimensions_fits_every_device(gpu: SimpleNamespace)
             assert layout.step_depth in (32, 64)
 
 
-def test_every_entry_of_every_table_is_some_kernels(gpu: SimpleNamespace) -> None:
+def test_every_entry_of_every_table_is_some_kernels(gpu: Modules) -> None:
     """No entry is dead: each is the first that fits some task."""
     tasks = {
         "f16": list(map(dataclasses.asdict, gpu.f16.tasks())),
-        "f16_symmetric": [dict(zip(("depth", "terms", "columns"), of, strict=True)) for of in gpu.symmetric.operands()],
+        "f16_symmetric": [
+            dict(zip(("depth", "terms", "columns"), of, strict=True)) for of in gpu.f16_symmetric.operands()
+        ],
         "wide": list(map(gpu.wide.named, gpu.wide.tasks())),
         "f64": list(map(dataclasses.asdict, gpu.f64.tasks())),
     }
@@ -127,7 +112,7 @@ def test_every_entry_of_every_table_is_some_kernels(gpu: SimpleNamespace) -> Non
             assert {fit.index(True) for fit in fits} == set(range(len(entries)))
 
 
-def test_every_kernel_of_every_table_is_listed(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kernel_of_every_table_is_listed(gpu: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a second table of other tiles, the kernels of both."""
     from cukde import catalogue
 

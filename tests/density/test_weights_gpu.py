@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import cukde
-from tests import reference
 from tests.conftest import Backend
-from tests.tolerances import DENSITY, check, check_log
+from tests.tolerances import DENSITY, check
 
 pytest.importorskip("cupy", reason="needs CuPy: install the test extra")
 
@@ -104,26 +103,6 @@ def test_ranges(device: Backend, kind: str, n: int, dtype: str) -> None:
     assert looked.squared == 0
     assert looked.finite == [True, True, True, True, bool(np.isfinite(a).all())]
     np.testing.assert_array_equal(looked.ranges, [(0.0, 4.0), (a.min(), a.max())])
-
-
-@pytest.mark.parametrize("check_finite", [True, False])
-def test_launches(device: Backend, launched: list[str], check_finite: bool) -> None:
-    """Weights take two launches more, and one for their range where they are looked at."""
-    rng = np.random.default_rng(0)
-    X, Y, w = (
-        rng.standard_normal((300, 5)).astype("f4"),
-        rng.standard_normal((20, 5)).astype("f4"),
-        rng.uniform(size=300),
-    )
-    arrays = device.asarray(X), device.asarray(Y), 1.0
-    cukde.kde(*arrays, check_finite=check_finite)
-    without = list(launched)
-    launched.clear()
-    got = cukde.kde(*arrays, weights=device.asarray(w), log=True, check_finite=check_finite)
-    of_weights = ["range"] * check_finite + ["part_sums", "log_weights"]
-    assert [name for name in launched if name in of_weights] == of_weights
-    assert sorted(launched) == sorted(without + of_weights)
-    check_log(device.asnumpy(got), reference.log_kde(X, Y, 1.0, w), np.full(20, DENSITY["gpu", "float32"].value))
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> t
     exponents and 4 d' for moments, d' being d rounded up to a multiple of 16. Memory beside the result: 8 d' + 8 bytes
     a row, or 6 d' + 8 with one term. Errors are those of the pass of self-interaction, of the merged sums: of the total
     3e-5 (2.4e-4 with ``ratio``), of the mean shift 1.5e-4 bandwidths times the root of the scaled squared radius; of
-    "tf32" 2e-3 and 4e-4 up to a scaled squared radius of 110 (``tests/density/test_mutual_sums_gpu.py``).
+    "tf32" 2e-3 and 4e-4 up to a scaled squared radius of 110 (``tests/density/test_mutual_sums.py``).
     """
     A, B = pairs_operands.of_one_dtype(A, B)
     n, m, d = A.shape[0], B.shape[0], A.shape[1]
