@@ -80,11 +80,8 @@ class TestClusters:
     @pytest.mark.parametrize("itself", [False, True], ids=["queries", "itself"])
     @pytest.mark.parametrize("call", CALLS)
     def test_few_pairs_and_the_same_result(
-        self, request: pytest.FixtureRequest, call: str, itself: bool, options: dict[str, Any], tolerance: float
+        self, call: str, itself: bool, options: dict[str, Any], tolerance: float
     ) -> None:
-        if itself and "sd_kde" in call and "weights" in options:
-            reason = "queries that are the data are held against the weights of the data's boxes"
-            request.applymarker(pytest.mark.xfail(strict=True, raises=ValueError, reason=reason))
         options = dict(options)
         a, b = (each.astype(options.get("dtype", "float64")) for each in (X, Y))
         options.pop("dtype", None)

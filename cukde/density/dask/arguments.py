@@ -251,7 +251,7 @@ def _boxes(
             found[name] = dask_declared.shared(fitting, a)
             declared[name] = found[name].declared()
     if y is None and declared:
-        declared["Y"] = declared["X"]
+        declared["Y"] = [one._replace(log_mass=None) for one in declared["X"]]  # queries have no weights
     return Boxes(found["X"], found.get("Y", found["X"]), declared)
 
 
