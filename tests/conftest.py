@@ -6,6 +6,7 @@ import contextlib
 import functools
 import gc
 import os
+import random
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -192,7 +193,7 @@ def _mark_kernels(items: list[pytest.Item]) -> None:
     for item in items:
         chosen = item.callspec.params if hasattr(item, "callspec") else {}
         is_left_out = _waits_for_compilers(item) or chosen.get("architecture", _ARCHITECTURE) != _ARCHITECTURE
-        if "emulated" in (chosen.get("backend"), chosen.get("device")) or "emulated_device" in _fixtures(item):
+        if _is_emulated(item):
             test = item.nodeid.partition("[")[0]
             is_left_out |= emulated[test] % _EMULATED_ONE_IN > 0
             emulated[test] += 1
@@ -200,6 +201,41 @@ def _mark_kernels(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.crossed)
         if is_left_out:
             item.add_marker(pytest.mark.kernels)
+
+
+def _is_emulated(item: pytest.Item) -> bool:
+    chosen = item.callspec.params if hasattr(item, "callspec") else {}
+    return "emulated" in (chosen.get("backend"), chosen.get("device")) or "emulated_device" in _fixtures(item)
+
+
+_ALL_OF_SO_MANY = 8  # cases of a test
+_ONE_IN = 4  # of more
+
+
+def _mark_crossed(items: list[pytest.Item]) -> None:
+    """Mark three in four of the many cases of a test, on the CPU and on a GPU each."""
+    cases: dict[tuple[str, bool], list[pytest.Item]] = {}
+    for item in items:
+        if hasattr(item, "callspec") and not _is_emulated(item):
+            on_gpu = item.get_closest_marker("gpu") is not None
+            cases.setdefault((item.nodeid.partition("[")[0], on_gpu), []).append(item)
+    for group in cases.values():
+        if len(group) > _ALL_OF_SO_MANY:
+            stay = spread([{name: repr(value) for name, value in item.callspec.params.items()} for item in group])
+            for place in set(range(len(group))) - stay:
+                group[place].add_marker(pytest.mark.crossed)
+
+
+def spread(cases: list[dict[str, str]]) -> set[int]:
+    """The places of about a quarter of some cases, in which every value of every parameter occurs."""
+    draw = random.Random(len(cases))
+    stay = set(draw.sample(range(len(cases)), len(cases) // _ONE_IN))
+    seen = {value for place in stay for value in cases[place].items()}
+    for place, case in enumerate(cases):
+        if not case.items() <= seen:
+            stay.add(place)
+            seen |= case.items()
+    return stay
 
 
 def _is_crossed(item: pytest.Item) -> bool:
@@ -230,6 +266,7 @@ def _is_same(own: list[Any], value: Any) -> bool:
 @pytest.hookimpl(tryfirst=True)  # marks are looked at after this
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     _mark_kernels(items)
+    _mark_crossed(items)
     # Compiling every kernel takes longest: it begins first, in processes of its own, and is waited for last.
     items.sort(key=_waits_for_compilers)
     for item in items:
@@ -263,8 +300,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if config.option.markexpr == "not kernels":  # processes that share a run do not count what they leave out
-        terminalreporter.write_line("Tests marked kernels are left out, but for a sample: -m kernels runs them.")
+    if "not kernels" in config.option.markexpr:  # processes that share a run do not count what they leave out
+        terminalreporter.write_line('Tests marked kernels or crossed are left out, but for a sample: -m "" runs all.')
 
 
 def pytest_sessionfinish() -> None:
