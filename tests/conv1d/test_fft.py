@@ -111,25 +111,6 @@ def choose(of: str, dtype: str, capability: tuple[int, int] = (9, 0), **sizes: A
     return conv1d_plan.engine(of, dtype, g, capability)  # type: ignore[arg-type]
 
 
-def test_engines() -> None:
-    """Where the table says so."""
-    for of in ("forward", "input_grad"):
-        assert choose(of, "float32") == choose(of, "float16") == "toeplitz"
-        assert choose(of, "float32", batch=64, channels=256, length=2048, taps=31) == "direct"
-        assert choose(of, "float16", batch=64, channels=256, length=2048, taps=31) == "toeplitz"
-        assert choose(of, "float16", batch=64, channels=256, length=2048, taps=4) == "direct"
-        assert choose(of, "float16", batch=64, channels=256, length=2048, taps=7) == "toeplitz"
-        assert choose(of, "float16", length=4099, taps=4) == "toeplitz"
-        assert choose(of, "float32", length=4099, taps=4) == "direct"
-        assert choose(of, "float16", batch=512, channels=256, length=64, taps=31) == "direct"
-        assert choose(of, "float64") == "direct"
-        assert choose(of, "float32", channels_last=True) == choose(of, "float32", dilation=3) == "direct"
-        assert choose(of, "float32", (7, 5)) == "direct"
-        assert choose(of, "float32", taps=65536, length=65536) == "fft"
-    assert choose("weight_grad", "float32") == "direct"
-    assert choose("weight_grad", "float32", taps=65536, length=65536) == "fft"
-
-
 def test_an_engine_for_every_geometry() -> None:
     """One that serves it, and none but sums for small work."""
     for of, dtype, capability, taps, stride, dilation, last, batch in itertools.product(

@@ -1,4 +1,8 @@
-"""Every specialisation compiles for every supported architecture, without a GPU and without spills."""
+"""Every specialisation compiles for every supported architecture, without a GPU and without spills.
+
+``-m "kernels and not crossed"`` compiles each for 9.0 and for one of 8.0, 10.0 and 12.0 in turn, every fourth one for
+7.5, and every sixteenth for 8.6 and 8.9, which run the code of 8.0. What is marked ``crossed`` compiles all for all.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +20,15 @@ pytest.importorskip("cupy", reason="compiling CUDA sources needs CuPy and NVRTC:
 Kernel = compilation.Kernel
 
 
-@pytest.fixture(scope="module")
-def compilations() -> dict[tuple[Kernel, int], Resources]:
+@pytest.fixture(scope="module", params=[False, pytest.param(True, marks=pytest.mark.crossed)], ids=["spread", "every"])
+def compilations(request: pytest.FixtureRequest) -> dict[tuple[Kernel, int], Resources]:
     try:
         from cukde import catalogue  # noqa: F401
     except Exception as error:  # whatever keeps CuPy from loading on this machine
         pytest.skip(f"the GPU backend does not import here: {error!r}")
     return {
         (kernel, architecture): future.result()[kernel[1]]
-        for (kernel, architecture), future in compilation.started().items()
+        for (kernel, architecture), future in compilation.started(request.param).items()
     }
 
 
@@ -72,6 +76,19 @@ def test_a_kernel_of_each_source_compiles_without_spills() -> None:
     for stem, name, defines in first.values():
         reports = compilation.kept_reports(90, core_compile.code(stem, defines), core_compile.options())
         assert _fits(reports[name]), (name, defines)
+
+
+def test_every_architecture_has_its_part() -> None:
+    """Of every run: each specialisation on 9.0 and on another one, if there is any that supports it."""
+    catalogue = pytest.importorskip("cukde.catalogue", exc_type=ImportError)
+    parts = dict.fromkeys(ARCHITECTURES, 0)
+    for index, kernel in enumerate(catalogue.kernels()):
+        supported = [a for a in ARCHITECTURES if compilation.supported(kernel, a)]
+        asked = [a for a in supported if compilation.is_in_spread(index, a)]
+        assert 90 in asked
+        for architecture in asked:
+            parts[architecture] += 1
+    assert min(parts.values()) > 40
 
 
 def test_no_source_tells_architectures_8_apart() -> None:

@@ -223,16 +223,6 @@ class TestExactIntegers:
         near = lazy.assign(i=lazy["i"] - 2**53)
         assert np.asarray(cukde.kendall_matrix(near, nan_policy="omit"))[0, 1] == 1
 
-    def test_what_jax_has_no_dtype_for_stays_an_array_of_numpy(self) -> None:
-        jnp = pytest.importorskip("jax.numpy", reason="JAX is not installed: no part of this library needs it")
-        n = 100_000
-        counts = cukde.concordance(jnp.arange(float(n))[:, None])
-        assert int(counts.concordant[0, 0]) == n * (n - 1) // 2
-        alike = cukde.kendalltau(jnp.arange(60.0), jnp.arange(60.0))
-        assert alike.pvalue == cukde.kendalltau(range(60), range(60)).pvalue > 0
-        density = cukde.kde(jnp.asarray(X), jnp.asarray(X), 0.5)
-        assert type(density) is type(jnp.zeros(1))
-
 
 POLICIES = ("raise", "omit")
 
@@ -457,36 +447,6 @@ def test_other_columns_say_their_dtype(column: Any) -> None:
             call()
 
 
-class TestTensors:
-    def test_of_torch(self) -> None:
-        torch = pytest.importorskip("torch", reason="PyTorch is not installed: no part of this library needs it")
-        parameter = torch.nn.Parameter(torch.from_numpy(X))
-        with pytest.raises(TypeError, match=r"X must not require a gradient, .* write X\.detach\(\)"):
-            cukde.kde(parameter, X, 0.5)
-        want = cukde.kde(X, X, 0.5)
-        with torch.no_grad():
-            np.testing.assert_array_equal(cukde.kde(parameter, X, 0.5).numpy(), want)
-            np.testing.assert_array_equal(cukde.KernelDensity(bandwidth=0.5).fit(parameter).points_, X)
-        turned = torch.complex(torch.zeros(12, 2), torch.from_numpy(-X.astype(np.float32))).conj().imag
-        assert turned.is_neg()
-        np.testing.assert_array_equal(
-            cukde.kde(turned, turned, 0.5).numpy(), cukde.kde(*[X.astype(np.float32)] * 2, 0.5)
-        )
-        for wrong, advice in (
-            (torch.from_numpy(X).to(torch.bfloat16), "float()"),
-            (torch.eye(3).to_sparse(), "to_dense()"),
-        ):
-            with pytest.raises(TypeError, match=r"X must hold real numbers in memory") as caught:
-                cukde.bandwidth.scott(wrong)
-            assert advice in str(caught.value)
-            cukde.bandwidth.scott(eval(str(caught.value).rpartition("write ")[2], {"X": wrong}))
-
-    def test_of_jax(self) -> None:
-        jnp = pytest.importorskip("jax.numpy", reason="JAX is not installed: no part of this library needs it")
-        with pytest.raises(TypeError, match=r"got dtype bfloat16: write X\.astype"):
-            cukde.bandwidth.scott(jnp.asarray(X, jnp.bfloat16))
-
-
 def _printed(result: Any) -> None:
     """Raise for a result that does not print in a line or two, or is another one after it was kept."""
     text = repr(result)
@@ -510,22 +470,6 @@ class TestResultsPrint:
         else:
             call = CALLS[name](Draw(3)).moved(Tensor)
         _printed(call())
-
-    def test_of_other_libraries(self) -> None:
-        made: list[Callable[[np.ndarray], Any]] = []
-        if importlib.util.find_spec("torch"):
-            import torch
-
-            made.append(torch.from_numpy)
-        if importlib.util.find_spec("jax"):
-            import jax.numpy as jnp
-
-            made.append(jnp.asarray)
-        for make in made:
-            a = make(X)
-            for result in (cukde.modes(a, 0.8), cukde.concordance(a), cukde.kendall_matrix(a, pvalue=True)):
-                _printed(result)
-            assert repr(cukde.kendalltau(a[:, 0], a[:, 0])).startswith("SignificanceResult(statistic=1.0, pvalue=")
 
     def test_of_dask(self) -> None:
         da = pytest.importorskip("dask.array")
