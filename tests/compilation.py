@@ -16,8 +16,8 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cukde.core.gpu import compile as core_compile
 from tests import compiled, host_emulation
+from tests.private import core_compile
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 
@@ -94,6 +94,11 @@ def compile_for(architecture: int, source: str, options: tuple[str, ...], name: 
     reports = kept_reports(architecture, source, options)
     (report,) = reports.values() if name is None else [reports[name]]
     return report
+
+
+def resources(architecture: int, stem: str, defines: core_compile.Defines = (), name: str | None = None) -> Resources:
+    """The same for a source of the library under these macros."""
+    return compile_for(architecture, core_compile.code(stem, defines), core_compile.options(), name)
 
 
 def compile_all_for(architecture: int, source: str, options: tuple[str, ...]) -> dict[str, Resources]:

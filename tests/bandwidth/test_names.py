@@ -22,9 +22,9 @@ from scipy import optimize
 
 import cukde
 from cukde import bandwidth
-from cukde.core import dispatch
 from cukde.density import rules_by_name
 from tests import reference
+from tests.private import dispatch
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(40, 2)) @ np.array([[1.0, 0.5], [0.0, 5.0]])
@@ -368,7 +368,7 @@ def test_a_result_in_a_saved_estimator_fits_again(search: str, tmp_path: Path) -
 
 def test_plots_take_names() -> None:
     pytest.importorskip("matplotlib")
-    from cukde.plot import numbers
+    from tests.private import plot_numbers as numbers
 
     for name in ("sd", "cross_validate"):
         h = numbers.estimate(dispatch.named("cpu"), X, W, name, "sd").h

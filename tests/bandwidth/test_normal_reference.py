@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import cukde
-from cukde.bandwidth import moved_normal, normal_reference
+from tests.private import moved_normal, normal_reference
 
 # Cells of a grid, by dimension: so narrow that sums over them are integrals, of normals and of their products.
 GRIDS = {1: np.linspace(-8, 8, 129), 2: np.linspace(-5.5, 5.5, 21)}

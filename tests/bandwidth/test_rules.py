@@ -17,8 +17,8 @@ from scipy.stats import gaussian_kde
 
 import cukde
 from cukde import bandwidth
-from cukde.bandwidth import normal_reference, rules
-from cukde.bandwidth.moved_normal import deviations
+from cukde.bandwidth import rules
+from tests.private import deviations, normal_reference
 
 # A handful of float64 roundings; those of the sums grow with the root of the number of rows.
 TOLERANCE = 1e-12

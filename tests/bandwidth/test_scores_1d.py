@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.bandwidth import backends, scores_1d
-from cukde.bandwidth.cpu import passes as cpu_passes
-from cukde.core import dispatch
+from cukde.bandwidth import scores_1d
 from tests import reference
 from tests.conftest import Backend
+from tests.private import bandwidth_backends as backends, bandwidth_cpu as cpu_passes, dispatch
 from tests.tolerances import LINE, check
 
 ALLOWED = LINE["float64"].value / scores_1d._LEAST_REST  # what is left of a sum is right to the error of the whole

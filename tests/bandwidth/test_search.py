@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import cukde
 from cukde import BandwidthRangeWarning, bandwidth
-from cukde.bandwidth import backends, data, least_squares, scores as bandwidth_scores, search
-from cukde.core import dispatch
+from cukde.bandwidth import data, least_squares, scores as bandwidth_scores, search
 from tests import reference
+from tests.private import bandwidth_backends as backends, dispatch
 from tests.tolerances import CROSS_VALIDATION
 
 KINDS = [

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 import cukde
 from cukde import BandwidthRangeWarning, KernelDensity, bandwidth, perf
 from cukde.bandwidth import selection
-from cukde.core.cost.registry import called
 from tests import reference
+from tests.private import called
 from tests.tolerances import CROSS_VALIDATION
 
 RATES = {"kde": 1 / 6, "sd": 1 / 10, "positive": 1 / 10, "abramson": 1 / 6}

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.tools import calibration, pace, records
 from benchmarks.tools.comparison import compare
 from cukde import perf
-from cukde.core.cost.peaks import Load
+from tests.private import Load
 
 
 def kernel(median: float, spread: float = 0.0, **others: Any) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def kernel(median: float, spread: float = 0.0, **others: Any) -> dict[str, Any]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measurements of the processor alone, too short to be good."""
-    from cukde.perf import _loads_cpu as _peaks
+    from tests.private import loads_cpu as _peaks
 
     monkeypatch.setattr("cukde.core.dispatch.why_no_gpu", lambda: "none is wanted")
     monkeypatch.setattr(calibration, "_SECONDS", 1e-3)

@@ -35,7 +35,7 @@ class Stream:
 @pytest.fixture
 def stream(monkeypatch: pytest.MonkeyPatch) -> Stream:
     cp = pytest.importorskip("cupy", reason="the clock takes CuPy's events: install the test extra")
-    from cukde.perf import _clocks, _wait_gpu
+    from tests.private import perf_clocks as _clocks, wait_gpu as _wait_gpu
 
     found = Stream()
     monkeypatch.setattr(cp.cuda, "Event", found.event)

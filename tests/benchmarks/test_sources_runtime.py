@@ -16,9 +16,9 @@ from benchmarks.sources import batches, line, rivals, runtime, truth, utilisatio
 from benchmarks.sources.section import Outcome, Section, Setting
 from benchmarks.sources.truth import Task, Truth
 from cukde import perf
-from cukde.core.cost import registry
 from tests import reference
 from tests.perf import toys
+from tests.private import registry
 
 NO_GPU = "no GPU in this test"
 FULL = {section: section.sizes(Setting(quick=False, no_gpu=None)) for section in (runtime, line, batches)}

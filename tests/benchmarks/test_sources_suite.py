@@ -14,7 +14,7 @@ import pytest
 from benchmarks.sources import __main__, suite
 from benchmarks.sources.section import Outcome, Section, Setting, Table
 from benchmarks.tools import calibration, compare, records
-from cukde.cli import info
+from tests.private import cli_info as info
 
 NO_GPU = "no driver for a GPU"
 ROW = {"op": "kde", "backend": "cpu", "shape": {"n": 8}, "dtype": "float32", "precision": "float32", "median_ms": 1.5}

@@ -16,10 +16,10 @@ import pytest
 
 import cukde
 from cukde import perf
-from cukde.cli import columns, info, output, roofline, workloads
+from cukde.cli import columns, roofline
 from cukde.cli.main import main
-from cukde.cli.tables import open_table
 from tests.perf import toys as perf_toys
+from tests.private import cli_info as info, cli_output as output, open_table, workloads
 
 RNG = np.random.default_rng(7)
 TRAIN = RNG.normal(size=(60, 3))

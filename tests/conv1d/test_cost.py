@@ -16,11 +16,8 @@ import pytest
 import cukde
 from benchmarks.conv1d import study_cost
 from cukde import perf
-from cukde.conv1d import plan as conv1d_plan
-from cukde.conv1d.geometry import Geometry
-from cukde.core.cost.registry import called
-from cukde.perf._predict import predicted
 from tests.perf.processors import H200
+from tests.private import Geometry, called, conv1d_plan, predicted
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 

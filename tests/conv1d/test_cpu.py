@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.conv1d import check as conv1d_check, plan as conv1d_plan
-from cukde.conv1d.cpu import fft, passes as conv1d_passes, rows
-from cukde.conv1d.geometry import Geometry
-from cukde.core.cpu import threads
+from cukde.conv1d import check as conv1d_check
+from cukde.conv1d.cpu import fft, rows
 from tests import reference, tolerances
+from tests.private import Geometry, conv1d_cpu as conv1d_passes, conv1d_plan, threads
 
 rng = np.random.default_rng(7)
 

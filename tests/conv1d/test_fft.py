@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cukde.conv1d import plan as conv1d_plan
-from cukde.conv1d.geometry import Geometry
 from tests import reference, tolerances
 from tests.conftest import Backend
 from tests.conv1d.cases import expected, expected_grad, expected_weight_grad, rows_of
+from tests.private import Geometry, conv1d_plan
 
 # Of the norms of x and w, before the rounding of the result: see cukde/conv1d/gpu/fft.py.
 NORMS = {"float16": 3e-7, "float32": 1e-15, "float64": 1e-15}

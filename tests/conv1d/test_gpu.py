@@ -7,8 +7,6 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from cukde.conv1d import plan as conv1d_plan
-from cukde.conv1d.geometry import Geometry
 from cukde.core import plan as core_plan
 from tests.conftest import Backend, forget
 from tests.conv1d.cases import (
@@ -23,6 +21,7 @@ from tests.conv1d.cases import (
     rows_of,
     sample,
 )
+from tests.private import Geometry, conv1d_plan
 
 DTYPES = ("float16", "float32", "float64")
 

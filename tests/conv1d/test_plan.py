@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cukde.conv1d import plan as conv1d_plan
-from cukde.conv1d.geometry import Geometry
 from cukde.core.plan import Plan, only
+from tests.private import Geometry, conv1d_plan
 
 # By pass: dtype, batch, channels, length, taps, and where they are others stride, dilation and layout. The first that
 # serves arrays that begin at multiples of 16 bytes, of a device of compute capability 9.0, and one that serves any.

@@ -12,9 +12,8 @@ import pytest
 import cukde
 from benchmarks.conv1d import bench_conv1d_gpu, exact as conv1d_exact, study_analysis
 from cukde import perf
-from cukde.core.gpu import compile as core_compile
 from tests.benchmarks import untimed
-from tests.compilation import ARCHITECTURES, LIKE_80, compile_for
+from tests.compilation import ARCHITECTURES, LIKE_80, resources
 
 PATHS = ("forward", "input_grad", "weight_grad")
 VARIANTS = ("naive", "naive-by-row", "coalesced", "blocked", "warp-tiled")
@@ -31,7 +30,7 @@ def study() -> ModuleType:
 
 @pytest.fixture
 def emulated(study: ModuleType, emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    from cukde.core.gpu import arrays as core_arrays
+    from tests.private import gpu_arrays as core_arrays
 
     monkeypatch.setattr(study, "cp", core_arrays.xp)  # of the emulated device: memory that is not written stays NaN
     return study
@@ -81,7 +80,7 @@ def test_variants_compile_without_spills(study: ModuleType, architecture: int) -
     for path in PATHS:
         for variant in VARIANTS:
             stem, name, defines, *_ = study.kernel(path, variant)
-            taken = compile_for(architecture, core_compile.code(stem, defines), core_compile.options(), name)
+            taken = resources(architecture, stem, defines, name)
             assert taken.spills == taken.stack == 0, (path, variant)
             assert taken.shared <= 48 * 1024
 

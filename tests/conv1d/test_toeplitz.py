@@ -7,12 +7,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from cukde.conv1d import plan as conv1d_plan
-from cukde.conv1d.geometry import Geometry
 from tests import reference, tolerances
 from tests.conftest import Backend
 from tests.conv1d.cases import expected, expected_grad
 from tests.conv1d.toeplitz_cases import ROUNDING, SUMS, geometry_of, numbers
+from tests.private import Geometry, conv1d_plan
 
 DTYPES = ("float16", "float32")
 

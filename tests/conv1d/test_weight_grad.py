@@ -8,12 +8,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from cukde.conv1d import plan as conv1d_plan
-from cukde.conv1d.geometry import Geometry
 from cukde.core.plan import traced
 from tests.conftest import Backend, forget
 from tests.conv1d import cases
 from tests.conv1d.weight_grad_cases import DTYPES, arrays, check, geometry
+from tests.private import Geometry, conv1d_plan
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cukde.core.gpu import compile as core_compile
 from tests import compilation
 from tests.compilation import ARCHITECTURES, Resources, compile_all_for, compile_for
+from tests.private import core_compile
 
 pytest.importorskip("cupy", reason="compiling CUDA sources needs CuPy and NVRTC: install the test extra")
 
@@ -74,8 +74,7 @@ def test_a_kernel_of_each_source_compiles_without_spills() -> None:
     catalogue = pytest.importorskip("cukde.catalogue", exc_type=ImportError)
     first = {kernel[0]: kernel for kernel in reversed(list(catalogue.kernels()))}
     for stem, name, defines in first.values():
-        reports = compilation.kept_reports(90, core_compile.code(stem, defines), core_compile.options())
-        assert _fits(reports[name]), (name, defines)
+        assert _fits(compilation.resources(90, stem, defines, name)), (name, defines)
 
 
 def test_every_architecture_has_its_part() -> None:

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.core import dispatch, gpu as core_gpu
+from cukde.core import gpu as core_gpu
 from cukde.core.cpu import arrays as core_arrays
+from tests.private import dispatch
 
 HEAVY = ("cupy", "numba", "scipy", "sklearn", "matplotlib", "pandas", "dask")
 

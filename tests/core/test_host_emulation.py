@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.core import dispatch
-from cukde.core.gpu import compile as core_compile
 from tests import compiled, host_emulation
 from tests.host_emulation import _build
+from tests.private import core_compile, dispatch
 
 pytestmark = pytest.mark.skipif(not host_emulation.available()[0], reason=host_emulation.available()[1])
 

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.core.gpu import compile as core_compile
+from tests.private import core_compile
 
 if TYPE_CHECKING:
-    from cukde.core.gpu.launch import Specialisation
+    from tests.private import Specialisation
 
 pytest.importorskip("cupy", reason="the launchers of the GPU backend need CuPy")
 
@@ -198,7 +198,8 @@ def test_a_launch_is_packed_once_a_thread_has_its_context(monkeypatch: pytest.Mo
 
 
 def test_what_stands_in_for_a_kernel_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cukde.core.gpu.launch import Launch, Specialisation
+    from cukde.core.gpu.launch import Launch
+    from tests.private import Specialisation
 
     called, asked = [], []
 
@@ -218,7 +219,8 @@ def test_what_stands_in_for_a_kernel_is_called(monkeypatch: pytest.MonkeyPatch) 
 def test_a_repeated_launch_fills_in_its_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a buffer of each thread's own, with what the first launch got."""
     from cukde.core.gpu import launch as core_launch
-    from cukde.core.gpu.launch import Launch, Specialisation
+    from cukde.core.gpu.launch import Launch
+    from tests.private import Specialisation
 
     called: list[Any] = []
     launched: list[tuple[Any, ...]] = []

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import cukde
-from cukde.core.cpu import meanwhile, survey
+from cukde.core.cpu import survey
+from tests.private import meanwhile
 
 PATIENT = settings(max_examples=12, deadline=None, derandomize=True)
 

@@ -18,9 +18,8 @@ import pytest
 
 import cukde
 from cukde import KernelDensity
-from cukde.core.gpu import compile as core_compile
-from cukde.estimators import file as estimators_file
 from tests.conftest import Backend
+from tests.private import core_compile, estimators_file
 
 # --- files of estimators -----------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from sklearn.neighbors import KernelDensity
 
 import cukde
 from cukde import bandwidth
-from cukde.bandwidth import normal_reference
+from tests.private import normal_reference
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 2)) @ np.array([[1.0, 0.5], [0.0, 3.0]])

@@ -17,9 +17,9 @@ import yaml
 import cukde
 import cukde.dask
 from benchmarks.perf import kernel_budget
-from cukde.core.cost import registry
 from tests import public_calls
 from tests.docs import capabilities
+from tests.private import registry
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -20,8 +20,8 @@ from cukde import KernelDensity
 from cukde.density.dask import blocks as dask_blocks
 from cukde.density.kernel_density import kernel_density
 from cukde.density.kernels import KERNELS
-from cukde.density.options import Options
 from tests.conftest import Backend
+from tests.private import Options
 
 N, M, D = 60, 11, 3
 RNG = np.random.default_rng(3)

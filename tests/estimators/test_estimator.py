@@ -28,8 +28,8 @@ from sklearn.preprocessing import StandardScaler
 
 import cukde
 from cukde import KernelDensity, NegativeDensityWarning, estimators
-from cukde.core import dispatch
 from tests import processes, reference, tolerances
+from tests.private import dispatch
 
 METHODS = ("kde", "sd", "laplace")
 KERNELS = ("gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine")

@@ -10,9 +10,9 @@ import pytest
 from scipy import integrate, special, stats
 
 import cukde
-from cukde.core import dispatch
 from cukde.estimators import boxes, rectangles, sampled_boxes
 from tests.conftest import Backend
+from tests.private import dispatch
 
 EXACT = 1e-13
 """Absolute error of masses that are summed: Owen's function to a few eps, of four corners."""

@@ -14,10 +14,9 @@ from sklearn.base import clone
 
 import cukde
 from cukde import KernelDensity, bandwidth
-from cukde.core import dispatch
-from cukde.estimators import file
 from tests import reference
 from tests.conftest import Backend
+from tests.private import dispatch, estimators_file as file
 
 RNG = np.random.default_rng(5)
 X = np.concatenate([RNG.standard_t(2, size=(60, 2)), RNG.normal(7, 0.2, size=(30, 2))])

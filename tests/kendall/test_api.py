@@ -16,11 +16,9 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
 import cukde
-from cukde.kendall import api as kendall_api, statistics
-from cukde.kendall.counts import PairCounts, Ties
-from cukde.kendall.statistics import Null
 from tests import extended, reference
 from tests.conftest import Backend
+from tests.private import Null, PairCounts, Ties, kendall_api, statistics
 
 STATISTIC = 1e-12
 """Relative error of a statistic; it is a quotient of integers and one square root."""

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.kendall import plan as kendall_plan, statistics
-from cukde.kendall.cpu import passes as kendall_cpu
-from cukde.kendall.statistics import Null
 from tests.conftest import Backend
 from tests.kendall.test_gpu import columns, with_gaps
+from tests.private import Null, kendall_cpu, kendall_plan, statistics
 
 
 def check(device: Backend, got: Any, want: Any) -> None:
@@ -23,7 +21,7 @@ def check(device: Backend, got: Any, want: Any) -> None:
 
 
 def of_few(device: Backend, x: np.ndarray, y: np.ndarray, *arguments: Any) -> Any:
-    from cukde.kendall.gpu import passes
+    from tests.private import kendall_gpu as passes
 
     on_device = device.asarray(x)
     return passes.statistics_of_few(on_device, on_device if y is x else device.asarray(y), *arguments)

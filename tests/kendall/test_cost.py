@@ -12,11 +12,9 @@ import pytest
 
 import cukde
 from cukde import perf
-from cukde.core import merge_tiles
-from cukde.core.cost.registry import called
 from cukde.core.plan import only
-from cukde.kendall import plan as kendall_plan, sign_tiles
 from tests.perf.processors import H200
+from tests.private import called, kendall_plan, merge_tiles, sign_tiles
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 

@@ -11,16 +11,14 @@ import pytest
 
 import cukde
 from cukde.core import plan as core_plan
-from cukde.kendall import plan as kendall_plan
-from cukde.kendall.counts import PairCounts
-from cukde.kendall.cpu import passes as kendall_passes
 from tests.conftest import Backend
+from tests.private import PairCounts, kendall_cpu as kendall_passes, kendall_plan
 
 
 @pytest.fixture
 def kendall(device: Backend) -> ModuleType:
     """The counts of the GPU backend."""
-    from cukde.kendall.gpu import passes as kendall
+    from tests.private import kendall_gpu as kendall
 
     return kendall
 
@@ -89,7 +87,7 @@ def test_pairs_of_rows(device: Backend, kendall: ModuleType, dtype: str) -> None
 @pytest.mark.parametrize("others", [False, True])
 def test_a_matrix_waits_once(emulated_device: None, monkeypatch: pytest.MonkeyPatch, others: bool) -> None:
     """For all that the host has to know of both sides."""
-    from cukde.kendall.gpu import passes as kendall
+    from tests.private import kendall_gpu as kendall
 
     waits: list[tuple[int, ...]] = []
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from cukde.core.plan import Plan, only
-from cukde.kendall import plan as kendall_plan
+from tests.private import kendall_plan
 
 HOPPER, BLACKWELL, TURING = (9, 0), (10, 0), (7, 5)
 

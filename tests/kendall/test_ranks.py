@@ -9,10 +9,9 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from cukde.core import merge_tiles
-from cukde.core.gpu import compile as core_compile
 from tests import host_emulation
 from tests.conftest import Backend
+from tests.private import core_compile, merge_tiles
 
 MISSING = np.uint32(0xFFFFFFFF)
 TILE = 4096  # keys of the largest tile of uint64
@@ -21,8 +20,7 @@ TILE = 4096  # keys of the largest tile of uint64
 @pytest.fixture
 def launchers(device: Backend) -> SimpleNamespace:
     """The modules of the launchers, on the device."""
-    from cukde.core.gpu import merge_sort
-    from cukde.kendall.gpu import ranks
+    from tests.private import kendall_ranks as ranks, merge_sort
 
     return SimpleNamespace(merge_sort=merge_sort, ranks=ranks)
 
@@ -199,7 +197,7 @@ def test_ranks_of_several_matrices(device: Backend, launchers: SimpleNamespace, 
 
 def test_few_launches(emulated_device: None) -> None:
     from benchmarks.perf import launched
-    from cukde.kendall.gpu import ranks as kendall_ranks
+    from tests.private import kendall_ranks
 
     with launched.noted() as found:
         kendall_ranks.ranks(np.zeros((3, 1000)))

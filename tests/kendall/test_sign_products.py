@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cukde.kendall import sign_tiles
 from tests.kendall.sign_cases import TIES, by_brute_force, has_ties, ranks
+from tests.private import sign_tiles
 
 
 @pytest.fixture(params=["bits", "bytes"])
@@ -24,7 +24,7 @@ def module(request: pytest.FixtureRequest, device: Any, monkeypatch: pytest.Monk
 
 def check(module: ModuleType, x: np.ndarray, y: np.ndarray | None, n: int | None = None) -> None:
     """Compare with brute force; with `n`, columns from there on are not part of the data."""
-    from cukde.core.gpu import arrays as core_arrays
+    from tests.private import gpu_arrays as core_arrays
 
     n = x.shape[1] if n is None else n
     samples = [None if r is None else r[:, :n] for r in (x, y)]
@@ -86,7 +86,7 @@ def test_all_ranks_and_their_neighbours(module: ModuleType) -> None:
 
 def test_codes_are_in_the_order_of_ranks(module: ModuleType) -> None:
     """Every one, and what comes after the samples is zero."""
-    from cukde.core.gpu import arrays as core_arrays
+    from tests.private import gpu_arrays as core_arrays
 
     n = sign_tiles.MOST_SAMPLES
     x = core_arrays.asarray(np.arange(n, dtype=np.uint32)[None])

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.core.gpu import compile as core_compile
-from tests.compilation import ARCHITECTURES, LIKE_80, compile_for
+from tests.compilation import ARCHITECTURES, LIKE_80, resources
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def _agreement(x: np.ndarray, y: np.ndarray) -> float:
 
 @pytest.mark.parametrize("architecture", [a for a in ARCHITECTURES if a not in LIKE_80])
 def test_it_compiles_without_spills(pairs: ModuleType, architecture: int) -> None:
-    taken = compile_for(architecture, core_compile.code(pairs.STEM, ()), core_compile.options())
+    taken = resources(architecture, pairs.STEM)
     assert taken.spills == taken.stack == 0
     assert taken.shared <= 48 * 1024
 

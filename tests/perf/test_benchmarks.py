@@ -12,9 +12,7 @@ import pytest
 from benchmarks.perf import modelled
 from benchmarks.tools import records
 from cukde import perf
-from cukde.cli.workloads import WORKLOADS
-from cukde.core.cost.registry import by_name, counted
-from cukde.perf._predict import predicted
+from tests.private import WORKLOADS, by_name, counted, predicted
 
 H200 = perf.peaks("H200")
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -32,7 +30,7 @@ def test_every_operation_is_compared() -> None:
 
 def _own() -> set[str]:
     """Names that the library and the study declare; tests may declare more."""
-    from cukde.core.cost import registry
+    from tests.private import registry
 
     own = re.compile(r"cukde|benchmarks\.\w+\.study")
     return {name for name, of in registry._BY_NAME.items() if own.match(of.target.__module__)}

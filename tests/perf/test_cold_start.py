@@ -11,8 +11,8 @@ import pytest
 
 import cukde
 from benchmarks.perf import first_calls
-from cukde.core.gpu import compile as core_compile
 from tests import passes
+from tests.private import core_compile
 
 
 def loaded(code: str) -> set[str]:

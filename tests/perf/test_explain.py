@@ -16,9 +16,10 @@ import pytest
 import cukde
 from cukde import perf
 from cukde.core.cost.cost import UNITS
-from cukde.perf import _explain, _text
+from cukde.perf import _text
 from tests.perf import toys as perf_toys
 from tests.perf.toys import CPU, GPU, Doubler, OnGPU, X, half, whole
+from tests.private import perf_explain as _explain
 
 EVERY = dataclasses.replace(CPU, rates=dict.fromkeys(UNITS, 1e9))
 

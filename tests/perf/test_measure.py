@@ -16,7 +16,8 @@ import scipy.stats
 
 from cukde import perf
 from cukde.core.cpu import processor
-from cukde.perf import _clocks, _cold, _measure
+from cukde.perf import _cold, _measure
+from tests.private import perf_clocks as _clocks
 
 NUMBERS = np.random.default_rng(5).lognormal(size=25)
 
@@ -248,7 +249,7 @@ def test_errors(
 
 
 def test_the_kernel_that_waits(device: Any) -> None:
-    from cukde.perf import _wait_gpu
+    from tests.private import wait_gpu as _wait_gpu
 
     for milliseconds in (0.0, 0.5):
         assert int(_wait_gpu.wait(milliseconds)[0]) >= 1e6 * milliseconds
@@ -258,7 +259,7 @@ def test_the_kernel_that_waits(device: Any) -> None:
 @pytest.mark.parametrize("how", [{}, {"cold": True}, {"calls": 3}, {"calls": 4, "rotate": [(0.5,), (0.6,)]}])
 def test_on_the_gpu_at_hand(how: dict[str, Any]) -> None:
     """A kernel that waits for half a millisecond takes no less, alone, cold, among several, in turns."""
-    from cukde.perf import _wait_gpu
+    from tests.private import wait_gpu as _wait_gpu
 
     times = perf.measure(_wait_gpu.wait, *(() if "rotate" in how else (0.5,)), gpu=True, seconds=0.05, **how)
     assert times.low_ms >= 0.49  # the device's clock stands still for a microsecond

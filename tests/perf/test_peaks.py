@@ -190,7 +190,7 @@ def test_the_file_is_in_the_folder_of_caches(tmp_path: Path, monkeypatch: pytest
 @pytest.fixture
 def on_gpu(monkeypatch: pytest.MonkeyPatch, emulated_device: None) -> Any:
     """Names the GPU that is there."""
-    from cukde.core.gpu import device as core_device
+    from tests.private import gpu_device as core_device
 
     monkeypatch.setattr("cukde.core.dispatch.why_no_gpu", lambda: None)
     return lambda name: monkeypatch.setattr(core_device, "name", lambda: name)
@@ -210,7 +210,7 @@ def test_the_gpu_at_hand_is_as_measured_or_as_published(on_gpu: Any, file: Path)
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measurements too short to be good."""
-    from cukde.perf import _loads_cpu as _peaks
+    from tests.private import loads_cpu as _peaks
 
     monkeypatch.setattr("cukde.core.dispatch.why_no_gpu", lambda: "none is wanted")
     monkeypatch.setattr(_measure_peaks, "_SECONDS", 1e-3)
@@ -261,7 +261,7 @@ def test_the_command_compares_with_what_is_published(
 
 
 def test_loops_of_the_cpu_do_what_is_counted() -> None:
-    from cukde.perf import _loads_cpu as _peaks
+    from tests.private import loads_cpu as _peaks
 
     x = np.linspace(0, 1, 50)
     wanted = x.copy()

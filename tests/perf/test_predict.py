@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from cukde import perf
-from cukde.core.cost.registry import by_name, called, found
 from cukde.perf import Counted, Part, Peaks
-from cukde.perf._predict import PartTime, predicted
+from cukde.perf._predict import PartTime
 from tests.perf import toys as perf_toys
 from tests.perf.toys import GPU, Doubler, X, half, whole
+from tests.private import by_name, called, found, predicted
 
 # Work that takes a second of each: so many bytes, multiply-adds' operations, exponentials.
 MEMORY, FMA, EXPONENTIAL = 1e12, 2e13, 1e12

@@ -15,9 +15,8 @@ import pytest
 import benchmarks
 import cukde
 from cukde import bandwidth, functions, perf
-from cukde.core.cost import registry
 from cukde.core.cost.sizes import takes
-from cukde.core.gpu import compile as core_compile
+from tests.private import core_compile, registry
 
 # What computes nothing of a size on a device, and why it has no cost.
 WITHOUT = {

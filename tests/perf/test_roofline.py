@@ -14,11 +14,10 @@ import pytest
 
 import cukde
 from cukde import perf
-from cukde.cli.workloads import WORKLOADS
-from cukde.core.cost import registry
 from cukde.perf import Counted, Part, RooflinePoint
 from tests.perf import toys as perf_toys
 from tests.perf.toys import CPU, GPU, X, half
+from tests.private import WORKLOADS, registry
 
 POINT = RooflinePoint("copy", {}, 1.0, "memory", "fma", 1e12, "memory", 5e11, 2e13, 1e12, 0.5)
 

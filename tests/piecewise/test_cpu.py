@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cukde.piecewise import pieces as piecewise_pieces
 from cukde.piecewise.cpu import locate, passes as piecewise_passes
-from cukde.piecewise.pieces import Pieces
+from tests.private import Pieces, piecewise_pieces
 
 rng = np.random.default_rng(5)
 KNOTS = {

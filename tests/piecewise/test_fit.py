@@ -16,7 +16,8 @@ from numpy.polynomial import chebyshev, legendre
 from scipy.optimize import linprog
 
 import cukde
-from cukde.piecewise import fit, fit_pieces, remez
+from cukde.piecewise import fit, remez
+from tests.private import fit_pieces
 
 APPROXIMATIONS = ("minimax", "chebyshev", "interpolate", "least_squares")
 

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cukde.piecewise import fit_pieces, pieces as piecewise_pieces, plan as piecewise_plan
-from cukde.piecewise.pieces import Pieces
 from tests import tolerances
 from tests.conftest import Backend
 from tests.piecewise.gpu_cases import allowed, arithmetic, coefficients_of, expected, knots_of
+from tests.private import Pieces, fit_pieces, piecewise_pieces, piecewise_plan
 
 DTYPES = ("float16", "float32", "float64")
 MODES: tuple[bool | str, ...] = (True, False, "clamp", "periodic")
@@ -22,7 +21,7 @@ MODES: tuple[bool | str, ...] = (True, False, "clamp", "periodic")
 @pytest.fixture
 def piecewise(device: Backend) -> ModuleType:
     """The launcher, on the device."""
-    from cukde.piecewise.gpu import passes as piecewise
+    from tests.private import piecewise_gpu as piecewise
 
     return piecewise
 
@@ -293,7 +292,7 @@ def test_many_points(dtype: str) -> None:
     """Against NumPy on a sample, and every value there."""
     import cupy as cp
 
-    from cukde.piecewise.gpu import passes as piecewise
+    from tests.private import piecewise_gpu as piecewise
 
     knots = knots_of("random", 256, dtype)
     pieces = Pieces(coefficients_of(4, 256, 1, dtype), knots, True)

@@ -14,7 +14,7 @@ import pytest
 
 import cukde
 from cukde.core.plan import only, traced
-from cukde.piecewise import plan as piecewise_plan
+from tests.private import piecewise_plan
 
 HOPPER, ADA, TURING = ((9, 0), 227 * 1024), ((8, 9), 99 * 1024), ((7, 5), 64 * 1024)
 

@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 from scipy.interpolate import BSpline, CubicSpline, PPoly, make_interp_spline
 
 import cukde
-from cukde.piecewise import pieces as piecewise_pieces, pwpa
+from cukde.piecewise import pwpa
 from tests import extended, reference, tolerances
 from tests.conftest import Backend
+from tests.private import piecewise_pieces
 
 TOLERANCE = {"float64": 1e-13, "float32": 1e-6, "float16": 2**-11 + 1e-6}
 """Error in units of sum_j |c_j| |u|^(k-1-j), u = x - knot: of the recurrence, and in float16 of the one rounding."""

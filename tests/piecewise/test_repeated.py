@@ -16,7 +16,7 @@ KNOTS, CUBIC = np.linspace(0, 2, 5), np.random.default_rng(0).standard_normal((4
 @pytest.fixture
 def counted(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Evaluations that were not kept; NumPy arrays count as the GPU's."""
-    from cukde.piecewise.gpu import passes
+    from tests.private import piecewise_gpu as passes
 
     evaluate, calls = passes.evaluate, []
 
@@ -99,7 +99,7 @@ def test_tables_that_are_changed_in_place(device: Backend) -> None:
 def test_arrays_come_to_the_host_together() -> None:
     import cupy as cp
 
-    from cukde.core.gpu import arrays
+    from tests.private import gpu_arrays as arrays
 
     a, b, empty = cp.arange(12.0).reshape(3, 4).T, cp.arange(5, dtype=np.int8), cp.zeros((0, 2))
     host = np.arange(3)

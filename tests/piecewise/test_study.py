@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from benchmarks.piecewise import bench_piecewise_gpu
-from cukde.core.gpu import compile as core_compile
 from docs.figures import piecewise as figures_piecewise
 from tests import host_emulation
 from tests.benchmarks import untimed
-from tests.compilation import compile_for
+from tests.compilation import resources
 
 KINDS = ("BASE", "UNROLLED", "BRANCH_FREE", "REGISTERS", "SHARED")
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -135,8 +134,7 @@ def test_variants_compile_without_spills(study: ModuleType, architecture: int, d
     if dtype == np.float16:
         others = [study.Variant("BASE", "soa", a, 2) for a in ("FLOAT", "HALF", "PACKED")]
     for variant in (*study.SOURCE, *others):
-        code = core_compile.code(study.STEM, study.kernel(variant, dtype, 256, 3).defines)
-        taken = compile_for(architecture, code, core_compile.options())
+        taken = resources(architecture, study.STEM, study.kernel(variant, dtype, 256, 3).defines)
         assert taken.spills == taken.stack == taken.shared == 0, variant
 
 

@@ -12,10 +12,10 @@ import pytest
 
 import cukde
 from cukde import plot
-from cukde.core.dispatch import named
 from cukde.density.domains.domain import domain_of
-from cukde.plot import dask as plot_dask, numbers
+from cukde.plot import dask as plot_dask
 from tests.conftest import Backend
+from tests.private import named, plot_numbers as numbers
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")

@@ -11,9 +11,9 @@ from scipy import ndimage
 
 import cukde
 from cukde import bandwidth, plot
-from cukde.core import dispatch
 from tests import reference
 from tests.conftest import Backend
+from tests.private import dispatch
 
 pytest.importorskip("matplotlib").use("Agg")
 
@@ -21,7 +21,7 @@ from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.contour import QuadContourSet  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 
-from cukde.plot import numbers  # noqa: E402
+from tests.private import plot_numbers as numbers  # noqa: E402
 
 RNG = np.random.default_rng(8)
 PLANE = np.concatenate([RNG.standard_t(2, size=(150, 2)), RNG.normal(6, 0.3, size=(100, 2))])

@@ -16,8 +16,9 @@ from hypothesis import given, settings, strategies as st
 
 import cukde
 from cukde import plot
-from cukde.plot import groups, numbers, pictures
+from cukde.plot import groups, pictures
 from tests.conftest import Backend
+from tests.private import plot_numbers as numbers
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
