@@ -13,15 +13,12 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 
 import cukde
 from cukde import KernelDensity
-from cukde.density.dask import blocks as dask_blocks
 from cukde.density.kernel_density import kernel_density
 from cukde.density.kernels import KERNELS
 from tests.conftest import Backend
-from tests.private import Options
 
 N, M, D = 60, 11, 3
 RNG = np.random.default_rng(3)
@@ -277,34 +274,8 @@ class TestLazy:
         got = estimator("sd").fit(blocks(x)).score_samples(y)
         np.testing.assert_allclose(got, estimator("sd").fit(x).score_samples(y), rtol=0, atol=4e-6)
 
-    @pytest.mark.parametrize(("dtype", "given"), [("float32", None), ("float64", None), ("float32", "ieee")])
-    def test_pairs_of_debiasing_are_in_the_precision_of_the_data(
-        self, monkeypatch: pytest.MonkeyPatch, dtype: str, given: str | None
-    ) -> None:
-        taken: list[str | None] = []
-
-        def noting(function: Any) -> Any:
-            def noted(*args: Any, options: Options, **others: Any) -> Any:
-                taken.append(options.precision)
-                return function(*args, options=options, **others)
-
-            return noted
-
-        for name in ("pair", "mutual"):
-            monkeypatch.setattr(dask_blocks, name, noting(getattr(dask_blocks, name)))
-        x = blocks(X.astype(dtype), 30)
-        computed(estimator("sd", precision=given).fit(x).points_)
-        assert taken == [given or dtype] * 3  # of two blocks, and of both
-
 
 class TestKept:
-    def test_clones_and_pickles(self) -> None:
-        fitted = estimator("sd").fit(blocks(X), sample_weight=blocks(W))
-        assert clone(fitted).get_params() == fitted.get_params()
-        assert not hasattr(clone(fitted), "points_")
-        kept = pickle.loads(pickle.dumps(fitted))
-        np.testing.assert_array_equal(kept.score_samples(Y), fitted.score_samples(Y))
-
     def test_save_says_what_to_do_first(self, tmp_path: Path) -> None:
         path = tmp_path / "kept"
         e = estimator("sd").fit(blocks(X), sample_weight=blocks(W))

@@ -27,13 +27,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import cukde
-from cukde import KernelDensity, NegativeDensityWarning, estimators
+from cukde import KernelDensity, NegativeDensityWarning
 from tests import processes, reference, tolerances
 from tests.private import dispatch
 
 METHODS = ("kde", "sd", "laplace")
 KERNELS = ("gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine")
-FUNCTIONS: dict[str, Callable[..., Any]] = {"kde": cukde.kde, "sd": cukde.sd_kde, "laplace": cukde.laplace_kde}
 
 
 def _data(d: int = 3, n: int = 60, m: int = 9, dtype: str = "float64") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -106,15 +105,6 @@ def test_tolerances_are_promises(d: int, rtol: float, kernel: str) -> None:
     np.testing.assert_allclose(got[some], want[some], rtol=0, atol=rtol + 1e-11)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("method", METHODS)
-def test_log_densities_are_those_of_the_functions(backend: Any, method: str, dtype: str) -> None:
-    X, Y, w = (backend.asarray(a) for a in _data(dtype=dtype))
-    got = KernelDensity(bandwidth=0.9, method=method).fit(X, sample_weight=w).score_samples(Y)
-    want = FUNCTIONS[method](X, Y, 0.9, weights=w, log=True)
-    np.testing.assert_allclose(backend.asnumpy(got), backend.asnumpy(want), rtol=4 * np.finfo(dtype).eps)
-
-
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("form", ["deviations", "covariance"])
 def test_bandwidths_of_every_form(backend: Any, method: str, form: str) -> None:
@@ -125,13 +115,6 @@ def test_bandwidths_of_every_form(backend: Any, method: str, form: str) -> None:
     fitted = KernelDensity(bandwidth=h, method=method).fit(backend.asarray(X))
     got = backend.asnumpy(fitted.score_samples(backend.asarray(Y)))
     np.testing.assert_allclose(got, _oracle(method, X, Y, h, None), rtol=0, atol=_allowed(method, backend, "float64"))
-
-
-def test_a_rule_of_the_library_is_a_bandwidth(backend: Any) -> None:
-    X, Y, _ = (backend.asarray(a) for a in _data())
-    h = cukde.bandwidth.scott(X)
-    got = KernelDensity(bandwidth=h).fit(X).score_samples(Y)
-    np.testing.assert_array_equal(backend.asnumpy(got), backend.asnumpy(cukde.kde(X, Y, h, log=True)))
 
 
 @pytest.mark.parametrize("d", [1, 3])
@@ -202,14 +185,6 @@ def test_rules_in_a_search() -> None:
     X, _, _ = _data(1)
     grid = {"bandwidth": ["scott", "isj", "silverman_deviations", cukde.bandwidth.scott, 0.3]}
     assert np.isfinite(GridSearchCV(KernelDensity(), grid, cv=3).fit(X).cv_results_["mean_test_score"]).all()
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_one_column(backend: Any, method: str) -> None:
-    X, Y, _ = _data(1)
-    fitted = KernelDensity(bandwidth=0.9, method=method).fit(backend.asarray(X))
-    got = backend.asnumpy(fitted.score_samples(backend.asarray(Y)))
-    np.testing.assert_allclose(got, _oracle(method, X, Y, 0.9, None), rtol=0, atol=3e-11)
 
 
 def test_an_offset_costs_debiased_data_no_accuracy(backend: Any) -> None:
@@ -425,16 +400,6 @@ def test_device_gpu_copies_there_and_back() -> None:
     np.testing.assert_allclose(got, reference.log_kde(X, Y, 1.0, w), rtol=0, atol=1e-12)
     assert isinstance(fitted.sample(2), np.ndarray)
     assert isinstance(fitted.score_samples(cupy.asarray(Y)), cupy.ndarray)
-
-
-@pytest.mark.gpu
-def test_data_on_the_gpu_give_results_there() -> None:
-    import cupy
-
-    X, Y, _ = _data()
-    fitted = KernelDensity().fit(cupy.asarray(X))
-    for result in (fitted.score_samples(Y), fitted.grad_log_density(Y), fitted.sample(2)):
-        assert isinstance(result, cupy.ndarray)
 
 
 class OnGpu:
@@ -881,12 +846,6 @@ def test_bad_data_are_refused(backend: Any, X: np.ndarray, error: Any) -> None:
         fitted.score_samples(backend.asarray(X))
 
 
-def test_queries_of_other_columns_are_refused(backend: Any) -> None:
-    fitted = KernelDensity().fit(backend.asarray(np.eye(3)))
-    with pytest.raises(ValueError, match="X has 2 features, but KernelDensity is expecting 3"):
-        fitted.score_samples(backend.asarray(np.eye(2)))
-
-
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
@@ -922,21 +881,7 @@ def test_another_method_needs_another_fit() -> None:
         fitted.score_samples(np.eye(3))
 
 
-@pytest.mark.parametrize("count", [0, -1])
-def test_samples_are_at_least_one(count: int) -> None:
-    with pytest.raises(ValueError, match="n_samples must be at least 1"):
-        KernelDensity().fit(np.eye(2)).sample(count)
-
-
 # The public name
-
-
-def test_the_estimator_is_a_public_name_loaded_when_asked_for() -> None:
-    assert cukde.KernelDensity is estimators.KernelDensity
-    assert "KernelDensity" in dir(cukde)
-    assert "KernelDensity" in cukde.__all__
-    with pytest.raises(AttributeError, match="KernelDensities"):
-        cukde.KernelDensities  # noqa: B018
 
 
 def test_examples_of_the_documentation() -> None:

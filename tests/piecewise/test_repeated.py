@@ -89,7 +89,7 @@ def test_tables_that_are_changed_in_place(device: Backend) -> None:
         np.testing.assert_allclose(device.asnumpy(cukde.pwpa(x, a, ends)), 2 * first, rtol=1e-15)
         a /= 2
         ends[1] = ends[2]
-        with pytest.raises(ValueError, match="knots must be strictly increasing"):
+        with pytest.raises(ValueError, match=r"^knots\b"):
             cukde.pwpa(x, a, ends)
         ends[1] = 0.5
         np.testing.assert_array_equal(device.asnumpy(cukde.pwpa(x, a[:, ::1], device.asarray(knots.copy()))), first)
