@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests import compiled, host_emulation
-from tests.private import core_compile
+from tests.private import compiler_options, core_compile, kernel_code
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 
@@ -98,7 +98,7 @@ def compile_for(architecture: int, source: str, options: tuple[str, ...], name: 
 
 def resources(architecture: int, stem: str, defines: core_compile.Defines = (), name: str | None = None) -> Resources:
     """The same for a source of the library under these macros."""
-    return compile_for(architecture, core_compile.code(stem, defines), core_compile.options(), name)
+    return compile_for(architecture, kernel_code(stem, defines), compiler_options(), name)
 
 
 def compile_all_for(architecture: int, source: str, options: tuple[str, ...]) -> dict[str, Resources]:
@@ -173,7 +173,7 @@ def started(every: bool = False) -> dict[tuple[Kernel, int], Future[dict[str, Re
     from cukde import catalogue
 
     return {
-        (kernel, architecture): _begun(architecture, core_compile.code(kernel[0], kernel[2]))
+        (kernel, architecture): _begun(architecture, kernel_code(kernel[0], kernel[2]))
         for index, kernel in enumerate(catalogue.kernels())
         for architecture in ARCHITECTURES
         if supported(kernel, architecture) and (every or is_in_spread(index, architecture))
@@ -183,7 +183,7 @@ def started(every: bool = False) -> dict[tuple[Kernel, int], Future[dict[str, Re
 @functools.cache
 def _begun(architecture: int, code: str) -> Future[dict[str, Resources]]:
     """All kernels of one text are compiled at once, as a source with several has them under each set of macros."""
-    return _pool().submit(kept_reports, architecture, code, core_compile.options())
+    return _pool().submit(kept_reports, architecture, code, compiler_options())
 
 
 @functools.cache

@@ -24,7 +24,7 @@ import cukde
 from cukde import bandwidth
 from cukde.density import rules_by_name
 from tests import reference
-from tests.private import dispatch
+from tests.private import named, plot_estimate, to_host
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(40, 2)) @ np.array([[1.0, 0.5], [0.0, 5.0]])
@@ -134,7 +134,7 @@ def test_rules_have_the_domain_of_the_density(backend: Any) -> None:
             got, want = (backend.asnumpy(cukde.kde(x, y, one, **domain)) for one in (name, h))
             np.testing.assert_array_equal(got, want)
             e = cukde.KernelDensity(bandwidth=getattr(bandwidth, name), **domain).fit(x)
-            np.testing.assert_array_equal(dispatch.to_host(e.bandwidth_), backend.asnumpy(h))
+            np.testing.assert_array_equal(to_host(e.bandwidth_), backend.asnumpy(h))
     for call, message in (
         (lambda: cukde.kde(x, y, "scott_covariance", periods=[None, 3.0]), "periods must be None with covariance"),
         (lambda: bandwidth.silverman(x, covariance=True, periods=[None, 3.0]), "periods must be None with covariance"),
@@ -368,10 +368,9 @@ def test_a_result_in_a_saved_estimator_fits_again(search: str, tmp_path: Path) -
 
 def test_plots_take_names() -> None:
     pytest.importorskip("matplotlib")
-    from tests.private import plot_numbers as numbers
 
     for name in ("sd", "cross_validate"):
-        h = numbers.estimate(dispatch.named("cpu"), X, W, name, "sd").h
+        h = plot_estimate(named("cpu"), X, W, name, "sd").h
         want = bandwidth.sd(X, weights=W) if name == "sd" else bandwidth.cross_validate(X, "sd", weights=W).bandwidth
         np.testing.assert_allclose(h, want, rtol=1e-12)
 

@@ -18,7 +18,7 @@ from scipy.stats import gaussian_kde
 import cukde
 from cukde import bandwidth
 from cukde.bandwidth import rules
-from tests.private import deviations, normal_reference
+from tests.private import deviations, reference_factor
 
 # A handful of float64 roundings; those of the sums grow with the root of the number of rows.
 TOLERANCE = 1e-12
@@ -26,7 +26,7 @@ TOLERANCE = 1e-12
 FACTORS: dict[str, Callable[[float, int], float]] = {
     "scott": lambda n, d: n ** (-1 / (d + 4)),
     "silverman": lambda n, d: (n * (d + 2) / 4) ** (-1 / (d + 4)),
-    **{name: functools.partial(normal_reference.factor, name) for name in ("sd", "laplace", "positive")},
+    **{name: functools.partial(reference_factor, name) for name in ("sd", "laplace", "positive")},
 }
 """Bandwidth in standard deviations, as documented. tests/bandwidth/test_normal_reference.py is about the last three."""
 

@@ -14,7 +14,7 @@ import cukde
 from cukde import BandwidthRangeWarning, bandwidth
 from cukde.bandwidth import data, least_squares, scores as bandwidth_scores, search
 from tests import reference
-from tests.private import bandwidth_backends as backends, dispatch
+from tests.private import backend_of, bandwidth_backends as backends, named
 from tests.tolerances import CROSS_VALIDATION
 
 KINDS = [
@@ -219,7 +219,7 @@ quiet = pytest.mark.filterwarnings("ignore::cukde.BandwidthRangeWarning")
 
 @pytest.fixture
 def passes(monkeypatch: pytest.MonkeyPatch) -> _Counting:
-    counting = _Counting(backends.passes(dispatch.named("cpu")))
+    counting = _Counting(backends.passes(named("cpu")))
     monkeypatch.setattr(backends, "passes", lambda backend: counting)
     return counting
 
@@ -337,7 +337,7 @@ def test_what_is_no_end_is_not_reported(backend: Any, h: list[Any]) -> None:
 def test_gradients_are_central_differences(backend: Any, weighted: bool, method: Any, objective: Any) -> None:
     n = backend.size(60, 20)
     X, w = backend.asarray(_sample(n, 3)), backend.asarray(_weights(n) if weighted else None)
-    module = dispatch.backend(X)
+    module = backend_of(X)
     of = bandwidth_scores.LeaveOneOut(
         data.rows(X, w, module),
         weighted=weighted,

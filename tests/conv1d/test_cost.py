@@ -17,7 +17,7 @@ import cukde
 from benchmarks.conv1d import study_cost
 from cukde import perf
 from tests.perf.processors import H200
-from tests.private import Geometry, called, conv1d_plan, predicted
+from tests.private import Geometry, called, predicted, sums_kernel
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
@@ -62,7 +62,7 @@ def test_kernel_of_direct_sums(bits: int) -> None:
     direct = pytest.importorskip("cukde.conv1d.gpu.direct", reason="needs CuPy: install the test extra")
     for g in GRID:
         launch = direct.launch(g, np.dtype(f"f{bits // 8}"), True, None, None)
-        assert "conv1d/" + conv1d_plan.sums_kernel("forward", g, bits, True) == launch.kernel.stem, g
+        assert "conv1d/" + sums_kernel("forward", g, bits, True) == launch.kernel.stem, g
 
 
 # -------------------------------------------------------------------------------------------------- what is counted

@@ -21,7 +21,7 @@ from tests.conv1d.cases import (
     rows_of,
     sample,
 )
-from tests.private import Geometry, conv1d_plan
+from tests.private import Geometry, conv1d_plan, sums_kernel
 
 DTYPES = ("float16", "float32", "float64")
 
@@ -37,7 +37,7 @@ def conv1d(device: Backend) -> ModuleType:
 
 def kernel(g: Geometry, dtype: str, aligned: bool = True) -> str:
     """The kernel that convolves."""
-    return conv1d_plan.sums_kernel("forward", g, 8 * np.dtype(dtype).itemsize, aligned)
+    return sums_kernel("forward", g, 8 * np.dtype(dtype).itemsize, aligned)
 
 
 def check_both(

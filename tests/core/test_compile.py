@@ -13,7 +13,7 @@ import pytest
 
 from tests import compilation
 from tests.compilation import ARCHITECTURES, Resources, compile_all_for, compile_for
-from tests.private import core_compile
+from tests.private import core_compile, kernels_folder
 
 pytest.importorskip("cupy", reason="compiling CUDA sources needs CuPy and NVRTC: install the test extra")
 
@@ -92,7 +92,7 @@ def test_every_architecture_has_its_part() -> None:
 
 def test_no_source_tells_architectures_8_apart() -> None:
     """Or all kernels would have to be compiled for each of them."""
-    for path in core_compile.folder().rglob("*.cu*"):
+    for path in kernels_folder().rglob("*.cu*"):
         asked = {int(value) for value in re.findall(r"__CUDA_ARCH__\s*[<>=!]+\s*(\d+)", path.read_text())}
         assert not asked & set(range(801, 900)), path
 
@@ -130,7 +130,7 @@ def test_names_tell_specialisations_apart() -> None:
 def test_every_source_is_listed() -> None:
     """By some launcher; sources of the study are launched from benchmarks alone."""
     catalogue = pytest.importorskip("cukde.catalogue", exc_type=ImportError)
-    root = core_compile.folder()
+    root = kernels_folder()
     sources = {path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.cu")}
     listed = {stem for stem, _, _ in catalogue.kernels()}
     assert listed == {stem for stem in sources if not stem.startswith("study/")}
@@ -175,4 +175,4 @@ def test_a_missing_source_or_include_is_named(tmp_path: Path, monkeypatch: pytes
 def test_no_sources_at_all_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core_compile, "_FOLDERS", (tmp_path / "nowhere",))
     with pytest.raises(FileNotFoundError, match="reinstall"):
-        core_compile.folder()
+        kernels_folder()

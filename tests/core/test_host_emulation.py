@@ -11,7 +11,7 @@ import pytest
 import cukde
 from tests import compiled, host_emulation
 from tests.host_emulation import _build
-from tests.private import core_compile, dispatch
+from tests.private import backend_of, core_compile
 
 pytestmark = pytest.mark.skipif(not host_emulation.available()[0], reason=host_emulation.available()[1])
 
@@ -447,7 +447,7 @@ def test_use_sends_numpy_arrays_through_launcher_and_kernels(monkeypatch):
     np.testing.assert_allclose(cukde.kde(X, X[:5], 0.5), expected, rtol=1e-5)
     assert names
     monkeypatch.undo()
-    assert dispatch.backend(X).__name__ == "cukde.core.cpu.arrays"
+    assert backend_of(X).__name__ == "cukde.core.cpu.arrays"
 
 
 def test_fresh_device_memory_is_nan_and_only_names_of_cupy_exist(monkeypatch):

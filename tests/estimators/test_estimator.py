@@ -29,7 +29,7 @@ from sklearn.preprocessing import StandardScaler
 import cukde
 from cukde import KernelDensity, NegativeDensityWarning
 from tests import processes, reference, tolerances
-from tests.private import dispatch
+from tests.private import dispatch, to_host
 
 METHODS = ("kde", "sd", "laplace")
 KERNELS = ("gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine")
@@ -625,12 +625,10 @@ def test_what_is_kept_is_whole(
     here = not without_gpu and backend.name == "cupy"
     got = kept.score_samples(backend.asarray(Y) if here else Y)
     assert isinstance(got, backend.xp.ndarray if here else np.ndarray)
-    np.testing.assert_allclose(dispatch.to_host(got), want, rtol=3e-5 if without_gpu else 0)
+    np.testing.assert_allclose(to_host(got), want, rtol=3e-5 if without_gpu else 0)
     assert kept.n_features_in_ == 3
     if options.get("kernel") is None and options.get("method") != "laplace":
-        np.testing.assert_allclose(
-            dispatch.to_host(kept.sample(4, random_state=0)), dispatch.to_host(fitted.sample(4, random_state=0))
-        )
+        np.testing.assert_allclose(to_host(kept.sample(4, random_state=0)), to_host(fitted.sample(4, random_state=0)))
 
 
 @KEEP

@@ -11,7 +11,7 @@ import pytest
 
 from tests import host_emulation
 from tests.conftest import Backend
-from tests.private import core_compile, merge_tiles
+from tests.private import kernels_folder, merge_tiles
 
 MISSING = np.uint32(0xFFFFFFFF)
 TILE = 4096  # keys of the largest tile of uint64
@@ -155,7 +155,7 @@ extern "C" __global__ void sums(const long long* lengths, long long* counts, dou
 def test_sums_over_long_runs(emulated_device: None, lengths: list[int]) -> None:
     """Longer than a test can sort."""
     counts, reals = np.zeros(2, np.int64), np.zeros(2)
-    kernel = host_emulation.from_source(SUMS, "sums", origin=str(core_compile.folder() / "kendall" / "sums.cu"))
+    kernel = host_emulation.from_source(SUMS, "sums", origin=str(kernels_folder() / "kendall" / "sums.cu"))
     kernel((1,), (1,), (np.array(lengths), counts, reals, np.int32(len(lengths))))
     pairs, triples, variance, classes = sums_of(lengths)
     assert counts.tolist() == [pairs, classes]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.kendall.sign_cases import TIES, by_brute_force, has_ties, ranks
-from tests.private import sign_tiles
+from tests.private import sign_chunks, sign_tiles
 
 
 @pytest.fixture(params=["bits", "bytes"])
@@ -60,7 +60,7 @@ def test_several_launches_and_parts(module: ModuleType, monkeypatch: pytest.Monk
     """21 items, a few at a time."""
     monkeypatch.setattr(sign_tiles, "_PLANE_BYTES", 2**16)
     monkeypatch.setattr(sign_tiles, "_FEWEST_SLABS", 16)
-    launches = list(sign_tiles.chunks(170, 64, bits=False))
+    launches = list(sign_chunks(170, 64, bits=False))
     assert len(launches) > 2
     assert launches[0][0] == 0
     assert all(first + count == after for (first, count), (after, _) in itertools.pairwise(launches))

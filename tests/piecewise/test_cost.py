@@ -14,7 +14,7 @@ from cukde import functions, perf
 from cukde.piecewise import cost as piecewise_cost
 from tests.kendall.test_cost import CPU, RESULTS
 from tests.perf.processors import H200
-from tests.private import Pieces, called, piecewise_plan
+from tests.private import GUIDED_KNOTS, UNIFORM_KNOTS, Pieces, called, piecewise_plan
 
 OP = "PiecewisePolynomial"
 FUNCTIONS = ("gelu", "silu", "tanh", "sigmoid", "erf", "softplus", "exp", "log")
@@ -66,7 +66,7 @@ def test_the_search_and_the_copies_of_tables(
     assert plan is not None
     copies = 1 << int(plan.copies) if dict(plan.kernel[2])["SHARED"] == "1" else 0
     of_sizes = piecewise_plan.search(pieces, degree + 1, np.dtype(dtype), (9, 0))
-    holding = (piecewise_plan.UNIFORM,) if knots == "uniform" else (piecewise_plan.GUIDED,)
+    holding = (UNIFORM_KNOTS,) if knots == "uniform" else (GUIDED_KNOTS,)
     assert of_sizes.first(*holding) == wanted[0]
     assert (plan.table.search, copies) == wanted
 

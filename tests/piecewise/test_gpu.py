@@ -12,7 +12,7 @@ import pytest
 from tests import tolerances
 from tests.conftest import Backend
 from tests.piecewise.gpu_cases import allowed, arithmetic, coefficients_of, expected, knots_of
-from tests.private import Pieces, fit_pieces, piecewise_pieces, piecewise_plan
+from tests.private import Pieces, fit_pieces, piecewise_plan, rounded_knots
 
 DTYPES = ("float16", "float32", "float64")
 MODES: tuple[bool | str, ...] = (True, False, "clamp", "periodic")
@@ -273,7 +273,7 @@ def test_narrow_end_pieces(
     exact = x.astype(np.float64)
     want = 1.0 + np.clip(np.searchsorted(given, exact, "right") - 1, 0, m - 1)
     for mode in (True, False):
-        rounded = piecewise_pieces.rounded(pieces, np.dtype(arithmetic(dtype)), mode)
+        rounded = rounded_knots(pieces, np.dtype(arithmetic(dtype)), mode)
         got = device.asnumpy(piecewise.evaluate(piecewise.prepare(rounded, dtype), device.asarray(x), mode)).reshape(
             -1, columns
         )

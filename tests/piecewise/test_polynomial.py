@@ -591,7 +591,7 @@ class TestErrors:
         ids=["complex", "text", "long doubles"],
     )
     def test_dtypes(self, c: Any, x: Any) -> None:
-        with pytest.raises(TypeError, match=r"^c\b"):
+        with pytest.raises(TypeError, match=r"^[cx]\b"):
             cukde.PiecewisePolynomial(c, x)
 
     def test_calls(self, backend: Backend) -> None:

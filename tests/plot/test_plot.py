@@ -18,7 +18,7 @@ import cukde
 from cukde import plot
 from cukde.plot import groups, pictures
 from tests.conftest import Backend
-from tests.private import plot_numbers as numbers
+from tests.private import plot_cells, plot_estimate, plot_numbers as numbers, plot_regions
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -157,7 +157,7 @@ def test_weights_leave_so_many_rows_as_are_effective() -> None:
 def test_cells_have_the_density_of_their_rows(n: int, log_h: float, offset: float, weighted: bool, seed: int) -> None:
     rng, h = np.random.default_rng(seed), 10**log_h
     X, w = rng.normal(size=n) + offset, rng.exponential(size=n) if weighted else None
-    centres, shares, _ = numbers.cells(_sample(X, w, h), h / 16)
+    centres, shares, _ = plot_cells(_sample(X, w, h), h / 16)
     at = np.linspace(X.min() - h, X.max() + h, 50)
     rows, cells = cukde.kde(X, at, h, weights=w), cukde.kde(centres, at, h, weights=shares)
     # Cells keep their means: what is left is half the square of half a cell, 1/32, times the kernel's curvature.
@@ -167,7 +167,7 @@ def test_cells_have_the_density_of_their_rows(n: int, log_h: float, offset: floa
 
 def _sample(X: np.ndarray, w: Any, h: float) -> numbers.Estimate:
     rows = groups.rows(X, [], None, None, w, False)
-    return numbers.estimate(rows.backend, rows.groups[0].X, rows.groups[0].weights, h, "kde")
+    return plot_estimate(rows.backend, rows.groups[0].X, rows.groups[0].weights, h, "kde")
 
 
 def test_blocks_of_resamples_are_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +248,7 @@ def test_levels_are_quantiles_of_the_density_at_the_rows(backend: Backend, metho
 def test_the_grid_holds_the_density_and_the_regions() -> None:
     X = RNG.normal(size=(20_000, 2)) @ np.array([[1.0, 0.6], [0.0, 0.8]])
     of = _sample(X, None, 0.12)
-    found = numbers.regions(of, [0.95, 0.5], 40, 5000, 0)
+    found = plot_regions(of, [0.95, 0.5], 40, 5000, 0)
     at = np.array([[found.x[3], found.y[30]], [found.x[20], found.y[21]]])
     drawn, allowed = [found.density[30, 3], found.density[21, 20]], 1e-6 * found.density.max()
     np.testing.assert_allclose(drawn, cukde.kde(X, at, 0.12), rtol=3e-5, atol=allowed)
@@ -262,7 +262,7 @@ def test_the_grid_holds_the_density_and_the_regions() -> None:
 
 def test_outliers_do_not_coarsen_the_grid() -> None:
     far = np.concatenate([PLANE, [[1e4, -1e4]]])
-    found = numbers.regions(_sample(far, None, 0.4), [0.9], 20, 5000, 0)
+    found = plot_regions(_sample(far, None, 0.4), [0.9], 20, 5000, 0)
     assert found.x[-1] < 10
     assert found.y[0] > -10
 
