@@ -24,7 +24,7 @@ import cukde
 from cukde import bandwidth
 from cukde.density import rules_by_name
 from tests import reference
-from tests.private import named, plot_estimate, to_host
+from tests.private import to_host
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(40, 2)) @ np.array([[1.0, 0.5], [0.0, 5.0]])
@@ -62,12 +62,6 @@ def test_a_name_is_what_the_rule_makes_of_data_and_weights(backend: Any, functio
         h = getattr(bandwidth, rule)(x, weights=weights, **options)
         got, want = (backend.asnumpy(call(x, y, one, weights)) for one in (name, h))
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
-
-
-def test_bounds_go_with_a_rule(backend: Any) -> None:
-    x, y = backend.asarray(X), backend.asarray(Y)
-    got, want = (cukde.kde(x, y, h, bounds=[(-30, None), None]) for h in ("scott", bandwidth.scott(x)))
-    np.testing.assert_array_equal(backend.asnumpy(got), backend.asnumpy(want))
 
 
 def test_every_name_in_kde(backend: Any) -> None:
@@ -364,15 +358,6 @@ def test_a_result_in_a_saved_estimator_fits_again(search: str, tmp_path: Path) -
         fitted.save(tmp_path / "fitted.npz")
         again = cukde.KernelDensity.load(tmp_path / "fitted.npz").fit(moved)
         np.testing.assert_allclose(again.score_samples(moved[:4]), fitted.score_samples(X[:4]), rtol=1e-12)
-
-
-def test_plots_take_names() -> None:
-    pytest.importorskip("matplotlib")
-
-    for name in ("sd", "cross_validate"):
-        h = plot_estimate(named("cpu"), X, W, name, "sd").h
-        want = bandwidth.sd(X, weights=W) if name == "sd" else bandwidth.cross_validate(X, "sd", weights=W).bandwidth
-        np.testing.assert_allclose(h, want, rtol=1e-12)
 
 
 def test_the_reference_lists_the_names() -> None:
