@@ -216,7 +216,7 @@ def _mark_crossed(items: list[pytest.Item]) -> None:
     """Mark three in four of the many cases of a test, on the CPU and on a GPU each."""
     cases: dict[tuple[str, bool], list[pytest.Item]] = {}
     for item in items:
-        if hasattr(item, "callspec") and not _is_emulated(item):
+        if hasattr(item, "callspec") and not _is_emulated(item) and not item.get_closest_marker("crossed"):
             on_gpu = item.get_closest_marker("gpu") is not None
             cases.setdefault((item.nodeid.partition("[")[0], on_gpu), []).append(item)
     for group in cases.values():

@@ -230,13 +230,13 @@ def test_few_effective_rows_take_the_widest() -> None:
     ("X", "weights", "error", "message"),
     [
         pytest.param(np.ones((5, 2)), None, ValueError, r"one column .*got 2.*bandwidth\.silverman", id="columns"),
-        pytest.param([], None, ValueError, "at least one row", id="no rows"),
+        pytest.param([], None, ValueError, r"^X\b", id="no rows"),
         pytest.param([1.0], None, ValueError, "at least 2 rows", id="one row"),
-        pytest.param(["a", "b"], None, TypeError, "real numbers", id="strings"),
+        pytest.param(["a", "b"], None, TypeError, r"^X\b", id="strings"),
         pytest.param([1.0, np.nan], None, ValueError, r"^X\b", id="NaN"),
         pytest.param([0.1] * 7, None, ValueError, "constant columns: 0", id="constant"),
-        pytest.param([1.0, 2.0], [2.0, -1.0], ValueError, "must not be negative", id="negative weight"),
-        pytest.param([1.0, 2.0, 3.0], [1.0, 2.0], ValueError, r"shape \(3,\)", id="few weights"),
+        pytest.param([1.0, 2.0], [2.0, -1.0], ValueError, r"^weights\b", id="negative weight"),
+        pytest.param([1.0, 2.0, 3.0], [1.0, 2.0], ValueError, r"^weights\b", id="few weights"),
         pytest.param([1.0, 2.0], [0.0, 3.0], ValueError, "rest on one row", id="one weight"),
     ],
 )

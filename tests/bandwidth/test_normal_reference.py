@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import cukde
-from tests.private import moved_normal, normal_reference, reference_factor
+from tests.private import deviations, moved_normal, normal_reference, reference_factor
 
 # Cells of a grid, by dimension: so narrow that sums over them are integrals, of normals and of their products.
 GRIDS = {1: np.linspace(-8, 8, 129), 2: np.linspace(-5.5, 5.5, 21)}
@@ -80,7 +80,7 @@ def test_errors_are_those_of_the_estimates(name: str, d: int, h: float) -> None:
 def test_numbers_with_infinitesimals_give_the_derivative_of_each_form(d: int, steps: int) -> None:
     """A chain of one move is the difference of two Gaussian integrals over a small number."""
     h = np.array([0.3, 0.9])
-    a = moved_normal.deviations(h, steps)
+    a = deviations(h, steps)
     got, log_scale = moved_normal._pair(h, d, a, 1, 0)
 
     def gaussian(epsilon: float) -> np.ndarray:

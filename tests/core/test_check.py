@@ -68,8 +68,12 @@ class Case(NamedTuple):
 
 
 def each(name: str, values: Iterable[Any], error: type[Exception], *message: str, of: Any = FUNCTIONS) -> list[Case]:
-    """One argument's values that are refused alike."""
-    return [Case({name: value}, error, message, tuple(of)) for value in values]
+    """One argument's values that are refused alike: the first one's message is compared whole."""
+    argument = message[0].split()[0]
+    return [
+        Case({name: value}, error, message if number == 0 else (argument,), tuple(of))
+        for number, value in enumerate(values)
+    ]
 
 
 NOT_FINITE = (np.nan, np.inf, -np.inf)
@@ -80,11 +84,11 @@ _MASK = np.arange(12).reshape(6, 2) == 1
 REFUSED = [
     # Shapes; three dimensions of data are a stack.
     *each("X", (np.ones(()), np.ones((2, 3, 1, 1))), ValueError, f"X {_SHAPE}", "got ("),
-    *each("Y", (np.ones(()), np.ones((2, 3, 1))), ValueError, f"Y {_SHAPE}", "got (", of=QUERIES_OF),
+    *each("Y", (np.ones(()), np.ones((2, 3, 1))), ValueError, "Y", "got (", of=QUERIES_OF),
     *each("Y", [np.ones((5, 3))], ValueError, "Y must have 2 columns like X; got shape (5, 3)", of=QUERIES_OF),
-    Case({"X": X[:, 0], "Y": Y}, ValueError, ("Y must have 1 columns like X; got shape (2, 2)",), QUERIES_OF),
-    *each("Y", [np.ones(2)], ValueError, "Y must have 2 columns", "got shape (2,): write Y[None, :]", of=QUERIES_OF),
-    *each("Y", [[]], ValueError, "Y must have 2 columns like X; got shape (0,)", of=QUERIES_OF),
+    Case({"X": X[:, 0], "Y": Y}, ValueError, ("Y", "1", "(2, 2)"), QUERIES_OF),
+    *each("Y", [np.ones(2)], ValueError, "Y", "(2,): write Y[None, :]", of=QUERIES_OF),
+    *each("Y", [[]], ValueError, "Y", "(0,)", of=QUERIES_OF),
     *each("X", (np.empty(0), np.empty((0, 2)), []), ValueError, "X must have at least one row; got shape (0"),
     *each("X", [np.empty((6, 0))], ValueError, "X must have at least one column; got shape (6, 0)"),
     *each(
@@ -105,24 +109,25 @@ REFUSED = [
         TypeError,
         *(f"X {_REAL} (float16, float32, float64, integers", "got dtype"),
     ),
-    *each("Y", [Y * 1j], TypeError, f"Y {_REAL}", "got dtype complex128", of=QUERIES_OF),
-    *each("weights", [V.astype(object)], TypeError, f"weights {_REAL}", "got dtype object", of=WEIGHTS_OF),
+    *each("Y", [Y * 1j], TypeError, "Y", "got dtype complex128", of=QUERIES_OF),
+    *each("weights", [V.astype(object)], TypeError, "weights", "got dtype object", of=WEIGHTS_OF),
     *each("X", [[[1.0, 2.0], [3.0]]], ValueError, "X must be a rectangular array of numbers"),
-    *each("Y", [[[1.0, 2.0], [3.0]]], ValueError, "Y must be a rectangular array of numbers", of=QUERIES_OF),
-    *each("weights", [[[1.0, 2.0], [3.0]]], ValueError, "weights must be a rectangular array", of=WEIGHTS_OF),
+    *each("Y", [[[1.0, 2.0], [3.0]]], ValueError, "Y", of=QUERIES_OF),
+    *each("weights", [[[1.0, 2.0], [3.0]]], ValueError, "weights", of=WEIGHTS_OF),
     *each("X", [np.ma.array(X, mask=_MASK)], ValueError, "X must not have masked entries", "drop those rows"),
     # Finite numbers, whatever the bandwidth; the first argument at fault is named
+    *each("X", [_with(X, np.nan)], ValueError, "X must be finite; it holds NaN or infinity"),
     *(
-        Case({"X": _with(X, bad, dtype), "Y": Y * np.nan, "h": h}, ValueError, ("X must be finite; it holds NaN or",))
+        Case({"X": _with(X, bad, dtype), "Y": Y * np.nan, "h": h}, ValueError, ("X",))
         for bad in NOT_FINITE
         for h, dtype in ((1.0, "float16"), (1e-14, "float32"), (np.ones(2), "float64"), (COVARIANCE, "float32"))
     ),
     *(
-        Case({"Y": _with(Y, bad), "h": h}, ValueError, ("Y must be finite; it holds NaN or infinity",), QUERIES_OF)
+        Case({"Y": _with(Y, bad), "h": h}, ValueError, ("Y",), QUERIES_OF)
         for bad in NOT_FINITE
         for h in (1.0, np.ones(2), COVARIANCE)
     ),
-    *each("weights", (_with(V, bad) for bad in NOT_FINITE), ValueError, "weights must be finite;", of=WEIGHTS_OF),
+    *each("weights", (_with(V, bad) for bad in NOT_FINITE), ValueError, "weights", of=WEIGHTS_OF),
     # Bandwidths
     *each("h", (0, 0.0, -1.0, np.float32(-2), [1.0, 0.0], [-1.0, 1.0]), ValueError, "h must be positive; got"),
     *each("h", (*NOT_FINITE, [1.0, np.nan], [[1.0, 0.0], [0.0, np.inf]]), ValueError, "h must be finite; got"),
@@ -134,7 +139,7 @@ REFUSED = [
     ),
     *each("h", [[[1.0], [1.0, 2.0]]], ValueError, "h must be"),
     *each("h", [[[1.0, 0.3], [0.1, 1.0]]], ValueError, "h must be a symmetric covariance", "asymmetry is 0.2"),
-    *each("h", [[[1.0, 0.3], [0.3001, 1.0]]], ValueError, "h must be a symmetric covariance", "asymmetry is 0.0001"),
+    *each("h", [[[1.0, 0.3], [0.3001, 1.0]]], ValueError, "h", "0.0001"),
     *each(
         "h",
         ([[1.0, 2.0], [2.0, 1.0]], [[-1.0, 0.0], [0.0, 1.0]]),
@@ -159,7 +164,7 @@ REFUSED = [
         "h", [cukde.bandwidth.silverman], TypeError, "h must", "got <function silverman at ", ": write h=function(X)"
     ),
     *(
-        Case({"X": _with(X, far, dtype), "Y": Y.astype(dtype), "h": h}, ValueError, ("X", "must lie within", "rescale"))
+        Case({"X": _with(X, far, dtype), "Y": Y.astype(dtype), "h": h}, ValueError, ("X", "bandwidths"))
         for dtype, far, h in (("float32", 1e20, 1e-5), ("float32", 1e30, 1e10), ("float64", 1e200, 1.0))
     ),
     # Weights, and options
@@ -190,18 +195,18 @@ REFUSED = [
         *(ValueError, "V must have shape (6,) or (6, k), a row for each row of X", "got ("),
         of=["kernel_sum"],
     ),
-    *each("V", [V.astype(np.complex64)], TypeError, f"V {_REAL}", "got dtype complex64", of=["kernel_sum"]),
-    *each("V", [[[1.0, 2.0], [3.0]]], ValueError, "V must be a rectangular array of numbers", of=["kernel_sum"]),
-    *each("V", (_with(V, bad) for bad in NOT_FINITE), ValueError, "V must be finite; it holds", of=["kernel_sum"]),
+    *each("V", [V.astype(np.complex64)], TypeError, "V", "got dtype complex64", of=["kernel_sum"]),
+    *each("V", [[[1.0, 2.0], [3.0]]], ValueError, "V", of=["kernel_sum"]),
+    *each("V", (_with(V, bad) for bad in NOT_FINITE), ValueError, "V", of=["kernel_sum"]),
     *each("V", [None], TypeError, "V must be an array; got None", of=["kernel_sum"]),
     # Devices
     *each(
         *("Y", [_OnGpu()], TypeError, "Y is on the GPU but X is not; write cupy.asarray(X)", "cupy.asnumpy(Y)"),
         of=QUERIES_OF,
     ),
-    *each("weights", [_OnGpu()], TypeError, "weights is on the GPU but X is not", "asnumpy(weights)", of=WEIGHTS_OF),
-    *each("local_factors", [_OnGpu()], TypeError, "local_factors is on the GPU but X is not", of=["kde"]),
-    *each("V", [_OnGpu()], TypeError, "V is on the GPU but X is not", "cupy.asnumpy(V)", of=["kernel_sum"]),
+    *each("weights", [_OnGpu()], TypeError, "weights", "asnumpy(weights)", of=WEIGHTS_OF),
+    *each("local_factors", [_OnGpu()], TypeError, "local_factors", of=["kde"]),
+    *each("V", [_OnGpu()], TypeError, "V", "cupy.asnumpy(V)", of=["kernel_sum"]),
     *each("X", [_OnRocm()], TypeError, "host memory or on a CUDA device; got DLPack device type 10"),
 ]
 

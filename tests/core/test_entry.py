@@ -271,7 +271,7 @@ class TestMissingValues:
             cukde.kde(X[None], Y, 0.5, nan_policy="omit")
         with pytest.raises(ValueError, match=r"^X\b"):
             cukde.kde(X * np.nan, Y, 0.5, nan_policy="omit")
-        with pytest.raises(ValueError, match="X must be finite"):
+        with pytest.raises(ValueError, match=r"^X\b"):
             cukde.kde(np.where(X > 0, X, np.inf), Y, 0.5, nan_policy="raise")
 
 

@@ -39,8 +39,7 @@ def test_every_public_function_is_called() -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_that_fit_work(name: str) -> None:
     """What is damaged is right before."""
-    for seed in range(2):
-        CALLS[name](Draw(seed))()
+    CALLS[name](Draw(0))()
 
 
 class Ambiguous:

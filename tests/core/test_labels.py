@@ -220,7 +220,7 @@ class TestColumns:
             ({"a": 1.0, "b": 1.0}, r"^bandwidth\b.*'c'"),
             (pd.Series(H, index=[*"abz"]), r"^bandwidth\b.*'c'.*'z'"),
             (pd.DataFrame([H], columns=[*"aab"]), "bandwidth has several columns called 'a'"),
-            (pd.DataFrame(np.eye(3), index=[*"abz"], columns=[*"abc"]), "'c' missing and 'z' not in X"),
+            (pd.DataFrame(np.eye(3), index=[*"abz"], columns=[*"abc"]), r"^bandwidth\b.*'c'.*'z'"),
         ],
     )
     def test_names_that_do_not_fit(self, h: Any, message: str) -> None:

@@ -87,7 +87,7 @@ def test_densities(
     assert (np.abs(plain - compiled) <= 10 * tolerance * scale * max(1.0, 1 / h)).all()
 
 
-@PATIENT
+@settings(PATIENT, max_examples=6)
 @given(
     output=st.sampled_from(["kde", "score"]),
     h=st.sampled_from([0.2, 0.5, 1.2]),

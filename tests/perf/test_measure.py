@@ -55,7 +55,7 @@ def test_the_summary_of_runs() -> None:
     assert (times.low_ms, times.high_ms) == (1.0, 5.0)  # of five numbers 3 % of resamples have their median at an end
     assert list(times.row()) == ["median_ms", "q1_ms", "q3_ms", "low_ms", "high_ms", "runs"]
     assert perf.Times.of(NUMBERS) == perf.Times.of(NUMBERS, seed=0) == perf.Times.of(NUMBERS, random_state=0)
-    with pytest.raises(TypeError, match="must not both be given"):
+    with pytest.raises(TypeError, match=r"^random_state\b"):
         perf.Times.of(NUMBERS, seed=0, random_state=0)
     narrow, wide = (perf.Times.of(NUMBERS, confidence=part) for part in (0.5, 0.99))
     assert wide.low_ms < narrow.low_ms < narrow.median_ms < narrow.high_ms < wide.high_ms
@@ -227,15 +227,15 @@ def test_a_gpu_that_is_not_there_is_missed_before_any_run(monkeypatch: pytest.Mo
     [
         (1.0, {}, TypeError, r"fn must be a function .* got 1\.0"),
         (print, {"gpu": "yes"}, TypeError, "gpu must be True or False or None; got 'yes'"),
-        (print, {"cold": 1}, TypeError, "cold must be True or False; got 1"),
+        (print, {"cold": 1}, TypeError, r"^cold\b.*1"),
         (print, {"seconds": -1}, ValueError, "seconds must be a finite number that is not negative; got -1"),
-        (print, {"seconds": math.inf}, ValueError, "seconds .* got inf"),
+        (print, {"seconds": math.inf}, ValueError, r"^seconds\b"),
         (print, {"most": 2}, ValueError, "most must be at least 3.* got 2"),
-        (print, {"most": 2.5}, TypeError, "most must be an integer; got 2.5"),
-        (print, {"calls": 0}, ValueError, "calls must be at least 1; got 0"),
+        (print, {"most": 2.5}, TypeError, r"^most\b.*2.*5"),
+        (print, {"calls": 0}, ValueError, r"^calls\b.*1.*0"),
         (print, {"cold": True, "calls": 2}, ValueError, "calls must be 1; got 2: rotate"),
         (print, {"rotate": []}, ValueError, "rotate must be a sequence of tuples .* got nothing"),
-        (print, {"rotate": [np.ones(2)]}, ValueError, r"rotate .* got ndarray: write \[\(x,\), \.\.\.\]"),
+        (print, {"rotate": [np.ones(2)]}, ValueError, r"^rotate\b"),
         (print, {"confidence": 95}, ValueError, "confidence must be a number between 0 and 1.* got 95"),
         (print, {"seed": "x"}, TypeError, "(?i)seed"),
     ],

@@ -98,7 +98,7 @@ def test_names_of_devices_are_found(name: str, wanted: str) -> None:
     ],
 )
 def test_other_gpus_are_not_mistaken_for_them(name: str) -> None:
-    with pytest.raises(ValueError, match=r"TITAN Black.*RTX 4090.*measure_peaks\(\).*cukde info --peaks"):
+    with pytest.raises(ValueError, match=r"^gpu\b"):
         perf.peaks(name)
 
 
@@ -235,7 +235,7 @@ def test_the_cpu_is_measured_once(quick: None, file: Path, monkeypatch: pytest.M
 
 
 def test_peaks_of_no_gpu_cannot_be_measured(quick: None) -> None:
-    with pytest.raises(RuntimeError, match="none is wanted"):
+    with pytest.raises(RuntimeError, match=r"^backend\b"):
         perf.measure_peaks("gpu")
     with pytest.raises(ValueError, match='backend must be "gpu", "cpu" or None'):
         perf.measure_peaks("tpu")

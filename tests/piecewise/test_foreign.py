@@ -154,7 +154,7 @@ def test_a_last_piece_without_width() -> None:
         ("from_scipy", si.KroghInterpolator(X, Y), "PPoly of SciPy or CuPy; got KroghInterpolator"),
         ("from_spline", si.CubicSpline(X, Y), r"BSpline or a tuple \(t, c, k\); got CubicSpline; from_scipy takes it"),
         ("from_spline", si.BSpline(X, np.ones(4) * 1j, 3), r"^c\b"),
-        ("from_scipy", si.PPoly([[1j]], [0, 1]), "c must hold real numbers"),
+        ("from_scipy", si.PPoly([[1j]], [0, 1]), r"^c\b"),
     ],
 )
 def test_what_is_refused(convert: str, given: Any, message: str) -> None:
