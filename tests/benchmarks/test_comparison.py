@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,15 +77,3 @@ def test_measurements_of_one_name_are_matched_only_where_there_are_as_many() -> 
     found = compare(several, [row(median=2.0)])
     assert found.rows == ()
     assert found.warnings == ("2 rows of the old run and 1 of the new are kde gpu n=8 d=2 float32",)
-
-
-def test_files_and_what_is_no_record(tmp_path: Path) -> None:
-    path = tmp_path / "run.json"
-    path.write_text(json.dumps(RUN | {"rows": [row()]}))
-    assert len(comparison.compare(path, str(path)).rows) == 1
-    with pytest.raises(ValueError, match=r"new must be a record.* it has no rows"):
-        comparison.compare(path, RUN)
-    with pytest.raises(ValueError, match="old must be a record, a dictionary or the path of one; got a list"):
-        comparison.compare([], RUN)  # type: ignore[arg-type]
-    with pytest.raises(FileNotFoundError):
-        comparison.compare(tmp_path / "none.json", path)

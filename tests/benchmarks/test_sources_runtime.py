@@ -12,7 +12,7 @@ import pytest
 
 import cukde
 from benchmarks import memory
-from benchmarks.sources import batches, line, rivals, runtime, truth, utilisation
+from benchmarks.sources import batches, line, runtime, truth, utilisation
 from benchmarks.sources.section import Outcome, Section, Setting
 from benchmarks.sources.truth import Task, Truth
 from cukde import perf
@@ -159,29 +159,3 @@ class TestTruth:
     def test_laplace_is_relative_to_absolute_terms(self) -> None:
         value, size = reference.laplace(*self.task)
         assert Truth(self.task, gpu=False).error("laplace_kde", value + 0.25 * size) == pytest.approx(0.25)
-
-    def test_wrong_debiasing_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        debias = cukde.debias
-        monkeypatch.setattr(cukde, "debias", lambda X, h: debias(X, h) + 1e-6 * h)
-        with pytest.raises(truth.WrongResultError, match=r"debias in float64 is off by 1\.00e-06 bandwidths"):
-            Truth(self.task, gpu=False).error("sd_kde", np.ones(40))
-
-
-def test_patience() -> None:
-    of = rivals.Patience(2.0)
-    assert of.refusal("kde", "R", 4.0) is None
-    of.note([{"op": "kde", "peer": {"name": "R", "median_ms": 1000.0}}], 4.0, "n = 2")
-    assert of.refusal("kde", "R", 8.0) is None
-    assert of.refusal("sd_kde", "R", 80.0) is None
-    refused = of.refusal("kde", "R", 16.0)
-    assert refused == "left out: more than 2 s a call expected, by the 1 s of n = 2"
-    of.note([{"op": "kde", "peer": {"name": "R", "reason": refused}}], 16.0, "n = 8")
-    assert of.refusal("kde", "R", 64.0) == refused
-
-
-def test_scikit_learn_takes_some_of_the_queries() -> None:
-    task = runtime.drawn(200, 30, 0)
-    found = rivals.scikit_learn(task, Truth(task, gpu=False), pairs=2000)[rivals.SCIKIT_LEARN]
-    call, error, part = found
-    assert (len(call()), part) == (10, 10 / 30)
-    assert error < 1e-5

@@ -1,4 +1,4 @@
-"""Which cases in the emulation are marked ``crossed``."""
+"""Which cases are marked ``crossed``: in the emulation by pairs of values, elsewhere all beyond a spread quarter."""
 
 from __future__ import annotations
 

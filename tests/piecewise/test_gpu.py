@@ -281,11 +281,6 @@ def test_narrow_end_pieces(
         np.testing.assert_array_equal(got, np.where(inside, want, np.nan)[:, None] + np.zeros(columns))
 
 
-def test_few_specialisations(device: Backend, piecewise: ModuleType) -> None:
-    listed = list(piecewise.specialisations())
-    assert len(listed) == len(set(listed)) <= 48
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_many_points(dtype: str) -> None:
