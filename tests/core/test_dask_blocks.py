@@ -213,7 +213,7 @@ def test_frames_with_blocks_of_another_dtype(name: str, dtype: str) -> None:
     frame = pd.DataFrame(np.round(ROWS * 4), columns=["a", "b"])
     X = frame_of([frame.iloc[:20].astype(int), frame.iloc[20:].astype(dtype)], frame.astype(int))
     if dtype in ("object", "category"):
-        with pytest.raises(TypeError, match=r"^X\b.*'a'"):
+        with pytest.raises(TypeError, match=r"^\w+ .*'a'"):
             computed(CALLS[name](X))
         return
     want = CALLS[name](dd.from_pandas(frame, npartitions=1).repartition(divisions=[0, 20, 59]))
