@@ -16,15 +16,15 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cukde.core.gpu import compile as core_compile
 from tests import compiled, host_emulation
+from tests.private import compiler_options, core_compile, kernel_code
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 
 # No source tells these from 8.0, whose code they run as it is. Every sixteenth kernel is compiled for them, to save
-# two minutes; with CUKDE_EVERY_ARCHITECTURE in the environment, all are.
+# two minutes; where cases marked crossed are wanted, all are.
 LIKE_80 = (86, 89)
-_ONE_IN = 1 if os.environ.get("CUKDE_EVERY_ARCHITECTURE") else 16
+_ONE_IN = 16
 
 
 class Resources(NamedTuple):
@@ -82,6 +82,11 @@ def compile_for(architecture: int, source: str, options: tuple[str, ...], name: 
     reports = kept_reports(architecture, source, options)
     (report,) = reports.values() if name is None else [reports[name]]
     return report
+
+
+def resources(architecture: int, stem: str, defines: core_compile.Defines = (), name: str | None = None) -> Resources:
+    """The same for a source of the library under these macros."""
+    return compile_for(architecture, kernel_code(stem, defines), compiler_options(), name)
 
 
 def compile_all_for(architecture: int, source: str, options: tuple[str, ...]) -> dict[str, Resources]:
@@ -151,24 +156,25 @@ def _pool() -> ProcessPoolExecutor:
 
 
 @functools.cache
-def started() -> dict[tuple[Kernel, int], Future[dict[str, Resources]]]:
+def started(every: bool = False) -> dict[tuple[Kernel, int], Future[dict[str, Resources]]]:
     """Begin to compile every kernel for every architecture, beside what this process does meanwhile.
 
-    Of kernels of one text, which a source with several of them has under each set of macros, all are compiled at once.
+    Without ``every``, one in 16 for architectures that run the code of another.
     """
     from cukde import catalogue
 
-    begun: dict[tuple[str, int], Future[dict[str, Resources]]] = {}
-    found = {}
-    for index, kernel in enumerate(catalogue.kernels()):
-        for architecture in ARCHITECTURES:
-            if not supported(kernel, architecture) or (architecture in LIKE_80 and index % _ONE_IN):
-                continue
-            key = (core_compile.code(kernel[0], kernel[2]), architecture)
-            if key not in begun:
-                begun[key] = _pool().submit(kept_reports, architecture, key[0], core_compile.options())
-            found[kernel, architecture] = begun[key]
-    return found
+    return {
+        (kernel, architecture): _begun(architecture, kernel_code(kernel[0], kernel[2]))
+        for index, kernel in enumerate(catalogue.kernels())
+        for architecture in ARCHITECTURES
+        if supported(kernel, architecture) and (every or architecture not in LIKE_80 or index % _ONE_IN == 0)
+    }
+
+
+@functools.cache
+def _begun(architecture: int, code: str) -> Future[dict[str, Resources]]:
+    """All kernels of one text are compiled at once, as a source with several has them under each set of macros."""
+    return _pool().submit(kept_reports, architecture, code, compiler_options())
 
 
 @functools.cache

@@ -79,7 +79,7 @@ def pytest_configure() -> None:
     """Let Hypothesis wait: drawing an example may take long because another process compiles. Let code be changed."""
     from hypothesis import HealthCheck, settings  # which benchmarks that import this module do without
 
-    from cukde.core.cpu import meanwhile
+    from tests.private import meanwhile
 
     meanwhile.enabled = False
     settings.register_profile("patient", suppress_health_check=[HealthCheck.too_slow])
@@ -122,7 +122,7 @@ def device(request: pytest.FixtureRequest) -> Backend:
 @pytest.fixture
 def launched(device: Backend, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the kernels that are launched, in order."""
-    from cukde.core.gpu.launch import Specialisation
+    from tests.private import Specialisation
 
     names: list[str] = []
     launch = Specialisation.launch
@@ -216,7 +216,7 @@ def _mark_crossed(items: list[pytest.Item]) -> None:
     """Mark three in four of the many cases of a test, on the CPU and on a GPU each."""
     cases: dict[tuple[str, bool], list[pytest.Item]] = {}
     for item in items:
-        if hasattr(item, "callspec") and not _is_emulated(item):
+        if hasattr(item, "callspec") and not _is_emulated(item) and not item.get_closest_marker("crossed"):
             on_gpu = item.get_closest_marker("gpu") is not None
             cases.setdefault((item.nodeid.partition("[")[0], on_gpu), []).append(item)
     for group in cases.values():

@@ -9,7 +9,7 @@ import pytest
 
 from cukde import bandwidth, perf
 from cukde.bandwidth import cost as bandwidth_cost
-from cukde.core.cost.registry import called
+from tests.private import called
 
 CPU = perf.Peaks("two cores", "cpu", {"memory": 2e10, "fma": 1e11, "scalar": 6e9}, 0.0, 2, 3e9, 2**25, (0, 0), "here")
 PAIRS = 1000 * 999 / 2
@@ -76,8 +76,8 @@ def test_many_rows_of_one_column_take_a_transform_for_each_bandwidth(on: Any) ->
 
 def test_which_rows_are_many_is_the_backends_own_rule() -> None:
     pytest.importorskip("cupy")
-    from cukde.bandwidth.cpu import passes as bandwidth_passes
     from cukde.bandwidth.gpu import passes as gpu_passes
+    from tests.private import bandwidth_cpu as bandwidth_passes
 
     assert {
         "cpu": bandwidth_passes.LEAST_ROWS_OF_LINE,

@@ -22,27 +22,6 @@ def test_scores_of_kde_are_those_of_scikit_learn() -> None:
     assert scores.bandwidths[1] == pytest.approx(np.exp(np.log(deviations).mean()))
 
 
-@pytest.mark.parametrize("each", held_out.SETS, ids=lambda each: each.name)
-def test_sets(each: held_out.Set) -> None:
-    X = each.rows()
-    assert X.ndim == 2
-    assert len(X) > 100
-    assert np.isfinite(X).all()
-    assert (X.std(axis=0) > 0).all()
-    np.testing.assert_array_equal(X, each.rows())
-
-
-def test_marron_and_wand() -> None:
-    """Means and deviations of their densities 3 and 6, by hand."""
-    X = {each.name: each.rows() for each in held_out.SETS}
-    shares, parts = np.full(8, 1 / 8), (2 / 3) ** np.arange(8)
-    mean = shares @ (3 * (parts - 1))
-    deviation = np.sqrt(shares @ (parts**2 + (3 * (parts - 1)) ** 2) - mean**2)
-    assert X["strongly skewed"].mean() == pytest.approx(mean, abs=4 * deviation / np.sqrt(2000))
-    assert X["strongly skewed"].std() == pytest.approx(deviation, rel=0.1)
-    assert X["bimodal"].std() == pytest.approx(np.sqrt(1 + 4 / 9), rel=0.05)
-
-
 def test_a_row() -> None:
     X = np.random.default_rng(0).standard_normal((150, 1))
     (row,) = held_out.rows([held_out.Set("normal", lambda: X, "")], 3)

@@ -22,9 +22,9 @@ from scipy import optimize
 
 import cukde
 from cukde import bandwidth
-from cukde.core import dispatch
 from cukde.density import rules_by_name
 from tests import reference
+from tests.private import to_host
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(40, 2)) @ np.array([[1.0, 0.5], [0.0, 5.0]])
@@ -62,12 +62,6 @@ def test_a_name_is_what_the_rule_makes_of_data_and_weights(backend: Any, functio
         h = getattr(bandwidth, rule)(x, weights=weights, **options)
         got, want = (backend.asnumpy(call(x, y, one, weights)) for one in (name, h))
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
-
-
-def test_bounds_go_with_a_rule(backend: Any) -> None:
-    x, y = backend.asarray(X), backend.asarray(Y)
-    got, want = (cukde.kde(x, y, h, bounds=[(-30, None), None]) for h in ("scott", bandwidth.scott(x)))
-    np.testing.assert_array_equal(backend.asnumpy(got), backend.asnumpy(want))
 
 
 def test_every_name_in_kde(backend: Any) -> None:
@@ -134,7 +128,7 @@ def test_rules_have_the_domain_of_the_density(backend: Any) -> None:
             got, want = (backend.asnumpy(cukde.kde(x, y, one, **domain)) for one in (name, h))
             np.testing.assert_array_equal(got, want)
             e = cukde.KernelDensity(bandwidth=getattr(bandwidth, name), **domain).fit(x)
-            np.testing.assert_array_equal(dispatch.to_host(e.bandwidth_), backend.asnumpy(h))
+            np.testing.assert_array_equal(to_host(e.bandwidth_), backend.asnumpy(h))
     for call, message in (
         (lambda: cukde.kde(x, y, "scott_covariance", periods=[None, 3.0]), "periods must be None with covariance"),
         (lambda: bandwidth.silverman(x, covariance=True, periods=[None, 3.0]), "periods must be None with covariance"),
@@ -151,13 +145,13 @@ def test_errors_come_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in rules_by_name.names():
         monkeypatch.setitem(rules_by_name._RULES, name, (never, lambda of: {}))
     for call, message in (
-        (lambda: cukde.kde(X, Y[:, :1], "scott"), "Y must have 2 columns"),
-        (lambda: cukde.kde(X, Y, "scott", weights=W[1:]), "weights must have shape"),
-        (lambda: cukde.kde(X, Y, "scott", precision="half"), "precision must be one of"),
+        (lambda: cukde.kde(X, Y[:, :1], "scott"), r"^Y\b.*2"),
+        (lambda: cukde.kde(X, Y, "scott", weights=W[1:]), r"^weights\b"),
+        (lambda: cukde.kde(X, Y, "scott", precision="half"), r"^precision\b"),
         (lambda: cukde.kde(X, Y, "best"), "h must be a number, an array or one of 'scott', .*; got 'best'"),
-        (lambda: cukde.debias(X, 1.0, score_bandwidth="best"), "score_bandwidth must be a number, an array or one of"),
+        (lambda: cukde.debias(X, 1.0, score_bandwidth="best"), r"^score_bandwidth\b"),
         (lambda: cukde.kde(da.from_array(X), Y, "scott"), "h must be a number or an array here; got 'scott': a rule"),
-        (lambda: cukde.sd_kde(da.from_array(X), Y, 1.0, score_bandwidth="sd"), "score_bandwidth must be a number or"),
+        (lambda: cukde.sd_kde(da.from_array(X), Y, 1.0, score_bandwidth="sd"), r"^score_bandwidth\b"),
         (lambda: cukde.marginal(da.from_array(X), 1, Y[:, 0], "scott"), "h must be a number or an array here"),
         (lambda: cukde.density_ratio(da.from_array(X), Z, Y, "scott"), "h must be a number or an array here"),
         (lambda: cukde.evaluate_grid(da.from_array(X), [[0.0], [0.0]], "scott"), "h must be a number or an array here"),
@@ -310,15 +304,15 @@ def test_results_are_refused_where_they_do_not_fit() -> None:
             r"h must be a number or an array here; got a Selection: write h=found\.band",
         ),
         (lambda: cukde.sd_kde(X, Y, sd, steps=2), 'h must be a number or "sd" for steps=2; got a Selection'),
-        (lambda: cukde.debias(X, "select", own_point=False), 'h must be a number or "sd" for own_point=False'),
+        (lambda: cukde.debias(X, "select", own_point=False), r"^h\b"),
         (
             lambda: cukde.KernelDensity(bandwidth=sd, method="sd", steps=2).fit(X),
-            'bandwidth must be a number or "sd" for',
+            r"^bandwidth\b",
         ),
-        (lambda: cukde.KernelDensity(bandwidth=found, kernel="tophat").fit(X), "'Selection' is a rule for kernel="),
+        (lambda: cukde.KernelDensity(bandwidth=found, kernel="tophat").fit(X), r"^bandwidth\b.*'Selection'"),
         (
             lambda: cukde.KernelDensity(bandwidth=found).fit(lazy),
-            "bandwidth must be a number or an array here; got a Sel",
+            r"^bandwidth\b",
         ),
         (
             lambda: cukde.kde(X, Y, bandwidth.select(X, ["abramson"]), local_factors=W),
@@ -351,7 +345,7 @@ def test_a_result_keeps_the_names_of_its_columns(search: str, kind: str, order: 
     np.testing.assert_allclose(fitted.score_samples(queries), want, rtol=1e-12)
     if search == "select":
         np.testing.assert_allclose(np.asarray(found.density(data, queries, log=True)), want, rtol=1e-12)
-    with pytest.raises(ValueError, match="'a' not in X"):
+    with pytest.raises(ValueError, match=r"^h\b.*'a'"):
         cukde.kde(frame.rename(columns={"a": "other"}), frame[:4].to_numpy(), found)
 
 
@@ -364,16 +358,6 @@ def test_a_result_in_a_saved_estimator_fits_again(search: str, tmp_path: Path) -
         fitted.save(tmp_path / "fitted.npz")
         again = cukde.KernelDensity.load(tmp_path / "fitted.npz").fit(moved)
         np.testing.assert_allclose(again.score_samples(moved[:4]), fitted.score_samples(X[:4]), rtol=1e-12)
-
-
-def test_plots_take_names() -> None:
-    pytest.importorskip("matplotlib")
-    from cukde.plot import numbers
-
-    for name in ("sd", "cross_validate"):
-        h = numbers.estimate(dispatch.named("cpu"), X, W, name, "sd").h
-        want = bandwidth.sd(X, weights=W) if name == "sd" else bandwidth.cross_validate(X, "sd", weights=W).bandwidth
-        np.testing.assert_allclose(h, want, rtol=1e-12)
 
 
 def test_the_reference_lists_the_names() -> None:

@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import cukde
-from cukde.bandwidth import moved_normal, normal_reference
+from tests.private import deviations, moved_normal, normal_reference, reference_factor
 
 # Cells of a grid, by dimension: so narrow that sums over them are integrals, of normals and of their products.
 GRIDS = {1: np.linspace(-8, 8, 129), 2: np.linspace(-5.5, 5.5, 21)}
@@ -80,7 +80,7 @@ def test_errors_are_those_of_the_estimates(name: str, d: int, h: float) -> None:
 def test_numbers_with_infinitesimals_give_the_derivative_of_each_form(d: int, steps: int) -> None:
     """A chain of one move is the difference of two Gaussian integrals over a small number."""
     h = np.array([0.3, 0.9])
-    a = moved_normal.deviations(h, steps)
+    a = deviations(h, steps)
     got, log_scale = moved_normal._pair(h, d, a, 1, 0)
 
     def gaussian(epsilon: float) -> np.ndarray:
@@ -141,7 +141,7 @@ def test_factor_is_where_the_error_is_least(name: str, d: int, n: float) -> None
         overlap, mean_square, square = parts(name, np.exp(t), d)
         return np.asarray(1 - 2 * overlap + mean_square + (square - mean_square) / n)
 
-    got = np.log(normal_reference.factor(name.partition(",")[0], n, d, METHODS[name]))
+    got = np.log(reference_factor(name.partition(",")[0], n, d, METHODS[name]))
     least, *near = error(got + np.array([0.0, -1e-3, 1e-3]))
     assert least < min(*near, *error(np.linspace(-3, 1.5, 91)))
     # The error is even about its least, but for a cubic term.
@@ -156,14 +156,14 @@ def test_more_steps_lose_little_by_the_variance_of_two(d: int, n: float) -> None
         square = moved_normal.log_square(h, d, 3)
         return float((1 - 2 * np.exp(overlap) + (1 - 1 / n) * np.exp(mean_square) + np.exp(square) / n)[0])
 
-    got = np.log(normal_reference.factor("sd", n, d, 3))
+    got = np.log(reference_factor("sd", n, d, 3))
     found = minimize_scalar(error, bounds=(got - 0.3, got + 0.3), method="bounded", options={"xatol": 1e-9})
     assert error(got) <= found.fun * (1 + 3e-4)
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_hundreds_of_dimensions(name: str) -> None:
-    factor = partial(normal_reference.factor, name.partition(",")[0], steps=METHODS[name])
+    factor = partial(reference_factor, name.partition(",")[0], steps=METHODS[name])
     for d in (300, 3000):
         few, many = (factor(n=n, d=d) for n in (2.0, 1e9))
         assert 0.9 < many < few < 1.5
@@ -171,4 +171,4 @@ def test_hundreds_of_dimensions(name: str) -> None:
 
 def test_rounding_of_the_number_of_rows_does_not_show() -> None:
     for n in (1.0, 40.0, 12345.678):
-        assert len({normal_reference.factor("sd", n * (1 + k * 1e-15), 2) for k in range(-3, 4)}) == 1
+        assert len({reference_factor("sd", n * (1 + k * 1e-15), 2) for k in range(-3, 4)}) == 1

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cukde.bandwidth.cpu import passes as bandwidth_passes, tiles
-from cukde.core.cpu import threads as core_threads
-from cukde.core.cpu.workers import WorkerPool
+from cukde.bandwidth.cpu import tiles
 from cukde.density.pairs.cpu import pair_blocks
+from tests.private import WorkerPool, bandwidth_cpu as bandwidth_passes, threads as core_threads
 from tests.tolerances import DENSITY, check, log_error
 
 DTYPES = ("float32", "float64")

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.bandwidth import backends, scores_1d
-from cukde.bandwidth.cpu import passes as cpu_passes
-from cukde.core import dispatch
+from cukde.bandwidth import scores_1d
 from tests import reference
 from tests.conftest import Backend
+from tests.private import (
+    backend_of,
+    bandwidth_cpu as cpu_passes,
+    bandwidth_passes_of,
+)
 from tests.tolerances import LINE, check
 
 ALLOWED = LINE["float64"].value / scores_1d._LEAST_REST  # what is left of a sum is right to the error of the whole
@@ -33,7 +36,7 @@ def test_sums(backend: Backend, monkeypatch: pytest.MonkeyPatch, few: int, weigh
     monkeypatch.setattr(scores_1d, "_FEW", few)
     X, w = sample(backend.size(1000, 90 if few > 1 else 28), weighted)
     x = backend.asarray(X)
-    got = scores_1d.leave_one_out(x, SCALES, backend.asarray(w), dispatch.backend(x))
+    got = scores_1d.leave_one_out(x, SCALES, backend.asarray(w), backend_of(x))
     for scale, logs in zip(SCALES, backend.asnumpy(got), strict=True):
         exact = reference.leave_one_out(X, float(scale), w)
         check(np.abs(logs - exact.log), ALLOWED + 8 * np.finfo(float).eps * exact.exponent, "log sum")
@@ -44,7 +47,7 @@ def test_least_squares(backend: Backend, weighted: bool) -> None:
     X, w = sample(backend.size(1000, 90), weighted)
     x = backend.asarray(X)
     coefficients = np.tile([1.0, 0, 0, -np.sqrt(2), 0], (len(SCALES), 1))
-    got = scores_1d.least_squares(x, SCALES, coefficients, backend.asarray(w), dispatch.backend(x))
+    got = scores_1d.least_squares(x, SCALES, coefficients, backend.asarray(w), backend_of(x))
     for scale, of, each in zip(SCALES, coefficients, got, strict=True):
         exact = reference.least_squares(X, float(scale), of, w)
         check(np.abs(each - exact.value), np.full((), ALLOWED * exact.size), "sum over pairs")
@@ -54,7 +57,7 @@ def test_least_squares(backend: Backend, weighted: bool) -> None:
 def test_scores_are_those_of_all_pairs(backend: Backend, monkeypatch: pytest.MonkeyPatch, objective: str) -> None:
     X = backend.asarray(np.random.default_rng(1).normal(size=backend.size(5000, 120)))
     h = np.geomspace(0.05, 1, 4)
-    passes = backends.passes(dispatch.backend(X))
+    passes = bandwidth_passes_of(backend_of(X))
     found = []
     for least in (1, 10**9):
         monkeypatch.setattr(passes, "LEAST_ROWS_OF_LINE", least)

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import cukde
 from cukde import BandwidthRangeWarning, bandwidth
-from cukde.bandwidth import backends, data, least_squares, scores as bandwidth_scores, search
-from cukde.core import dispatch
+from cukde.bandwidth import data, least_squares, scores as bandwidth_scores, search
 from tests import reference
+from tests.private import backend_of, bandwidth_backends as backends, named
 from tests.tolerances import CROSS_VALIDATION
 
 KINDS = [
@@ -183,15 +183,6 @@ def test_scores_ignore_an_offset_and_follow_the_unit(backend: Any, method: str, 
     np.testing.assert_allclose(scaled, want, rtol=1e-9)
 
 
-def test_a_single_precision_bandwidth_may_be_small_or_large(backend: Any) -> None:
-    X = _sample(20)[:, 0].astype(np.float32)
-    h = np.array([0.3, 0.6])
-    want = _scores(backend, X, "kde", h, "likelihood")
-    for unit in (2.0**-80, 2.0**80):
-        got = _scores(backend, X * np.float32(unit), "kde", h * unit, "likelihood")
-        np.testing.assert_allclose(got, want - math.log(unit), atol=1e-4)
-
-
 # Passes
 
 
@@ -219,7 +210,7 @@ quiet = pytest.mark.filterwarnings("ignore::cukde.BandwidthRangeWarning")
 
 @pytest.fixture
 def passes(monkeypatch: pytest.MonkeyPatch) -> _Counting:
-    counting = _Counting(backends.passes(dispatch.named("cpu")))
+    counting = _Counting(backends.passes(named("cpu")))
     monkeypatch.setattr(backends, "passes", lambda backend: counting)
     return counting
 
@@ -262,13 +253,6 @@ def test_normal_data_get_about_their_reference_rule(backend: Any, method: str, o
     rule = getattr(bandwidth, {"kde": "silverman"}.get(method, method))(X)
     assert (found.bandwidth > 0.6 * rule).all()
     assert (found.bandwidth < 1.7 * rule).all()
-
-
-@kinds
-def test_two_modes_get_less(backend: Any, method: str, objective: str) -> None:
-    X = _two_modes(backend.size(400, 60), 10.0)
-    found = _found(backend, X, method, None, objective)
-    assert found.bandwidth[0] < 0.5 * getattr(bandwidth, {"kde": "silverman"}.get(method, method))(X)[0]
 
 
 def test_the_default_grid_is_about_the_rule(backend: Any) -> None:
@@ -337,7 +321,7 @@ def test_what_is_no_end_is_not_reported(backend: Any, h: list[Any]) -> None:
 def test_gradients_are_central_differences(backend: Any, weighted: bool, method: Any, objective: Any) -> None:
     n = backend.size(60, 20)
     X, w = backend.asarray(_sample(n, 3)), backend.asarray(_weights(n) if weighted else None)
-    module = dispatch.backend(X)
+    module = backend_of(X)
     rows = data.rows(X, w, module)
     of = bandwidth_scores.LeaveOneOut(data.Question(rows, None, weighted, method, objective, "float64", module))
     h = np.array([1.0, 3.0, 20.0])
@@ -386,15 +370,6 @@ def test_the_optimum_is_a_maximum(method: str, objective: Any) -> None:
     found = bandwidth.cross_validate(X, method, None, objective, per_dimension=True)
     nearby = found.bandwidth * np.exp(0.02 * np.array([[1, 0], [-1, 0], [0, 1], [0, -1]]))
     assert (bandwidth.cross_validate(X, method, nearby, objective).scores < found.score).all()
-
-
-def test_the_optimum_in_single_precision(backend: Any) -> None:
-    X = _uneven(backend.size(150, 30))
-    single, double = (
-        _found(backend, X.astype(dtype), "kde", None, per_dimension=True) for dtype in ("float32", "float64")
-    )
-    np.testing.assert_allclose(single.bandwidth, double.bandwidth, rtol=0.02)
-    assert single.score == pytest.approx(double.score, abs=1e-4)
 
 
 @kinds
@@ -447,23 +422,6 @@ def test_results_are_float64_where_the_data_are(backend: Any, dtype: str) -> Non
     assert found.scores[1] == pytest.approx(want, abs=CROSS_VALIDATION["kde", "float32"].value)
 
 
-@pytest.mark.parametrize("name", ["tf32", "ieee", "float32"])
-def test_fast_precisions_are_float32(backend: Any, name: str) -> None:
-    X = _sample(30, 2).astype(np.float32)
-    np.testing.assert_array_equal(
-        _scores(backend, X, "kde", [0.5, 2.0], "likelihood", precision=name),
-        _scores(backend, X, "kde", [0.5, 2.0], "likelihood"),
-    )
-
-
-def test_lists_are_data_and_a_line_has_one_deviation_a_row() -> None:
-    X = _sample(30)[:, 0]
-    a = bandwidth.cross_validate(X.tolist(), "kde", [[0.1], [1.0], [9.0]])
-    b = bandwidth.cross_validate(X[:, None], "kde", (0.1, 1.0, 9.0))
-    assert a.bandwidth == b.bandwidth == np.array([1.0])
-    np.testing.assert_array_equal(a.scores, b.scores)
-
-
 def test_a_constant_column_may_have_a_given_bandwidth(backend: Any) -> None:
     X = np.column_stack([_sample(30), np.full(30, 0.1)])
     for method, objective in KINDS:
@@ -472,21 +430,21 @@ def test_a_constant_column_may_have_a_given_bandwidth(backend: Any) -> None:
 
 
 ERRORS: dict[str, tuple[type[Exception], str, tuple[Any, ...], dict[str, Any]]] = {
-    "method": (ValueError, "method must be one of 'kde', 'sd', 'laplace', 'positive'; got 'sc'", (FIRST, "sc"), {}),
-    "objective": (ValueError, "objective must be one of", (FIRST, "kde", None, "risk"), {}),
+    "method": (ValueError, r"^method\b", (FIRST, "sc"), {}),
+    "objective": (ValueError, r"^objective\b", (FIRST, "kde", None, "risk"), {}),
     "laplace": (ValueError, 'write objective="least_squares"', (FIRST, "laplace"), {}),
     "per_dimension": (ValueError, "per_dimension must be True or False", (FIRST,), {"per_dimension": "yes"}),
-    "precision": (ValueError, "precision must be one of", (FIRST,), {"precision": "half"}),
-    "one row": (ValueError, "X must have at least 2 rows", ([[1.0, 2.0]], "kde", [1.0]), {}),
-    "one weight": (ValueError, "weights must not all rest on one row", (FIRST,), {"weights": [1, 0, 0, 0]}),
-    "few weights": (ValueError, r"weights must have shape \(4,\)", (FIRST,), {"weights": [1, 0]}),
-    "negative weights": (ValueError, "weights must not be negative", (FIRST,), {"weights": [1, -1, 1, 1]}),
-    "NaN": (ValueError, "X must be finite", ([[math.nan], [1.0]], "kde", [1.0]), {}),
-    "text": (TypeError, "X must hold real numbers", (["a", "b"],), {}),
-    "constant": (ValueError, "X must vary in every column.*constant columns: 1", ([[0, 1], [1, 1]],), {}),
+    "precision": (ValueError, r"^precision\b", (FIRST,), {"precision": "half"}),
+    "one row": (ValueError, r"^X\b.*2", ([[1.0, 2.0]], "kde", [1.0]), {}),
+    "one weight": (ValueError, r"^weights\b", (FIRST,), {"weights": [1, 0, 0, 0]}),
+    "few weights": (ValueError, r"^weights\b", (FIRST,), {"weights": [1, 0]}),
+    "negative weights": (ValueError, r"^weights\b", (FIRST,), {"weights": [1, -1, 1, 1]}),
+    "NaN": (ValueError, r"^X\b", ([[math.nan], [1.0]], "kde", [1.0]), {}),
+    "text": (TypeError, r"^X\b", (["a", "b"],), {}),
+    "constant": (ValueError, r"^X\b.*1", ([[0, 1], [1, 1]],), {}),
     "constant, a deviation each": (
         ValueError,
-        "X must vary in every column",
+        r"^X\b",
         ([[0, 1], [1, 1]], "kde", [1.0]),
         {"per_dimension": True},
     ),
@@ -504,7 +462,7 @@ ERRORS: dict[str, tuple[type[Exception], str, tuple[Any, ...], dict[str, Any]]] 
     "endless": (ValueError, r"X must span less than 1e\+150", ([[-1.5e308], [1.5e308]], "kde", [1.0]), {}),
     "small in float32": (
         ValueError,
-        r"X must span less than 1e\+18",
+        r"^X\b.*1.*18",
         (FIRST, "kde", [1e-19]),
         {"precision": "float32"},
     ),

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 import cukde
 from cukde import BandwidthRangeWarning, KernelDensity, bandwidth, perf
 from cukde.bandwidth import selection
-from cukde.core.cost.registry import called
 from tests import reference
+from tests.private import called
 from tests.tolerances import CROSS_VALIDATION
 
 RATES = {"kde": 1 / 6, "sd": 1 / 10, "positive": 1 / 10, "abramson": 1 / 6}
@@ -216,7 +216,7 @@ def test_a_far_row_takes_as_wide_a_bandwidth_as_it_needs(seed: int) -> None:
         (
             ValueError,
             {"methods": ["laplace"]},
-            "methods must be one of 'kde', 'sd', 'positive', 'abramson'; got 'laplace'",
+            r"^methods\b",
         ),
         (TypeError, {"methods": "kde"}, r"methods must be a sequence of names; got 'kde': write \['kde'\]"),
         (ValueError, {"methods": []}, "methods must be at least one of"),

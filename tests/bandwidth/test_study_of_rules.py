@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 
 import cukde
-from benchmarks.bandwidth import bench_bias_order, bench_rule_of_thumb as study, normal_mixtures, real_sets
+from benchmarks.bandwidth import bench_rule_of_thumb as study, normal_mixtures
 from benchmarks.bandwidth.estimates import Draws, Fitted, Method, methods
 from benchmarks.bandwidth.squared_errors import ByPoints, OnGrid
-from cukde.core import dispatch
 
 METHODS = methods()
-CPU = dispatch.named("cpu")
 
 
 @pytest.mark.parametrize("oracle", normal_mixtures.MARRON_WAND, ids=lambda oracle: oracle.name)
@@ -31,34 +29,6 @@ def test_a_density_of_marron_and_wand(oracle: normal_mixtures.Mixture) -> None:
     X = oracle.sample(20_000, np.random.default_rng(0))
     assert X.mean() == pytest.approx(mean, abs=5 * deviation / math.sqrt(20_000))
     assert X.std() == pytest.approx(deviation, rel=0.05)
-
-
-def test_peaks_of_marron_and_wand() -> None:
-    """Shares, means and deviations that are easily got wrong, by hand."""
-    of = {oracle.name: oracle for oracle in normal_mixtures.MARRON_WAND}
-    assert len(of) == 15
-    np.testing.assert_allclose(of["claw"].means[1:, 0], [-1, -0.5, 0, 0.5, 1])
-    np.testing.assert_allclose(of["asymmetric claw"].shares[1:], np.array([8, 4, 2, 1, 0.5]) / 31)
-    np.testing.assert_allclose(of["asymmetric claw"].deviations[1:, 0], [0.4, 0.2, 0.1, 0.05, 0.025])
-    np.testing.assert_allclose(of["smooth comb"].means[:, 0], np.array([-31, 17, 41, 53, 59, 62]) / 21)
-    np.testing.assert_allclose(of["discrete comb"].means[:, 0], np.array([-15, -3, 9, 16, 18, 20]) / 7)
-
-
-@pytest.mark.parametrize("d", [2, 3])
-def test_families(d: int) -> None:
-    """Densities in d dimensions integrate to 1 along the first axis and over a grid."""
-    assert len({oracle.name for oracle in normal_mixtures.family(d)}) == len(
-        normal_mixtures.BALLS + normal_mixtures.LINES
-    )
-    of = {oracle.name: oracle for oracle in normal_mixtures.family(d)}
-    Y = np.random.default_rng(0).normal(size=(5, d))
-    one = {oracle.name: oracle for oracle in normal_mixtures.MARRON_WAND}
-    claw = of["claw, line"]
-    rest = np.exp(-0.5 * (Y[:, 1:] / claw.deviations[0, 1]) ** 2) / claw.deviations[0, 1] / math.sqrt(2 * math.pi)
-    np.testing.assert_allclose(claw.density(Y), one["claw"].density(Y[:, :1]) * rest.prod(axis=1))
-    radius = (Y**2).sum(axis=1)
-    expected = (2 / 3) * np.exp(-radius / 2) + 1 / 3 * 10**d * np.exp(-50 * radius)
-    np.testing.assert_allclose(of["kurtotic, balls"].density(Y), expected * (2 * math.pi) ** (-d / 2))
 
 
 def _draws(n: int, m: int, d: int) -> Draws:
@@ -116,55 +86,3 @@ def test_rows_of_mixtures_and_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert results["kde"]["oracle_ise"]["ise"] <= 1.3 * results["kde"]["reference"]["ise"]
     assert "loss" not in results["laplace"]["reference"]
     assert results["laplace"]["reference"]["negative_mass"] > 0
-
-
-def test_a_run_without_time_says_what_it_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record = tmp_path / "run.json"
-    monkeypatch.setattr("sys.argv", ["x", "real", "--only", "iris", "--budget", "0", "--record", str(record)])
-    study.main()
-    assert json.loads(record.read_text())["rows"] == [{"op": "left_out", "what": "iris, d=4, n=None: 0 of 10 draws"}]
-
-
-def test_splits_of_sets() -> None:
-    """Standardised by the fitted rows; no row is both fitted and scored."""
-    rows = np.random.default_rng(0).normal(size=(100, 3)) * [1, 10, 100]
-    sample = study.of_set(rows, 50, 3, 15, np.float64, CPU)
-    assert (sample.X.shape, sample.Y.shape) == ((50, 3), (15, 3))
-    np.testing.assert_allclose(sample.X.std(axis=0, ddof=1), 1)
-    np.testing.assert_allclose(sample.X.mean(axis=0), 0, atol=1e-12)
-    assert not set(map(tuple, sample.X.round(9))) & set(map(tuple, sample.Y.round(9)))
-
-
-@pytest.mark.parametrize("each", real_sets.SETS, ids=lambda each: each.name)
-def test_real_sets(each: real_sets.Set) -> None:
-    X = each.rows()
-    assert X.ndim == 2
-    assert len(X) >= 150
-    assert np.isfinite(X).all()
-    assert len(np.unique(X, axis=0)) == len(X)
-    np.testing.assert_array_equal(X, each.rows())
-
-
-@pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.parametrize("method", bench_bias_order.ORDERS)
-def test_bias_has_the_order_of_theory(method: str, d: int) -> None:
-    for truth in bench_bias_order.truths(d):
-        bandwidths = bench_bias_order.BANDWIDTHS[1:4]
-        bias = np.array([bench_bias_order.infinite(truth, method, h, CPU) for h in bandwidths])
-        slope = bench_bias_order.slope(bandwidths, bias)
-        assert slope == pytest.approx(bench_bias_order.ORDERS[method], abs=bench_bias_order.TOLERANCE)
-
-
-def test_bias_of_kde_is_that_of_a_wider_normal() -> None:
-    truth = next(bench_bias_order.truths(2))
-    found = bench_bias_order.infinite(truth, "kde", 0.1, CPU)
-    np.testing.assert_allclose(
-        found, truth.density.smoothed(0.1).density(truth.queries) - truth.density.density(truth.queries), rtol=1e-6
-    )
-
-
-def test_sobol_points_are_of_the_density() -> None:
-    *_, truth = bench_bias_order.truths(2)
-    X, weights = bench_bias_order.sobol(truth.density, 2**10, 0)
-    assert weights.sum() == pytest.approx(1)
-    np.testing.assert_allclose(weights @ X, truth.density.shares @ truth.density.means, atol=1e-2)

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from benchmarks.tools import calibration, pace, records
 from benchmarks.tools.comparison import compare
 from cukde import perf
-from cukde.core.cost.peaks import Load
+from tests.private import Load
 
 
 def kernel(median: float, spread: float = 0.0, **others: Any) -> dict[str, Any]:
@@ -25,7 +24,7 @@ def kernel(median: float, spread: float = 0.0, **others: Any) -> dict[str, Any]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measurements of the processor alone, too short to be good."""
-    from cukde.perf import _loads_cpu as _peaks
+    from tests.private import loads_cpu as _peaks
 
     monkeypatch.setattr("cukde.core.dispatch.why_no_gpu", lambda: "none is wanted")
     monkeypatch.setattr(calibration, "_SECONDS", 1e-3)
@@ -45,19 +44,6 @@ def test_the_cpu_is_calibrated(small: None) -> None:
     for name, times in after["cpu"].items():
         assert times["median_ms"] <= found["cpu"][name]["median_ms"]
         assert times["drift"] >= 1
-
-
-def test_work_is_what_is_counted(small: None) -> None:
-    from cukde.core.cpu import threads
-
-    loads = dict(calibration._loads("cpu"))
-    assert loads["copy"].amount == 2 * 2**20  # read and written
-    assert loads["exponential"].amount == threads.count() * loads["exponential_1_thread"].amount
-    numbers = np.linspace(0, 1, calibration._NUMBERS, dtype=np.float32)
-    assert loads["exponential_1_thread"].amount == calibration._REPEATS * numbers.size
-    wanted = np.exp(-np.exp(-np.exp(-numbers.astype(np.float64))))
-    calibration.exponentials_of_minus(numbers, 3)
-    np.testing.assert_allclose(numbers, wanted, rtol=5e-5)
 
 
 def test_times_are_of_the_same_work_whatever_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,29 +76,6 @@ def test_of_several_measurements_the_fastest_is_kept(monkeypatch: pytest.MonkeyP
     assert drifts == [(4.0, 1.0), (4.0, 1.25), (2.0, 2.5), (2.0, 2.5)]
 
 
-def test_what_only_one_measurement_has_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "_kernels", lambda backend: {"copy": kernel(4.0, drift=1.0)})
-    found = calibration.calibrate({"gpu": {"copy": kernel(3.0)}, "cpu": {"other": kernel(1.0)}}, backend="cpu")
-    assert {name: set(of) for name, of in found.items()} == {"gpu": {"copy"}, "cpu": {"other", "copy"}}
-    assert found["gpu"]["copy"]["median_ms"] == 3.0
-
-
-def test_what_a_gpu_is_calibrated_by(monkeypatch: pytest.MonkeyPatch, emulated_device: None) -> None:
-    import cukde.core.gpu.arrays
-    from cukde.perf import _loads_gpu as _peaks
-
-    monkeypatch.setattr(_peaks, "_copy", lambda: Load("memory", 2**30, lambda: None))
-    monkeypatch.setattr(_peaks, "_cache", lambda blocks: Load("cache", 2**30, lambda: None))
-    monkeypatch.setattr("cukde.core.dispatch.named", lambda backend: cukde.core.gpu.arrays)
-    loads = dict(calibration._loads("gpu"))
-    assert set(loads) == {"copy", "exponential"}
-    assert loads["exponential"].unit == "exponential"
-    of = _peaks._CHAINS["exponential"]
-    unit, blocks, repeats, factors = loads["exponential"].call.args  # type: ignore[attr-defined]
-    assert (unit, repeats, factors.dtype) == ("exponential", of.repeats, np.float32)
-    assert loads["exponential"].amount == blocks * 256 * of.chains * 16 * repeats
-
-
 @pytest.mark.gpu
 def test_a_gpu_is_calibrated() -> None:
     import cupy
@@ -127,13 +90,6 @@ def test_a_gpu_is_calibrated() -> None:
     peaks = perf.measure_peaks("gpu")
     for name, rate in (("copy", peaks.rate("memory")), ("exponential", peaks.rate("exponential"))):
         assert 0.5 < found["gpu"][name]["median_ms"] / (1e3 * 2**30 / rate) < 2  # the same work, in the same units
-
-
-def test_no_gpu_and_no_backend(small: None) -> None:
-    with pytest.raises(RuntimeError, match="none is wanted"):
-        calibration.calibrate(backend="gpu")
-    with pytest.raises(ValueError, match='backend must be "gpu", "cpu" or None'):
-        calibration.calibrate(backend="tpu")  # type: ignore[arg-type]
 
 
 # --- how they are used ----------------------------------------------------------------------------------
@@ -169,24 +125,7 @@ def test_what_two_calibrations_share() -> None:
     assert pace.pace({"copy": kernel(1.0)}, NEW, "exponential") == (40.0, 40.0, 40.0)
 
 
-def test_a_machine_that_was_not_quiet() -> None:
-    of = {
-        "cpu": {"copy": kernel(1.0, drift=1.1), "exponential": kernel(1.0, drift=1.125)},
-        "gpu": {"copy": kernel(1.0)},
-    }
-    assert pace.unquiet(of) == ["the exponential kernel of the cpu took 1.12 times as long once"]
-
-
 # --- in records ------------------------------------------------------------------------------------------
-
-
-def test_records_have_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "source", lambda: {"commit": "abc1234"})
-    measured = {"cpu": {"copy": kernel(4.0, drift=1.0)}}
-    records.write(tmp_path / "run.json", [], calibration=measured)
-    run = records.read(tmp_path / "run.json")
-    assert list(run) == ["date", "commit", "machine", "versions", "command", "calibration", "rows"]
-    assert run["calibration"] == measured
 
 
 @pytest.mark.parametrize(

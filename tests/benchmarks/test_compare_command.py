@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.tools import comparison
 from benchmarks.tools.compare import main
 
 RUN: dict[str, Any] = {
@@ -119,12 +118,6 @@ def test_what_is_printed(files: Files) -> None:
     ]
 
 
-def test_spreads_that_overlap_are_no_change(files: Files) -> None:
-    assert files.runs([row(spread=0.1)], [row(11.5, spread=0.1)])[0] == 0
-    assert files.runs([row(spread=0.01)], [row(11.5, low_ms=9.0, high_ms=12.0)])[0] == 0
-    assert files.runs([row(spread=0.01)], [row(11.5, spread=0.1)])[0] == 1
-
-
 # --- machines --------------------------------------------------------------------------------------------
 
 
@@ -142,20 +135,6 @@ def test_a_slower_machine_is_no_regression(files: Files, device: str, bound: str
     assert files.runs([row(**of)], [row(12.0, **of)], before=before, after=after)[0] == 1
 
 
-def test_a_regression_that_a_faster_machine_hides_is_found(files: Files) -> None:
-    runs = [row()], [row()]
-    code, out = files.runs(*runs, before=calibration(), after=calibration(cpu=0.8))
-    assert code == 1
-    assert "1.000       1.250  slower" in out
-    assert files.runs(*runs, before=calibration(), after=calibration(cpu=0.95))[0] == 0
-
-
-def test_an_improvement_that_a_slower_machine_hides_is_listed(files: Files) -> None:
-    code, out = files.runs([row()], [row()], before=calibration(), after=calibration(cpu=1.3))
-    assert code == 0
-    assert "1.000       0.769  faster" in out
-
-
 def test_memory_that_became_slower_excuses_what_it_binds(files: Files) -> None:
     """Of a row that does not say what binds it, the slower of both is taken: it may be bound by either."""
     before, after = calibration(), calibration(copy=1.3)
@@ -163,24 +142,6 @@ def test_memory_that_became_slower_excuses_what_it_binds(files: Files) -> None:
         runs = [row(bound=bound)], [row(12.0, bound=bound)]
         assert files.runs(*runs, before=before, after=after)[0] == code, bound
     assert files.runs([row()], [row(15.0)], before=before, after=after)[0] == 1
-
-
-def test_what_calibrations_do_not_decide_is_marked(files: Files) -> None:
-    """One kernel calls it slower and the other does not: no regression, and not passed over either."""
-    old, new = [row(), row(op="same")], [row(12.5), row(op="same")]
-    code, out = files.runs(old, new, before=calibration(), after=calibration(copy=1.3))
-    assert code == 0
-    (marked,) = (line for line in out.splitlines() if line.endswith("slower?"))
-    assert marked.startswith("kde ")
-    assert "0 slower, 0 faster, 2 within the spread or 10%, 1 that the calibrations do not decide (slower?);" in out
-    assert "slower?" not in files.runs(old, new, before=calibration(), after=calibration())[1]
-
-
-def test_what_may_be_the_machine_is_no_improvement(files: Files) -> None:
-    quiet = calibration()
-    assert "0 faster" in files.runs([row()], [row(7.8)], before=quiet, after=calibration(copy=0.7))[1]
-    assert "1 faster" in files.runs([row()], [row(6.5)], before=quiet, after=calibration(copy=0.7))[1]
-    assert "0 faster" in files.runs([row()], [row(9.5)], before=quiet, after=quiet)[1]
 
 
 def test_calibrations_that_are_not_there(files: Files) -> None:
@@ -196,32 +157,6 @@ def test_calibrations_that_are_not_there(files: Files) -> None:
         assert f"cpu times are compared as they were measured: no cpu calibration in the {which} run\n" in out
         assert "normalised" not in out
     assert files.runs([row()], [row(10.5)])[0] == 0
-
-
-def test_other_kernels_are_no_calibration(files: Files) -> None:
-    before, after = {"cpu": {"a": {"median_ms": 1.0}}}, {"cpu": {"b": {"median_ms": 2.0}}}
-    code, out = files.runs([row()], [row(20.0)], before=before, after=after)
-    assert code == 1
-    assert "compared as they were measured: calibrations of other kernels" in out
-
-
-def test_a_machine_that_was_not_quiet_is_said(files: Files) -> None:
-    out = files.runs([row()], [row()], before=calibration(drift=1.05), after=calibration(drift=1.3))[1]
-    assert (
-        "warning: the machine of the new run was not quiet: the copy kernel of the cpu took 1.30 times as long" in out
-    )
-    assert "old run was not quiet" not in out
-
-
-def test_other_machines_and_versions_are_said(files: Files) -> None:
-    old = files.write("old.json", [row()])
-    new = files.write(
-        "new.json", [row()], machine={"gpu": "another", "driver": "2", "cores": 4}, versions={"numpy": "2.1"}
-    )
-    code, out = files.compare(old, new)
-    assert code == 0
-    assert "warning: the machine differs: gpu a GPU -> another, driver 1 -> 2, cores 2 -> 4\n" in out
-    assert "warning: the versions differ: numpy 2.0 -> 2.1\n" in out
 
 
 # --- errors ----------------------------------------------------------------------------------------------
@@ -247,31 +182,7 @@ def test_errors_that_became_worse(files: Files, old: float | None, new: float, c
     assert (" worse" in out) == bool(code)
 
 
-def test_errors_that_are_known_no_more_are_said(files: Files) -> None:
-    code, out = files.runs([row()], [row(rel_err_max=None)])
-    assert code == 0
-    assert "warning: the new run does not say the error of kde cpu n=8 d=2 float32" in out
-
-
 # --- rows and files --------------------------------------------------------------------------------------
-
-
-def test_rows_of_one_run_alone_are_said(files: Files) -> None:
-    missing = {key: value for key, value in row(op="gone").items() if key != "median_ms"} | {"reason": "no header"}
-    code, out = files.runs([row(), row(op="gone")], [row(), missing, row(op="new")])
-    assert code == 0
-    assert "only in the old run: gone cpu n=8 d=2 float32 (the other has none: no header)\n" in out
-    assert "only in the new run: new cpu n=8 d=2 float32\n" in out
-
-
-def test_a_section_that_failed_is_said(files: Files) -> None:
-    """And what it measured before is not lost without a word."""
-    pairs = [(files.write(f"{of}/section-{i}.json", [row()]).parent) for of in ("old", "new") for i in (1, 2)]
-    files.write("new/section-2.json", [], error="ValueError: off")
-    code, out = files.compare(pairs[0], pairs[-1])
-    assert code == 0
-    assert "section-2.json:\nwarning: the new run failed: ValueError: off\n" in out
-    assert "only in the old run: kde" in out
 
 
 def test_folders_are_compared_file_by_file(files: Files) -> None:
@@ -333,19 +244,3 @@ def test_malformed_files(files: Files, text: str, message: str) -> None:
     refused = files.refusal(old, new)
     assert message in refused
     assert "new.json" in refused
-
-
-def test_files_that_are_not_there(files: Files) -> None:
-    there = files.write("old.json", [row()])
-    assert files.refusal(there, files.folder / "none.json").endswith("none.json: No such file or directory\n")
-
-
-@pytest.mark.parametrize("threshold", ["-1", "ten", "nan", "inf"])
-def test_thresholds_that_make_no_sense(files: Files, capsys: pytest.CaptureFixture[str], threshold: str) -> None:
-    path = str(files.write("old.json", [row()]))
-    with pytest.raises(SystemExit, match="2"):
-        main([path, path, f"--threshold={threshold}"])
-    assert f"expected a percentage from 0; got '{threshold}'" in capsys.readouterr().err
-    if threshold != "ten":
-        with pytest.raises(ValueError, match="threshold must be a finite number from 0"):
-            comparison.compare(path, path, threshold=float(threshold))

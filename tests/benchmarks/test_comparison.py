@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,10 +60,6 @@ def test_rows_are_of_the_same_measurement_where_all_names_are(other: str) -> Non
     assert "no measurement is in both runs" in str(found)
 
 
-def test_sizes_in_another_order_are_the_same() -> None:
-    assert len(compare([row()], [row() | {"shape": {"d": 2, "n": 8}}]).rows) == 1
-
-
 def test_a_measurement_beside_several_rivals_counts_once() -> None:
     def rows(median: float, of_rivals: float) -> list[dict[str, Any]]:
         peers = [{"name": name, "median_ms": times * of_rivals} for name, times in (("A", 1), ("B", 3))]
@@ -83,47 +77,3 @@ def test_measurements_of_one_name_are_matched_only_where_there_are_as_many() -> 
     found = compare(several, [row(median=2.0)])
     assert found.rows == ()
     assert found.warnings == ("2 rows of the old run and 1 of the new are kde gpu n=8 d=2 float32",)
-
-
-def test_a_row_without_a_time_says_why() -> None:
-    absent = {key: value for key, value in row().items() if not key.endswith("_ms")} | {"reason": "no header"}
-    assert compare([row()], [absent]).only_old == ("kde gpu n=8 d=2 float32 (the other has none: no header)",)
-
-
-def test_other_machines_and_versions_are_warned_of() -> None:
-    old, new = RUN | {"rows": [row()]}, RUN | {"rows": [row()]}
-    new |= {"machine": {"gpu": "another", "sm_clock_mhz": 1200}, "versions": {"numpy": "2.0", "scipy": "1.0"}}
-    found = comparison.compare(old, new)
-    assert found.warnings == (
-        "the machine differs: gpu a GPU -> another",
-        "the versions differ: scipy none -> 1.0",
-    )
-    assert str(found).startswith("warning: the machine differs")
-
-
-def test_the_table() -> None:
-    old = [row(rel_err_max=1e-5), row("sd_kde", precision="tf32", timing="graph", rel_err_max=1.01e-2)]
-    new = [row(median=5.0, rel_err_max=2e-5), row("sd_kde", precision="tf32", timing="graph", rel_err_max=1.02e-2)]
-    found = compare(old, new)
-    assert [change.error_changed for change in found.rows] == [True, False]
-    lines = str(found).splitlines()
-    assert lines == [
-        "gpu times are compared as they were measured: no gpu calibration in the old and new run",
-        "operation       sizes    arithmetic          old, ms  new, ms  new/old",
-        "kde        gpu  n=8 d=2  float32                   4        5    1.250  slower  error 1.0e-05 -> 2.0e-05",
-        "sd_kde     gpu  n=8 d=2  float32 tf32 graph        4        4    1.000",
-        "1 slower, 0 faster, 1 within the spread; new / old 1.118 on average (geometric)",
-    ]
-    assert repr(found) == str(found)
-
-
-def test_files_and_what_is_no_record(tmp_path: Path) -> None:
-    path = tmp_path / "run.json"
-    path.write_text(json.dumps(RUN | {"rows": [row()]}))
-    assert len(comparison.compare(path, str(path)).rows) == 1
-    with pytest.raises(ValueError, match=r"new must be a record.* it has no rows"):
-        comparison.compare(path, RUN)
-    with pytest.raises(ValueError, match="old must be a record, a dictionary or the path of one; got a list"):
-        comparison.compare([], RUN)  # type: ignore[arg-type]
-    with pytest.raises(FileNotFoundError):
-        comparison.compare(tmp_path / "none.json", path)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import peers
 from benchmarks.density import variants
 from benchmarks.peers import whole_matrix
 from tests import reference
@@ -125,23 +124,6 @@ __global__ void kde_tiled_kernel() {}
             assert part not in found
         with pytest.raises(ValueError, match=r"kde.cu of cuVS must have 'struct DistOp;' before"):
             cuvs.source("another version")
-
-    def test_without_its_source(self, cuvs: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("CUVS_SOURCE", raising=False)
-        cuvs._kernels.cache_clear()
-        X = np.zeros((5, 2))
-        found = peers.rivals("kde", ("cuVS",), X, X, 1.0, error=lambda density: 0.0)
-        assert (
-            found["cuVS"]
-            == "LookupError: CUVS_SOURCE of the environment must name a checkout of rapidsai/cuvs; it is not set"
-        )
-
-    def test_layout(self, cuvs: ModuleType) -> None:
-        assert cuvs.layout(262_144, 32_768, 132) == (64, 8, 32_768)
-        assert cuvs.layout(1_048_576, 1_048_576, 132) == (2048, 1, 1_048_576)
-        assert cuvs.layout(300, 40, 132) == (1, 1, 300)
-        blocks, parts, rows = cuvs.layout(1000, 40, 132)
-        assert (blocks, parts * rows >= 1000, rows % 64) == (1, True, 0)
 
 
 def test_laplace_in_two_passes(emulated_device: None) -> None:

@@ -66,34 +66,3 @@ def test_records_are_of_commits_of_the_history(history: list[str]) -> None:
     assert max((runs[name]["date"] for name in OTHERS if name in runs), default="") < LAST, (
         "measure it again: no record of other code may be added"
     )
-
-
-@pytest.mark.parametrize(
-    ("run", "why"),
-    [
-        ({"commit": "abcdef0123"}, None),
-        ({"commit": "abcdef0"}, None),
-        ({"commit": "abcdef0", "changed": True}, "its code was changed"),
-        ({"commit": "abcdef0-dirty"}, "its code was changed"),
-        ({"commit": "0123456"}, "its commit is not in the history"),
-        ({"commit": ""}, "its commit is not in the history"),
-        ({"commit": "0.1.0"}, "its commit is not in the history"),
-    ],
-    ids=["in full", "short", "changed", "dirty", "unknown", "none", "version"],
-)
-def test_what_a_record_of_a_commit_is(run: dict[str, object], why: str | None) -> None:
-    assert why_not(run, ["fedcba9876", "abcdef0123"]) == why
-
-
-@pytest.mark.parametrize(
-    ("text", "known"),
-    [
-        ("commit abcdef0\ncommit fedcba9, later", True),
-        ("before (abcdef0) and after", True),
-        ("commit abcdef0\ncommit 0123456", False),
-        ("2026-11-22", False),
-    ],
-    ids=["two", "in brackets", "one unknown", "none"],
-)
-def test_what_a_text_of_a_commit_is(text: str, known: bool) -> None:
-    assert (why_not_text(text, ["fedcba9876", "abcdef0123"]) is None) == known

@@ -53,20 +53,6 @@ def test_every_kernel_is_launched(
     assert "all that are known" in capsys.readouterr().out
 
 
-def test_a_kernel_that_no_pass_launches_is_named(small: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(small.catalogue, "kernels", lambda: iter([("density/pairs", "never", ())]))
-    monkeypatch.setattr(small, "PASSES", ())
-    with pytest.raises(AssertionError, match="never"):
-        small.main([])
-
-
-def test_some_passes(small: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    small.main(["splits_merged"])
-    assert "kernels launched by splits_merged;" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        small.main(["nothing"])
-
-
 # Engines that have tests of their own for every kernel are left out.
 @pytest.mark.parametrize(
     "passes",

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import cukde
 from benchmarks.sources import estimates, importance, oracle, oracle_study
 from benchmarks.sources.estimates import FUSED, KDE, SD, SEPARATE
 from benchmarks.sources.importance import Draws
@@ -94,14 +93,6 @@ def test_squared_error_is_that_of_the_sample(name: str, h: float) -> None:
     check_squared_error(CASES[name], h, signed=name == "laplace")
 
 
-def test_points_of_the_oracle_alone_miss_narrow_kernels() -> None:
-    """What the proposal is for: half of the points are on kernels that have nearly all of the squared error."""
-    draws = Draws.of(MIXTURE, 200, 10_000, 1)
-    estimate, _ = estimates.Estimate(KDE, draws.X, 0.15).at(draws.of_oracle)
-    p = MIXTURE.density(draws.of_oracle)
-    assert np.mean((estimate - p) ** 2 / p) < 0.1 * exact_kde(draws, 0.15)
-
-
 @pytest.mark.parametrize("laplace", [False, True])
 def test_expected_error_of_a_mixture(laplace: bool) -> None:
     """By Parseval on a grid of the plane's frequencies, and of d = 16 by samples."""
@@ -129,18 +120,6 @@ def test_the_mixture_is_standardised_and_its_density_is_that_of_its_samples() ->
     assert abs(p.mean() - MIXTURE.roughness) < 4 * p.std() / math.sqrt(len(p))
 
 
-def test_steps_of_the_proposal_are_of_its_density() -> None:
-    """Squares of (1 + k/2) parts of K and k/2 of K s are Gamma(k/2) and Gamma(k/2 + 1)."""
-    draws, k, h = Draws.of(MIXTURE, 1, 40_000, 0), 6, 0.3
-    for signed in (False, True):
-        s = (importance.kernel_steps(draws, h, k, signed) ** 2).sum(axis=1) / (2 * h * h)
-        share = k / 2 / (1 + k) if signed else 0.0
-        mean = k / 2 + share
-        square = k / 2 * (k / 2 + 1) * (1 - share) + (k / 2 + 1) * (k / 2 + 2) * share
-        assert abs(s.mean() - mean) < 4 * math.sqrt((square - mean**2) / len(s))
-        assert s.var() == pytest.approx(square - mean**2, rel=0.05)
-
-
 def test_bands_cover() -> None:
     """Of a known mean, where samples differ by half as much as the points of one leave open; skewed as errors are."""
     rng, points, covered, width, trials = np.random.default_rng(0), 100, 0, 0.0, 100
@@ -154,32 +133,6 @@ def test_bands_cover() -> None:
     assert covered >= 90
     # Of the mean's own deviation, noise sqrt(5 / 12), the interval of a normal is 3.9 wide; this one is wider by 1.2.
     assert 3.9 < width / (noise * math.sqrt(5 / 12)) < 5.5
-
-
-def test_a_band_of_exact_errors_is_of_the_samples() -> None:
-    (band,) = importance.bands([np.full((1, 1, 1), value) for value in (1.0, 2.0, 6.0)])
-    assert band == pytest.approx((3.0, 1.0, 6.0))
-
-
-def test_the_least_error_of_a_grid() -> None:
-    assert importance.least(lambda h: (math.log(h) - 1) ** 2, 0.3) == pytest.approx(math.e, rel=0.05)
-    assert importance.least(lambda h: (math.log(h) - 1) ** 2, 30.0) == pytest.approx(math.e, rel=0.05)
-    with pytest.raises(ValueError, match="no minimum between"):
-        importance.least(lambda h: h, 1.0)
-
-
-def test_debiased_points_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    draws, debias = Draws.of(MIXTURE, 300, 100, 0), cukde.debias
-    monkeypatch.setattr(cukde, "debias", lambda X, h: debias(X, 1.001 * h))
-    with pytest.raises(ValueError, match="debiased points must be within"):
-        estimates.checked(SD, draws.X, draws.of_oracle, 0.6)
-
-
-def test_two_passes_are_the_fused_estimate() -> None:
-    draws = Draws.of(MIXTURE, 300, 100, 0)
-    X, Y = draws.X.astype(np.float64), draws.of_oracle.astype(np.float64)
-    value, size = reference.laplace(X, Y, 0.6)
-    assert np.abs(SEPARATE.estimate(X, Y, 0.6) - value).max() < 1e-12 * size.max()
 
 
 @pytest.mark.parametrize("method", [KDE, SD, FUSED, SEPARATE], ids=lambda method: method.name)

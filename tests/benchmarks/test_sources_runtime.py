@@ -12,13 +12,13 @@ import pytest
 
 import cukde
 from benchmarks import memory
-from benchmarks.sources import batches, line, rivals, runtime, truth, utilisation
+from benchmarks.sources import batches, line, runtime, truth, utilisation
 from benchmarks.sources.section import Outcome, Section, Setting
 from benchmarks.sources.truth import Task, Truth
 from cukde import perf
-from cukde.core.cost import registry
 from tests import reference
 from tests.perf import toys
+from tests.private import registry
 
 NO_GPU = "no GPU in this test"
 FULL = {section: section.sizes(Setting(quick=False, no_gpu=None)) for section in (runtime, line, batches)}
@@ -103,36 +103,6 @@ def test_with_a_gpu(section: Section, played: Setting) -> None:
     assert flash
 
 
-def test_the_study_is_beside_the_library(played: Setting) -> None:
-    rows = [row for row in batches.run(played).rows if "how" in row and row["backend"] == "gpu"]
-    timed = {(row["op"], row["precision"]) for row in rows if "median_ms" in row}
-    study = {(op, "tf32 (wmma study)") for op in ("kde", "score")}
-    engines = {(op, p) for op, _ in study for p in ("float32", "tf32", "tf32 (TF32 operands)", "ieee")}
-    assert timed >= study | engines
-
-
-def test_runtime_with_a_gpu(played: Setting) -> None:
-    found = runtime.run(played)
-    _whole(found)
-    timed = {(row["op"], row["precision"], row["shape"]["n"], row["seed"]) for row in found.rows if "median_ms" in row}
-    sizes = {(n, seed) for n in (64, 128) for seed in runtime.SEEDS} | {(256, runtime.SEEDS[0])}
-    assert timed == {(op, p, n, seed) for op in runtime.RIVALS for p in ("float32", "tf32") for n, seed in sizes}
-    scikit = {row["op"] for row in found.rows if rivals.SCIKIT_LEARN in row.get("peer", {}).get("name", "")}
-    assert scikit == {"kde"}
-    assert any("median_ms" in row["peer"] for row in found.rows if row.get("peer", {}).get("name") == "CuPy")
-    # A matrix of 128 x 128 is 0.00007 GB, of which the GPU has 0.00004.
-    assert any("matrix takes" in row.get("peer", {}).get("reason", "") for row in found.rows)
-
-
-def test_utilisation_has_the_peaks_that_counts_go_by(played: Setting) -> None:
-    rows = utilisation.run(played).rows
-    assert [row["rates"]["fma"] for row in rows if row["op"] == "peaks"] == [CPU.rate("fma"), H200.rate("fma")]
-    of = next(row for row in rows if row["op"] == "sd_kde" and row["backend"] == "gpu")
-    assert of["paper_flops"] == perf.flash_flops(128, 16, 16)
-    assert of["bound_ms"] <= of["predicted_ms"]
-    assert max(of["units_ms"].values()) > 0
-
-
 @pytest.mark.parametrize(
     ("op", "section"), [("sd_kde", runtime), ("sd_kde", utilisation), ("sd_kde", line), ("kde", batches)]
 )
@@ -189,41 +159,3 @@ class TestTruth:
     def test_laplace_is_relative_to_absolute_terms(self) -> None:
         value, size = reference.laplace(*self.task)
         assert Truth(self.task, gpu=False).error("laplace_kde", value + 0.25 * size) == pytest.approx(0.25)
-
-    def test_nan_is_refused(self) -> None:
-        with pytest.raises(truth.WrongResultError, match="is off by nan at n = 300, d = 16, where 1e-05 is"):
-            Truth(self.task, gpu=False).check("kde", np.full(40, np.nan), "cpu", "float32")
-
-    def test_wrong_debiasing_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        debias = cukde.debias
-        monkeypatch.setattr(cukde, "debias", lambda X, h: debias(X, h) + 1e-6 * h)
-        with pytest.raises(truth.WrongResultError, match=r"debias in float64 is off by 1\.00e-06 bandwidths"):
-            Truth(self.task, gpu=False).error("sd_kde", np.ones(40))
-
-    def test_promises(self) -> None:
-        assert truth.allowed("kde", "cpu", "float32") < truth.allowed("sd_kde", "cpu", "float32")
-        assert truth.allowed("sd_kde", "gpu", "tf32") == truth.allowed("kde", "gpu", "tf32") > 1e-2
-
-
-def test_patience() -> None:
-    of = rivals.Patience(2.0)
-    assert of.refusal("kde", "R", 4.0) is None
-    of.note([{"op": "kde", "peer": {"name": "R", "median_ms": 1000.0}}], 4.0, "n = 2")
-    assert of.refusal("kde", "R", 8.0) is None
-    assert of.refusal("sd_kde", "R", 80.0) is None
-    refused = of.refusal("kde", "R", 16.0)
-    assert refused == "left out: more than 2 s a call expected, by the 1 s of n = 2"
-    of.note([{"op": "kde", "peer": {"name": "R", "reason": refused}}], 16.0, "n = 8")
-    assert of.refusal("kde", "R", 64.0) == refused
-
-
-def test_scikit_learn_takes_some_of_the_queries() -> None:
-    task = runtime.drawn(200, 30, 0)
-    found = rivals.scikit_learn(task, Truth(task, gpu=False), pairs=2000)[rivals.SCIKIT_LEARN]
-    call, error, part = found
-    assert (len(call()), part) == (10, 10 / 30)
-    assert error < 1e-5
-
-
-def test_host_memory_is_that_of_the_arrays() -> None:
-    assert memory.host_peak_mb(lambda: np.ones((2, 2**17)).sum(axis=0)) == pytest.approx(3, abs=0.1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import sys
@@ -15,8 +14,7 @@ import pytest
 from benchmarks.sources import __main__, suite
 from benchmarks.sources.section import Outcome, Section, Setting, Table
 from benchmarks.tools import calibration, compare, records
-from cukde.cli import info
-from tests import processes
+from tests.private import cli_info as info
 
 NO_GPU = "no driver for a GPU"
 ROW = {"op": "kde", "backend": "cpu", "shape": {"n": 8}, "dtype": "float32", "precision": "float32", "median_ms": 1.5}
@@ -85,34 +83,6 @@ def test_a_run_leaves_records(toys, bench, tmp_path):
     assert record["seconds"] >= 0
 
 
-def test_sections_have_calibrations(toys, bench, monkeypatch, tmp_path):
-    """One serves short sections; before and after a long one the machine is calibrated."""
-    given = []
-
-    def calibrate(before=None):
-        given.append(before)
-        return {"cpu": {"copy": {"median_ms": 3.0 + len(given)}}}
-
-    def calibrations():
-        files = [tmp_path / "out" / f"section-{number}.json" for number in (1, 2)]
-        return [records.read(file)["calibration"]["cpu"]["copy"]["median_ms"] for file in files]
-
-    monkeypatch.setattr(calibration, "calibrate", calibrate)
-    bench()
-    assert given == [None]
-    assert calibrations() == [4.0, 4.0]
-    monkeypatch.setattr(suite, "_EVERY", 0.0)
-    bench("--section", "1")
-    assert given[1:] == [None, {"cpu": {"copy": {"median_ms": 5.0}}}]
-    assert calibrations() == [6.0, 4.0]
-
-
-def test_a_calibration_that_fails_stops_no_section(toys, bench, monkeypatch, tmp_path):
-    monkeypatch.setattr(calibration, "calibrate", lambda: None)  # takes no argument: fails
-    assert bench()[0] == 0
-    assert "calibration" not in records.read(tmp_path / "out" / "section-1.json")
-
-
 def test_two_runs_are_compared(toys, bench, capsys, tmp_path):
     bench()
     shutil.copytree(tmp_path / "out", tmp_path / "old")
@@ -135,52 +105,6 @@ def test_the_same_command_goes_on_with_what_is_not_there(toys, bench, tmp_path):
     assert [len(toy.settings) for toy in toys.values()] == [1, 2]
 
 
-def test_a_section_that_is_named_is_run_anew_alone(toys, bench):
-    bench()
-    code, _, err = bench("--section", "2", "2")
-    assert code == 0
-    assert re.fullmatch(r"section 2, toy2: [\d.]+ s\n", err)
-    assert [len(toy.settings) for toy in toys.values()] == [1, 2]
-
-
-def test_changes_since_a_commit_are_not_passed_over(toys, bench, monkeypatch):
-    monkeypatch.setattr(records, "source", lambda: {"commit": "abc1234", "changed": True})
-    bench()
-    assert "section 1, toy1: there already, of a checkout with changes: name it by --section" in bench()[2]
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda patch: ["--quick"], "sizes full, not quick"),
-        (
-            lambda patch: patch.setattr(records, "source", lambda: {"commit": "def5678"}) or [],
-            "commit abc1234, not def5678",
-        ),
-        (lambda patch: patch.setattr(records, "machine", lambda: {"cpu": "new", "cores": 2}) or [], "a CPU, not new"),
-        (lambda patch: patch.setattr(records, "_versions", lambda: {"numpy": "9"}) or [], "numpy 2.4, not 9"),
-    ],
-    ids=["quick", "commit", "machine", "versions"],
-)
-def test_what_another_run_left_is_said_and_run_anew(toys, bench, monkeypatch, change, said):
-    bench()
-    code, _, err = bench(*change(monkeypatch))
-    assert code == 0
-    assert err.count("what was there is of another run: ") == 2
-    assert said in err
-    assert [len(toy.settings) for toy in toys.values()] == [2, 2]
-
-
-def test_a_clock_is_no_other_machine(toys, bench, monkeypatch):
-    monkeypatch.setattr(info, "gpu", lambda: (True, "available"))
-    monkeypatch.setattr(suite, "_release", lambda setting: None)
-    for clock in (345, 1980):
-        machine = {"cpu": "a CPU", "cores": 2, "gpu": "a GPU", "driver": "1", "sm_clock_mhz": clock}
-        monkeypatch.setattr(records, "machine", lambda machine=machine: machine)
-        bench()
-    assert [len(toy.settings) for toy in toys.values()] == [1, 1]
-
-
 def test_a_section_that_fails_stops_no_other_and_is_tried_again(toys, bench, tmp_path):
     toys[1].leaves = ValueError("density is off by 3e-2 in /home/someone/data.npy")
     code, _, err = bench()
@@ -197,71 +121,10 @@ def test_a_section_that_fails_stops_no_other_and_is_tried_again(toys, bench, tmp
     assert [len(toy.settings) for toy in toys.values()] == [2, 1]
 
 
-def test_a_traceback_is_printed_on_request(toys, tmp_path, capsys):
-    toys[2].leaves = ZeroDivisionError("by nothing")
-    assert __main__.main(["--traceback", "--out", str(tmp_path)]) == 1
-    assert "Traceback (most recent call last)" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("leaves", "error"),
-    [
-        (Outcome([{"op": object()}]), "TypeError: rows and tables hold numbers and texts; got a object"),
-        (ModuleNotFoundError("No module named 'pandas'", name="pandas"), "the package pandas is not installed: pip"),
-        (SystemExit("enough"), "SystemExit: enough"),
-    ],
-    ids=["no-json", "no-package", "exit"],
-)
-def test_what_a_section_cannot_leave_is_its_failure(toys, bench, tmp_path, leaves, error):
-    toys[1].leaves = leaves
-    assert bench()[0] == 1
-    assert records.read(tmp_path / "out" / "section-1.json")["error"].startswith(error)
-    assert records.read(tmp_path / "out" / "section-2.json")["error"] is None
-
-
-def test_an_interrupt_keeps_what_is_done(toys, bench, tmp_path):
-    toys[2].leaves = KeyboardInterrupt()
-    with pytest.raises(KeyboardInterrupt):
-        bench()
-    folder = tmp_path / "out"
-    assert not (folder / "section-2.json").exists()
-    assert records.read(folder / "section-1.json")["rows"]
-    toys[2].leaves = Outcome([ROW])
-    assert bench()[0] == 0
-    assert [len(toy.settings) for toy in toys.values()] == [1, 2]
-
-
-@pytest.mark.parametrize("content", ["{", "[]", json.dumps({"rows": []})])
-def test_a_damaged_file_is_said_and_run_anew(toys, bench, tmp_path, content):
-    bench()
-    damaged = tmp_path / "out" / "section-1.json"
-    damaged.write_text(content)
-    code, _, err = bench()
-    assert code == 0
-    assert "(what was there is damaged: " in err
-    assert records.read(damaged)["error"] is None
-
-
-def test_a_record_that_is_no_section_is_run_anew(toys, bench, tmp_path):
-    (tmp_path / "out").mkdir()
-    records.write(tmp_path / "out" / "section-1.json", [ROW])
-    assert "(what was there is damaged: " in bench()[2]
-
-
 def test_every_module_with_a_section_is_in_the_suite():
     folder = Path(suite.__file__).parent
     sections = {file.stem for file in folder.glob("*.py") if re.search(r"^SECTION = ", file.read_text(), re.MULTILINE)}
     assert sections == set(suite.MODULES.values())
-
-
-def test_any_section_may_be_imported_first():
-    """None closes a circle of imports, which would fail if the section is run by itself or before another."""
-    code = f"""import importlib, sys
-for name in {list(suite.MODULES.values())}:
-    for loaded in [module for module in sys.modules if module.startswith("benchmarks.sources")]:
-        del sys.modules[loaded]
-    importlib.import_module(f"benchmarks.sources.{{name}}")"""
-    processes.finished(processes.start("-c", code))
 
 
 # --- refusals --------------------------------------------------------------------------------------------
@@ -287,9 +150,3 @@ def test_wrong_arguments(toys, capsys, monkeypatch, tmp_path, arguments, message
     monkeypatch.chdir(tmp_path)
     assert message in refusal(capsys, *arguments)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_folder_that_is_a_file_is_refused(toys, capsys, tmp_path):
-    (tmp_path / "file").write_text("mine")
-    assert "File exists" in refusal(capsys, "--out", str(tmp_path / "file"))
-    assert (tmp_path / "file").read_text() == "mine"

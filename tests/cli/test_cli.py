@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,10 +17,10 @@ import pytest
 
 import cukde
 from cukde import perf
-from cukde.cli import columns, info, output, roofline, workloads
+from cukde.cli import columns, roofline
 from cukde.cli.main import main
-from cukde.cli.tables import open_table
 from tests.perf import toys as perf_toys
+from tests.private import cli_info as info, cli_output as output, open_table, workloads
 
 RNG = np.random.default_rng(7)
 TRAIN = RNG.normal(size=(60, 3))
@@ -67,63 +68,55 @@ def query(tmp_path) -> Path:
 # --- density: values -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("method", "function", "rule"),
-    [
-        ("kde", cukde.kde, cukde.bandwidth.silverman),
-        ("sd", cukde.sd_kde, cukde.bandwidth.sd),
-        ("laplace", cukde.laplace_kde, cukde.bandwidth.laplace),
-    ],
-)
-def test_density_of_each_method_with_its_default_bandwidth(capsys, train, query, method, function, rule):
-    np.testing.assert_allclose(
-        printed(capsys, train, query, "--method", method),
-        function(TRAIN, QUERY, rule(TRAIN)),
-        rtol=1e-11,  # the data are centred anew after SD-KDE's move
-    )
+METHODS = {"kde": cukde.kde, "sd": cukde.sd_kde, "laplace": cukde.laplace_kde}
+RULES = {"kde": cukde.bandwidth.silverman, "sd": cukde.bandwidth.sd, "laplace": cukde.bandwidth.laplace}
+OBJECTIVES = {"kde": "likelihood", "sd": "likelihood", "laplace": "least_squares"}
 
-
-def test_density_prints_every_digit(capsys, train, query):
-    np.testing.assert_array_equal(printed(capsys, train, query, "--bandwidth", 0.5), cukde.kde(TRAIN, QUERY, 0.5))
-
-
-def test_density_without_query_is_that_of_the_training_rows(capsys, train):
-    np.testing.assert_array_equal(printed(capsys, train, "--bandwidth", 0.5), cukde.kde(TRAIN, TRAIN, 0.5))
-
-
-@pytest.mark.parametrize("method", ["kde", "sd", "laplace"])
-def test_density_of_each_row_by_the_others(capsys, train, query, method):
-    function = {"kde": cukde.kde, "sd": cukde.sd_kde, "laplace": cukde.laplace_kde}[method]
-    got = printed(capsys, train, "--bandwidth", 0.5, "--method", method, "--leave-one-out")
-    np.testing.assert_array_equal(got, function(TRAIN, TRAIN, 0.5, leave_one_out=True))
-    assert main(["density", str(train), str(query), "--leave-one-out"]) != 0
-    assert "leave out QUERY" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("rule", ["scott", "silverman", "sd", "laplace", "positive"])
-def test_density_bandwidth_by_rule(capsys, train, query, rule):
-    h = getattr(cukde.bandwidth, rule)(TRAIN)
-    np.testing.assert_array_equal(printed(capsys, train, query, "--bandwidth", rule), cukde.kde(TRAIN, QUERY, h))
-
-
-def test_density_bandwidth_by_a_covariance(capsys, train, query):
-    h = cukde.bandwidth.silverman(TRAIN, covariance=True)
-    got = printed(capsys, train, query, "--bandwidth", "silverman_covariance")
-    np.testing.assert_array_equal(got, cukde.kde(TRAIN, QUERY, h))
+# Options, what they compute, and how far results may be apart: the data are centred anew after the move of SD-KDE.
+COMPUTED: list[tuple[str, Callable[[], np.ndarray], float]] = [
+    *(
+        (f"--method {name}", lambda name=name: METHODS[name](TRAIN, QUERY, RULES[name](TRAIN)), 1e-11)
+        for name in METHODS
+    ),
+    *(
+        (
+            f"--method {name} --bandwidth cross_validate",
+            lambda name=name: METHODS[name](
+                TRAIN, QUERY, cukde.bandwidth.cross_validate(TRAIN, name, objective=OBJECTIVES[name]).bandwidth
+            ),
+            1e-10,
+        )
+        for name in METHODS
+    ),
+    *(
+        (f"--bandwidth {rule}", lambda rule=rule: cukde.kde(TRAIN, QUERY, getattr(cukde.bandwidth, rule)(TRAIN)), 0)
+        for rule in ("scott", "silverman", "sd", "laplace", "positive")
+    ),
+    (
+        "--bandwidth silverman_covariance",
+        lambda: cukde.kde(TRAIN, QUERY, cukde.bandwidth.silverman(TRAIN, covariance=True)),
+        0,
+    ),
+    ("--bandwidth 0.5,1,2e0", lambda: cukde.kde(TRAIN, QUERY, [0.5, 1.0, 2.0]), 0),
+    ("--bandwidth 0.5 --precision ieee", lambda: cukde.kde(TRAIN, QUERY, 0.5, precision="ieee"), 0),
+    ("--bandwidth 0.3,2 --columns c,a", lambda: cukde.kde(TRAIN[:, [2, 0]], QUERY[:, [2, 0]], [0.3, 2.0]), 0),
+]
 
 
 @pytest.mark.parametrize(
-    ("method", "function", "objective"),
-    [
-        ("kde", cukde.kde, "likelihood"),
-        ("sd", cukde.sd_kde, "likelihood"),
-        ("laplace", cukde.laplace_kde, "least_squares"),
-    ],
+    ("flags", "function", "rtol"), COMPUTED, ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_density_bandwidth_by_cross_validation(capsys, train, query, method, function, objective):
-    h = cukde.bandwidth.cross_validate(TRAIN, method, objective=objective).bandwidth
-    got = printed(capsys, train, query, "--method", method, "--bandwidth", "cross_validate")
-    np.testing.assert_allclose(got, function(TRAIN, QUERY, h), rtol=1e-10)
+def test_density(capsys, train, query, flags, function, rtol):
+    np.testing.assert_allclose(printed(capsys, train, query, *flags.split()), function(), rtol=rtol)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_density_of_the_training_rows(capsys, train, query, method):
+    for flags in ((), ("--leave-one-out",)):
+        got = printed(capsys, train, "--bandwidth", 0.5, "--method", method, *flags)
+        want = METHODS[method](TRAIN, TRAIN, 0.5, leave_one_out=bool(flags))
+        np.testing.assert_allclose(got, want, rtol=0 if flags or method == "kde" else 1e-11)
+    assert "leave out QUERY" in refusal(capsys, "density", train, query, "--leave-one-out")
 
 
 def test_density_bandwidth_by_selection_has_its_local_factors(capsys, tmp_path):
@@ -142,11 +135,6 @@ def test_no_end_to_cross_validation_is_noted(capsys, tmp_path):
     assert len(out.splitlines()) == 2 * len(TRAIN)
 
 
-def test_density_bandwidth_by_column(capsys, train, query):
-    got = printed(capsys, train, query, "--bandwidth", "0.5,1,2e0")
-    np.testing.assert_array_equal(got, cukde.kde(TRAIN, QUERY, [0.5, 1.0, 2.0]))
-
-
 def test_density_log_far_away_is_finite(capsys, train, tmp_path):
     far = write_csv(tmp_path / "far.csv", QUERY + 1e4)
     got = printed(capsys, train, far, "--bandwidth", 0.5, "--log")
@@ -160,11 +148,6 @@ def test_density_weights_column_is_not_a_dimension(capsys, query, tmp_path):
     got = printed(capsys, weighted, query, "--weights", "w")
     h = cukde.bandwidth.silverman(TRAIN, weights=w[:, 0])
     np.testing.assert_array_equal(got, cukde.kde(TRAIN, QUERY, h, weights=w[:, 0]))
-
-
-def test_density_columns_by_name_in_the_order_given(capsys, train, query):
-    got = printed(capsys, train, query, "--columns", "c, a", "--bandwidth", "0.3,2")
-    np.testing.assert_array_equal(got, cukde.kde(TRAIN[:, [2, 0]], QUERY[:, [2, 0]], [0.3, 2.0]))
 
 
 def test_density_query_columns_are_found_by_name(capsys, train, tmp_path):
@@ -221,11 +204,6 @@ def test_density_is_one_call_far_from_the_origin(tmp_path, capsys, method, dtype
     want = functions[method](X, Y, 0.7)
     assert np.load(got).dtype == want.dtype
     np.testing.assert_array_equal(np.load(got), want)
-
-
-def test_density_precision_reaches_the_function(capsys, train, query):
-    got = printed(capsys, train, query, "--bandwidth", 0.5, "--precision", "ieee")
-    np.testing.assert_array_equal(got, cukde.kde(TRAIN, QUERY, 0.5, precision="ieee"))
 
 
 def test_density_of_no_queries(capsys, train, tmp_path):
@@ -299,38 +277,56 @@ def test_missing_file(capsys, tmp_path):
     assert "none.csv: No such file" in message
 
 
-def test_unknown_suffix(capsys, tmp_path):
-    assert "must end in .npy, .parquet or .csv, .tsv, .txt" in refusal(capsys, "density", tmp_path / "data.xlsx")
+CSV = "a,b,c\n" + "\n".join(",".join(map(repr, row)) for row in TRAIN.tolist())
+
+# A file's name and text, options, and parts of what is said.
+REFUSED = [
+    ("data.xlsx", "", "", "must end in .npy, .parquet or .csv, .tsv, .txt"),
+    *(
+        ("bad.csv", f"a,b\n1,2\n\n3,{cell}\n5,6\n", "", f"bad.csv, line 4, column 'b': {complaint}")
+        for cell, complaint in (
+            ("abc", "expected a number such as -1.5e3; got 'abc'"),
+            ("1_000", "expected a number such as -1.5e3; got '1_000'"),
+            ("", "expected a number; the cell is empty"),
+            ("nan", "expected a finite number; got 'nan'"),
+            ("-inf", "expected a finite number; got '-inf'"),
+        )
+    ),
+    ("bad.csv", "1,2\n3,x\n", "", "bad.csv, line 2, column 1: "),
+    ("bad.csv", "a,b\n1,2\n3\n", "", "line 3: expected 2 cells as in the first row; got 1"),
+    ("empty.csv", "", "", "is empty"),
+    ("header.csv", "a,b\n", "", "holds no rows"),
+    ("empty.npy", "", "", "not a NumPy file"),
+    ("latin.csv", "größe,b\n1,2\n", "", "is not text in UTF-8"),
+    ("named.csv", CSV, "--columns a,z", "no column 'z'; its columns are a, b, c"),
+    ("named.csv", CSV, "--columns a,a", "names a column twice"),
+    ("named.csv", CSV, "--columns=", "no columns to compute on"),
+    ("plain.csv", CSV.partition("\n")[2], "--columns a", "no header and columns 0 to 2; choose by index; got 'a'"),
+    ("twice.csv", CSV.replace("b", "a", 1), "--columns a", "several columns 'a'"),
+    *(
+        ("named.csv", CSV, f"--bandwidth={text}", f"must be positive and finite; got {text}")
+        for text in ("0", "-1", "nan", "inf")
+    ),
+    ("named.csv", CSV, "--bandwidth wide", "or one of scott, silverman, scott_deviations, silverman_deviations, sd, "),
+    ("named.csv", CSV, "--bandwidth 1,2", "must be one number or 3, one a column; got 1,2"),
+    ("constant.csv", "1,1\n" * 5, "--method kde", "X must vary"),  # the library's own, in one line
+    ("named.csv", CSV, "--weights c --bandwidth 1", "weights"),
+    *(("named.csv", CSV, f"--out {name}", "--out must") for name in ("out.xlsx", "nowhere/out.csv", ".")),
+    ("density.csv", CSV.replace("c", "density", 1), "--columns a,b --out out.csv", "has a column 'density' already"),
+]
 
 
-@pytest.mark.parametrize(
-    ("cell", "complaint"),
-    [
-        ("abc", "expected a number such as -1.5e3; got 'abc'"),
-        ("1_000", "expected a number such as -1.5e3; got '1_000'"),
-        ("", "the cell is empty"),
-        ("nan", "expected a finite number; got 'nan'"),
-        ("-inf", "expected a finite number; got '-inf'"),
-    ],
-)
-def test_bad_cell_names_line_and_column(capsys, tmp_path, cell, complaint):
-    path = tmp_path / "bad.csv"
-    path.write_text(f"a,b\n1,2\n\n3,{cell}\n5,6\n")
-    message = refusal(capsys, "density", path)
-    assert "bad.csv, line 4, column 'b'" in message
-    assert complaint in message
+@pytest.mark.parametrize(("name", "text", "flags", "complaint"), REFUSED)
+def test_refusals(capsys, tmp_path, monkeypatch, name, text, flags, complaint):
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(text.encode("latin-1"))
+    assert complaint in refusal(capsys, "density", name, *flags.split())
 
 
-def test_bad_cell_without_header_names_the_index(capsys, tmp_path):
-    path = tmp_path / "bad.csv"
-    path.write_text("1,2\n3,x\n")
-    assert "bad.csv, line 2, column 1: " in refusal(capsys, "density", path)
-
-
-def test_ragged_row(capsys, tmp_path):
-    path = tmp_path / "bad.csv"
-    path.write_text("a,b\n1,2\n3\n")
-    assert "line 3: expected 2 cells as in the first row; got 1" in refusal(capsys, "density", path)
+def test_npz_in_disguise(capsys, tmp_path):
+    np.savez(tmp_path / "many.npz", a=TRAIN)
+    (tmp_path / "many.npz").rename(tmp_path / "many.npy")
+    assert "archive of arrays" in refusal(capsys, "density", tmp_path / "many.npy")
 
 
 def test_text_column_asks_for_columns(capsys, tmp_path):
@@ -352,73 +348,11 @@ def test_text_column_without_header_does_not_swallow_the_first_row(capsys, tmp_p
     assert len(printed(capsys, path, "--columns", "0", "--bandwidth", 1)) == 3
 
 
-@pytest.mark.parametrize(
-    ("spec", "complaint"),
-    [
-        ("a,z", "no column 'z'; its columns are a, b, c"),
-        ("a,a", "names a column twice"),
-        ("", "no columns to compute on"),
-    ],
-)
-def test_bad_columns(capsys, train, spec, complaint):
-    assert complaint in refusal(capsys, "density", train, "--columns", spec)
-
-
-def test_columns_by_name_without_header(capsys, tmp_path):
-    path = write_csv(tmp_path / "train.csv", TRAIN)
-    message = refusal(capsys, "density", path, "--columns", "a")
-    assert "no header and columns 0 to 2; choose by index; got 'a'" in message
-
-
-def test_ambiguous_column_name(capsys, tmp_path):
-    path = write_csv(tmp_path / "train.csv", TRAIN, header="a,a,b")
-    assert "several columns 'a'" in refusal(capsys, "density", path, "--columns", "a")
-
-
 def test_query_with_other_columns(capsys, train, tmp_path):
     by_name = write_csv(tmp_path / "named.csv", QUERY[:, :2], header="a,b")
     assert "no column 'c'" in refusal(capsys, "density", train, by_name)
     by_position = write_csv(tmp_path / "plain.csv", QUERY[:, :2])
     assert "must have 3 columns" in refusal(capsys, "density", train, by_position)
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("0", "must be positive and finite; got 0"),
-        ("-1", "must be positive and finite; got -1"),
-        ("nan", "must be positive and finite; got nan"),
-        ("inf", "must be positive and finite; got inf"),
-        (
-            "wide",
-            "or one of scott, silverman, scott_deviations, silverman_deviations, sd, laplace, positive, isj, ",
-        ),
-        ("1,2", "must be one number or 3, one a column; got 1,2"),
-    ],
-)
-def test_bad_bandwidth(capsys, train, text, complaint):
-    assert complaint in refusal(capsys, "density", train, "--bandwidth", text)
-
-
-def test_refusal_of_the_library_is_one_line(capsys, tmp_path):
-    constant = write_csv(tmp_path / "constant.csv", np.ones((5, 2)))
-    message = refusal(capsys, "density", constant, "--method", "kde")
-    assert "must vary in every column" in message
-
-
-def test_negative_weights(capsys, tmp_path):
-    path = write_csv(tmp_path / "train.csv", np.column_stack([TRAIN[:, 0], TRAIN[:, 1]]), header="a,w")
-    message = refusal(capsys, "density", path, "--weights", "w", "--bandwidth", 1)
-    assert "weights must not be negative" in message
-
-
-def test_empty_files(capsys, tmp_path):
-    (tmp_path / "empty.csv").write_text("")
-    assert "is empty" in refusal(capsys, "density", tmp_path / "empty.csv")
-    (tmp_path / "header.csv").write_text("a,b\n")
-    assert "holds no rows" in refusal(capsys, "density", tmp_path / "header.csv")
-    (tmp_path / "empty.npy").write_bytes(b"")
-    assert "not a NumPy file" in refusal(capsys, "density", tmp_path / "empty.npy")
 
 
 @pytest.mark.parametrize(
@@ -441,17 +375,6 @@ def test_bad_npy(capsys, tmp_path, array, complaint):
     assert complaint in refusal(capsys, "density", tmp_path / "bad.npy")
 
 
-def test_npz_in_disguise(capsys, tmp_path):
-    np.savez(tmp_path / "many.npz", a=TRAIN)
-    (tmp_path / "many.npz").rename(tmp_path / "many.npy")
-    assert "archive of arrays" in refusal(capsys, "density", tmp_path / "many.npy")
-
-
-def test_text_that_is_not_utf8(capsys, tmp_path):
-    (tmp_path / "latin.csv").write_bytes("größe,b\n1,2\n".encode("latin-1"))
-    assert "is not text in UTF-8" in refusal(capsys, "density", tmp_path / "latin.csv")
-
-
 def test_byte_order_mark_is_no_part_of_a_name(tmp_path):
     (tmp_path / "excel.csv").write_bytes("\ufeffa;b\r\n1;2\r\n".encode())
     assert open_table(tmp_path / "excel.csv").names == ["a", "b"]
@@ -466,22 +389,11 @@ def test_output_is_never_an_input(capsys, train, query, tmp_path):
     assert train.read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["out.xlsx", "nowhere/out.csv", "."])
-def test_bad_output(capsys, train, tmp_path, name):
-    assert "--out must" in refusal(capsys, "density", train, "--out", tmp_path / name)
-
-
 @pytest.mark.parametrize("command", [("density", "train.csv", "--out", "out.npy"), ("demo",)])
 def test_output_that_cannot_be_written_is_refused_before_the_work(capsys, train, monkeypatch, command):
     monkeypatch.chdir(train.parent)
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert "folder that you may write to" in refusal(capsys, *command)
-
-
-def test_output_column_that_exists(capsys, tmp_path):
-    path = write_csv(tmp_path / "train.csv", TRAIN, header="a,b,density")
-    message = refusal(capsys, "density", path, "--columns", "a,b", "--out", tmp_path / "out.csv")
-    assert "has a column 'density' already" in message
 
 
 @pytest.mark.parametrize(

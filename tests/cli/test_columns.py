@@ -18,10 +18,15 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.cli import density, info, main, output, parquet, progress
-from cukde.cli.tables import open_table
-from cukde.core.cpu import threads as core_threads
+from cukde.cli import main, parquet, progress
 from tests.cli.test_cli import QUERY, TRAIN, printed, query, refusal, run, train, write_csv  # noqa: F401  # two fixtures
+from tests.private import (
+    cli_density as density,
+    cli_info as info,
+    cli_output as output,
+    open_table,
+    threads as core_threads,
+)
 
 pyarrow = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

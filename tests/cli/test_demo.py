@@ -9,8 +9,9 @@ import sys
 import numpy as np
 import pytest
 
-from cukde.cli import demo, device, output
+from cukde.cli import demo, device
 from cukde.cli.main import main
+from tests.private import cli_output as output
 
 
 def run(capsys, *arguments) -> tuple[int, str, str]:

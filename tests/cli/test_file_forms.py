@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import cukde
 from cukde.cli.main import main
-from cukde.cli.tables import open_table
 from tests.cli.test_cli import TRAIN, run, write_csv
+from tests.private import open_table
 
 NAMES = {
     "words": ["height", "weight", "age"],

@@ -10,9 +10,9 @@ from unittest import mock
 
 import numpy as np
 
-from cukde.conv1d.geometry import Geometry
 from tests import reference, tolerances
 from tests.conftest import forget
+from tests.private import Geometry
 
 ALLOWED = {"float16": 2.0**-20, "float32": 2.0**-20, "float64": 2.0**-49}  # of the sum of absolute terms
 HALF = 2.0**-11, 2.0**-25  # a rounding to float16: relative, and absolute where the result is denormal

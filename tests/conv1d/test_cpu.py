@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.conv1d import check as conv1d_check, plan as conv1d_plan
-from cukde.conv1d.cpu import fft, passes as conv1d_passes, rows
-from cukde.conv1d.geometry import Geometry
-from cukde.core.cpu import threads
+from cukde.conv1d import check as conv1d_check
+from cukde.conv1d.cpu import fft, rows
 from tests import reference, tolerances
+from tests.private import Geometry, conv1d_cpu as conv1d_passes, conv1d_transforms, threads
 
 rng = np.random.default_rng(7)
 
@@ -54,12 +53,12 @@ def test_weights_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch, shape
 class TestFft:
     def test_is_for_long_taps(self) -> None:
         for number, taps in ((np.dtype(np.float32), 512), (np.dtype(np.float64), 513)):
-            assert conv1d_plan.transforms(sizes(4, 32, 16384, 31), number) is None
-            assert conv1d_plan.transforms(sizes(4, 32, 16384, taps), number) == 4096
-            assert conv1d_plan.transforms(sizes(4, 32, 16384, taps, 4), number) == (4096 if taps == 512 else 8192)
-            assert conv1d_plan.transforms(sizes(4, 32, 16384, 5000), number) == 16384
-            assert conv1d_plan.transforms(sizes(4, 32, 100, 512), number) is None
-            assert conv1d_plan.transforms(sizes(4, 32, 16384, 512)._replace(stride=2), number) is None
+            assert conv1d_transforms(sizes(4, 32, 16384, 31), number) is None
+            assert conv1d_transforms(sizes(4, 32, 16384, taps), number) == 4096
+            assert conv1d_transforms(sizes(4, 32, 16384, taps, 4), number) == (4096 if taps == 512 else 8192)
+            assert conv1d_transforms(sizes(4, 32, 16384, 5000), number) == 16384
+            assert conv1d_transforms(sizes(4, 32, 100, 512), number) is None
+            assert conv1d_transforms(sizes(4, 32, 16384, 512)._replace(stride=2), number) is None
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     @pytest.mark.parametrize("dilation", [1, 3])
@@ -91,7 +90,7 @@ class TestFft:
     def test_float32_keeps_small_outputs_beside_large_ones(self) -> None:
         x = np.where(np.arange(6000) < 3000, 1e-6, 1.0).astype(np.float32)[None, None]
         w = rng.standard_normal((1, 600)).astype(np.float32)
-        assert conv1d_plan.transforms(sizes(1, 1, 6000, 600), np.dtype(np.float32))
+        assert conv1d_transforms(sizes(1, 1, 6000, 600), np.dtype(np.float32))
         y = cukde.depthwise_conv1d(x, w)
         error = np.abs(y - reference.conv1d(x, w))
         tolerances.check(

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cukde.conv1d import plan as conv1d_plan
-from cukde.conv1d.geometry import Geometry
 from tests import reference, tolerances
 from tests.conftest import Backend
 from tests.conv1d.cases import expected, expected_grad, expected_weight_grad, rows_of
+from tests.private import Geometry, conv1d_engine, conv1d_plan, tensor_cores_serve
 
 # Of the norms of x and w, before the rounding of the result: see cukde/conv1d/gpu/fft.py.
 NORMS = {"float16": 3e-7, "float32": 1e-15, "float64": 1e-15}
@@ -108,26 +107,7 @@ def choose(of: str, dtype: str, capability: tuple[int, int] = (9, 0), **sizes: A
     given = {"batch": 16, "channels": 128, "length": 4096, "taps": 512, "stride": 1, "dilation": 1}
     g = Geometry(**{**given, "before": 0, "after": 0, "channels_last": False, "flip": False, **sizes})  # type: ignore[arg-type]
     g = g._replace(before=g.reach)
-    return conv1d_plan.engine(of, dtype, g, capability)  # type: ignore[arg-type]
-
-
-def test_engines() -> None:
-    """Where the table says so."""
-    for of in ("forward", "input_grad"):
-        assert choose(of, "float32") == choose(of, "float16") == "toeplitz"
-        assert choose(of, "float32", batch=64, channels=256, length=2048, taps=31) == "direct"
-        assert choose(of, "float16", batch=64, channels=256, length=2048, taps=31) == "toeplitz"
-        assert choose(of, "float16", batch=64, channels=256, length=2048, taps=4) == "direct"
-        assert choose(of, "float16", batch=64, channels=256, length=2048, taps=7) == "toeplitz"
-        assert choose(of, "float16", length=4099, taps=4) == "toeplitz"
-        assert choose(of, "float32", length=4099, taps=4) == "direct"
-        assert choose(of, "float16", batch=512, channels=256, length=64, taps=31) == "direct"
-        assert choose(of, "float64") == "direct"
-        assert choose(of, "float32", channels_last=True) == choose(of, "float32", dilation=3) == "direct"
-        assert choose(of, "float32", (7, 5)) == "direct"
-        assert choose(of, "float32", taps=65536, length=65536) == "fft"
-    assert choose("weight_grad", "float32") == "direct"
-    assert choose("weight_grad", "float32", taps=65536, length=65536) == "fft"
+    return conv1d_engine(of, dtype, g, capability)  # type: ignore[arg-type]
 
 
 def test_an_engine_for_every_geometry() -> None:
@@ -148,6 +128,6 @@ def test_an_engine_for_every_geometry() -> None:
         if chosen == "toeplitz":
             g = Geometry(batch, 64, 5000, taps, stride, dilation, taps - 1, 0, last, False)
             assert of != "weight_grad"
-            assert conv1d_plan.tensor_cores_serve(dtype, g, capability)
+            assert tensor_cores_serve(dtype, g, capability)
         if taps < 100 and not (dtype == "float64" and capability[1] | (capability[0] > 10)):
             assert chosen != "fft"

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
 
-from cukde.conv1d import plan as conv1d_plan
-from cukde.conv1d.geometry import Geometry
 from cukde.core import plan as core_plan
 from tests.conftest import Backend, forget
 from tests.conv1d.cases import (
@@ -24,6 +21,7 @@ from tests.conv1d.cases import (
     rows_of,
     sample,
 )
+from tests.private import Geometry, conv1d_plan, sums_kernel
 
 DTYPES = ("float16", "float32", "float64")
 
@@ -39,7 +37,7 @@ def conv1d(device: Backend) -> ModuleType:
 
 def kernel(g: Geometry, dtype: str, aligned: bool = True) -> str:
     """The kernel that convolves."""
-    return conv1d_plan.sums_kernel("forward", g, 8 * np.dtype(dtype).itemsize, aligned)
+    return sums_kernel("forward", g, 8 * np.dtype(dtype).itemsize, aligned)
 
 
 def check_both(
@@ -304,8 +302,3 @@ def test_more_than_two_to_the_31_elements(dtype: str, last: bool) -> None:
     inner = slice(g.reach, None)
     kept = Expected(want.value[..., inner], want.size[..., inner])
     check(got[:, inner] if last else got[:, :, inner], kept, small, g.taps)
-
-
-def test_few_specialisations(device: Backend, conv1d: ModuleType) -> None:
-    listed: list[Any] = list(conv1d.specialisations())
-    assert len(listed) == len(set(listed)) == 19

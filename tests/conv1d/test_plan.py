@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cukde.conv1d import plan as conv1d_plan
-from cukde.conv1d.geometry import Geometry
 from cukde.core.plan import Plan, only
+from tests.private import Geometry, conv1d_engine, conv1d_plan, conv1d_transforms, sums_kernel
 
 # By pass: dtype, batch, channels, length, taps, and where they are others stride, dilation and layout. The first that
 # serves arrays that begin at multiples of 16 bytes, of a device of compute capability 9.0, and one that serves any.
@@ -138,14 +137,14 @@ def test_times_decide_between_sums_and_transforms() -> None:
 def test_a_kernel_that_is_asked_for() -> None:
     g = geometry(64, 256, 2048, 4)
     with only("rows"):
-        assert conv1d_plan.engine("forward", "float16", g, (9, 0)) == "direct"
-        assert conv1d_plan.sums_kernel("forward", g, 16, True) == "rows"
+        assert conv1d_engine("forward", "float16", g, (9, 0)) == "direct"
+        assert sums_kernel("forward", g, 16, True) == "rows"
     with only("toeplitz_short"):
-        assert conv1d_plan.engine("forward", "float16", g, (9, 0)) == "toeplitz"
+        assert conv1d_engine("forward", "float16", g, (9, 0)) == "toeplitz"
     long = geometry(4, 32, 16384, 600)
     with only("direct"):
-        assert conv1d_plan.transforms(long, np.dtype(np.float32)) is None
-    assert conv1d_plan.transforms(long, np.dtype(np.float32)) == 4096
+        assert conv1d_transforms(long, np.dtype(np.float32)) is None
+    assert conv1d_transforms(long, np.dtype(np.float32)) == 4096
 
 
 def test_nothing_to_compute_has_a_plan() -> None:

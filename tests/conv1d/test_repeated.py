@@ -87,7 +87,7 @@ def test_errors_are_those_of_a_first_call(kept: dict[Any, Any], wrong: dict[str,
     with pytest.raises(type(first.value)) as second:
         cukde.depthwise_conv1d(x, w, **wrong)
     assert str(first.value) == str(second.value)
-    with pytest.raises(ValueError, match="w must have 8 rows"):
+    with pytest.raises(ValueError, match=r"^w\b.*8"):
         cukde.depthwise_conv1d(x, w[:7])
 
 

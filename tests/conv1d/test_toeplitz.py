@@ -7,12 +7,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from cukde.conv1d import plan as conv1d_plan
-from cukde.conv1d.geometry import Geometry
 from tests import reference, tolerances
 from tests.conftest import Backend
 from tests.conv1d.cases import expected, expected_grad
 from tests.conv1d.toeplitz_cases import ROUNDING, SUMS, geometry_of, numbers
+from tests.private import Geometry, tensor_cores_serve
 
 DTYPES = ("float16", "float32")
 
@@ -52,7 +51,7 @@ def check(got: np.ndarray, want: np.ndarray, size: np.ndarray, times: float = 1)
 def run(
     device: Backend, toeplitz: ModuleType, x: np.ndarray, w: np.ndarray, g: Geometry, activation: str | None = None
 ) -> np.ndarray:
-    assert conv1d_plan.tensor_cores_serve(x.dtype, g, (8, 0))
+    assert tensor_cores_serve(x.dtype, g, (8, 0))
     return device.asnumpy(toeplitz.forward(device.asarray(x), device.asarray(w), None, g, activation))
 
 
@@ -179,11 +178,11 @@ def test_empty(device: Backend, toeplitz: ModuleType) -> None:
 
 def test_what_it_does_not_serve(device: Backend, toeplitz: ModuleType) -> None:
     g = geometry_of(2, 3, 100, 5, 4)
-    assert not conv1d_plan.tensor_cores_serve("float64", g, (9, 0))
-    assert not conv1d_plan.tensor_cores_serve("float32", g, (7, 5))
+    assert not tensor_cores_serve("float64", g, (9, 0))
+    assert not tensor_cores_serve("float32", g, (7, 5))
     for other in (g._replace(stride=2), g._replace(dilation=2), g._replace(channels_last=True)):
-        assert not conv1d_plan.tensor_cores_serve("float32", other, (9, 0))
-    assert not conv1d_plan.tensor_cores_serve("float16", g._replace(batch=2**31), (9, 0))
+        assert not tensor_cores_serve("float32", other, (9, 0))
+    assert not tensor_cores_serve("float16", g._replace(batch=2**31), (9, 0))
 
 
 @pytest.mark.gpu

@@ -8,12 +8,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from cukde.conv1d import plan as conv1d_plan
-from cukde.conv1d.geometry import Geometry
 from cukde.core.plan import traced
 from tests.conftest import Backend, forget
 from tests.conv1d import cases
 from tests.conv1d.weight_grad_cases import DTYPES, arrays, check, geometry
+from tests.private import Geometry, conv1d_plan
 
 
 @pytest.fixture
@@ -202,11 +201,6 @@ def test_without_a_bias(device: Backend, launcher: ModuleType) -> None:
     dw, none = launcher.weight_grad(x, dy, of, False)
     assert none is None
     np.testing.assert_array_equal(*(device.asnumpy(a) for a in (dw, launcher.weight_grad(x, dy, of, True)[0])))
-
-
-def test_few_specialisations(device: Backend, launcher: ModuleType) -> None:
-    listed = list(launcher.specialisations())
-    assert len(listed) == len(set(listed)) <= 27
 
 
 @pytest.mark.gpu

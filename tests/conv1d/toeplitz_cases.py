@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cukde.conv1d.geometry import Geometry
+from tests.private import Geometry
 
 # Of the sum of absolute terms: see cukde/conv1d/gpu/toeplitz.py.
 SUMS = {"float16": 2.0**-18, "float32": 1e-6}

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from cukde.conv1d.geometry import Geometry
 from tests import tolerances
 from tests.conv1d import cases
+from tests.private import Geometry
 
 DTYPES = ("float16", "float32", "float64")
 

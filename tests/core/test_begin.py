@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.compile import Kernel
-from cukde.density.options import Options
 from tests import processes, tolerances
+from tests.private import Options, core_compile
 
 SOON = 20  # seconds within which threads meet
 

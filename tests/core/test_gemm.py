@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cukde.core.gpu import compile as core_compile
 from tests.host_emulation._use import _add_product as add_product_of_emulation, _gram as gram_of_emulation
+from tests.private import core_compile
 
 cuda = pytest.importorskip("cupy.cuda", reason="the launchers of cuBLAS import CuPy: install the test extra")
 

@@ -231,19 +231,6 @@ def test_a_change_of_what_is_inlined_compiles_anew(monkeypatch: pytest.MonkeyPat
     assert all(jit._made_of.__wrapped__(m) != old for m, old in zip(modules, before, strict=True))
 
 
-def test_an_edit_while_a_process_runs_is_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cukde.density.pairs.cpu import tiles
-
-    of_process = tiles.weigh._cache._cache_file._prefix
-    monkeypatch.setattr(inspect, "getsource", lambda module: "edited")
-    _read_again()
-    try:
-        assert jit._made_of("cukde.density.pairs.cpu.tiles") not in of_process
-        assert tiles.weigh._cache._cache_file._path("key").name.startswith(of_process)
-    finally:
-        _read_again()
-
-
 def test_a_generator_is_compiled_by_each_process(compiled: Callable[[], Any], tmp_path: Path) -> None:
     assert compiled().total_of_halves(_DOUBLE) == pytest.approx(0.25)
     assert not _entries(tmp_path, "halves")

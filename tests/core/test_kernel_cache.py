@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cukde.core import dispatch
-from cukde.core.gpu import compile as core_compile, kernel_cache
+from cukde.core.gpu import kernel_cache
 from tests import processes
+from tests.private import core_compile, dispatch
 from tests.reference import kde as exact_kde
 
 needs_cupy = pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed")

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.core.gpu import compile as core_compile
+from tests.private import compiler_options, core_compile, kernel_code
 
 if TYPE_CHECKING:
-    from cukde.core.gpu.launch import Specialisation
+    from tests.private import Specialisation
 
 pytest.importorskip("cupy", reason="the launchers of the GPU backend need CuPy")
 
@@ -52,8 +52,8 @@ def compiled_layout(stem: str, name: str, defines: core_compile.Defines) -> tupl
     """Offset and size of each parameter of a kernel, and the size of all, as the compiler lays them out."""
     from cupy.cuda import nvrtc
 
-    program = nvrtc.createProgram(core_compile.code(stem, defines), "kernel.cu", (), ())
-    nvrtc.compileProgram(program, (*core_compile.options(), "-ftz=true", "--gpu-architecture=sm_90"))
+    program = nvrtc.createProgram(kernel_code(stem, defines), "kernel.cu", (), ())
+    nvrtc.compileProgram(program, (*compiler_options(), "-ftz=true", "--gpu-architecture=sm_90"))
     cubin = nvrtc.getCUBIN(program)
     table, entry_size, count, names_at = struct.unpack_from("<Q10xHHH", cubin, 40)  # of an ELF file
     sections = [struct.unpack_from("<I20xQQ", cubin, table + i * entry_size) for i in range(count)]
@@ -82,9 +82,9 @@ def types_are(stem: str, name: str, defines: core_compile.Defines, types: str) -
     from cupy.cuda import nvrtc
 
     assertion = f'static_assert(Parameters<decltype({name})>::are("{types}"), "declared parameters");'
-    source = core_compile.code(stem, defines) + _COMPARISON + assertion
+    source = kernel_code(stem, defines) + _COMPARISON + assertion
     program = nvrtc.createProgram(source, "kernel.cu", (), ())
-    flags = *core_compile.options(), "--gpu-architecture=compute_90", "-fdevice-syntax-only"
+    flags = *compiler_options(), "--gpu-architecture=compute_90", "-fdevice-syntax-only"
     try:
         nvrtc.compileProgram(program, flags)
     except Exception as error:
@@ -198,7 +198,8 @@ def test_a_launch_is_packed_once_a_thread_has_its_context(monkeypatch: pytest.Mo
 
 
 def test_what_stands_in_for_a_kernel_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cukde.core.gpu.launch import Launch, Specialisation
+    from cukde.core.gpu.launch import Launch
+    from tests.private import Specialisation
 
     called, asked = [], []
 
@@ -218,7 +219,8 @@ def test_what_stands_in_for_a_kernel_is_called(monkeypatch: pytest.MonkeyPatch) 
 def test_a_repeated_launch_fills_in_its_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a buffer of each thread's own, with what the first launch got."""
     from cukde.core.gpu import launch as core_launch
-    from cukde.core.gpu.launch import Launch, Specialisation
+    from cukde.core.gpu.launch import Launch
+    from tests.private import Specialisation
 
     called: list[Any] = []
     launched: list[tuple[Any, ...]] = []

@@ -1,4 +1,4 @@
-"""Which cases in the emulation are marked ``crossed``."""
+"""Which cases are marked ``crossed``: in the emulation by pairs of values, elsewhere all beyond a spread quarter."""
 
 from __future__ import annotations
 
@@ -42,3 +42,14 @@ def test_other_cases_have_each_two_values_together(k: int) -> None:
 def test_of_two_parameters_none_is_crossed() -> None:
     two = {name: LISTS[name] for name in ("name", "d")} | {"alone": [1]}
     assert not any(conftest._is_crossed(item(two, values)) for values in itertools.product(*two.values()))
+
+
+def test_a_spread_quarter_has_every_value() -> None:
+    """Of each parameter; where one parameter alone tells all cases apart, they all stay."""
+    cases = [
+        dict(zip("abc", map(str, values), strict=True)) for values in itertools.product(range(4), range(5), range(3))
+    ]
+    stay = conftest.spread(cases)
+    assert {value for place in stay for value in cases[place].items()} == {v for case in cases for v in case.items()}
+    assert 15 <= len(stay) <= 20
+    assert conftest.spread([{"a": str(k)} for k in range(20)]) == set(range(20))

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import cukde
-from cukde.core.cpu import meanwhile, survey
+from cukde.core.cpu import survey
+from tests.private import meanwhile
 
 PATIENT = settings(max_examples=12, deadline=None, derandomize=True)
 
@@ -86,7 +87,7 @@ def test_densities(
     assert (np.abs(plain - compiled) <= 10 * tolerance * scale * max(1.0, 1 / h)).all()
 
 
-@PATIENT
+@settings(PATIENT, max_examples=6)
 @given(
     output=st.sampled_from(["kde", "score"]),
     h=st.sampled_from([0.2, 0.5, 1.2]),

@@ -22,7 +22,7 @@ def keys_of(n: int, dtype: str, distinct: int) -> np.ndarray:
 @pytest.mark.parametrize("n", [1, 127, 128, 129, TILE, 5000, MANY])
 def test_keys_and_where_they_came_from(device: Backend, n: int, distinct: int) -> None:
     """Equal keys keep their order."""
-    from cukde.core.gpu import merge_sort
+    from tests.private import merge_sort
 
     keys = keys_of(device.size(n, min(n, 5 * TILE - 3)), "uint32", distinct)
     found, order = merge_sort.in_order(device.asarray(keys.copy()))
@@ -34,7 +34,7 @@ def test_keys_and_where_they_came_from(device: Backend, n: int, distinct: int) -
 @pytest.mark.parametrize("dtype", ["uint32", "uint64"])
 @pytest.mark.parametrize("n", [1, 1000, 2 * TILE - 3])
 def test_rows_are_sorted_apart(device: Backend, n: int, dtype: str) -> None:
-    from cukde.core.gpu import merge_sort
+    from tests.private import merge_sort
 
     keys = keys_of(2 * n, dtype, 40).reshape(2, n)
     found, order = merge_sort.argsort(device.asarray(keys.copy()))
@@ -44,7 +44,7 @@ def test_rows_are_sorted_apart(device: Backend, n: int, dtype: str) -> None:
 
 @pytest.mark.parametrize(("n", "launches"), [(1, 1), (TILE, 1), (10_000, 3), (10**6, 9), (MANY, 11)])
 def test_launches_follow_from_the_number_of_keys(emulated_device: None, n: int, launches: int) -> None:
-    from cukde.core.gpu import merge_sort
+    from tests.private import merge_sort
 
     _, merges = merge_sort._launches(1, n, merge_sort.UINT32, True, False)
     assert 1 + len(merges) == launches
@@ -56,7 +56,7 @@ def test_a_graph_captures_a_sort() -> None:
     """A capture fails where anything waits; the graph sorts what the array holds when it runs."""
     import cupy as cp
 
-    from cukde.core.gpu import merge_sort
+    from tests.private import merge_sort
 
     keys = cp.zeros(20_000, np.uint32)
     stream = cp.cuda.Stream(non_blocking=True)

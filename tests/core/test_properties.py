@@ -12,13 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import cukde
-from cukde.density import backends
 from cukde.density.arguments import prepare
-from cukde.density.options import Options
 from cukde.density.sums import merge
 from tests import reference, tolerances
 from tests.conftest import BACKENDS, Backend
 from tests.density.test_api import allowed_log, bandwidth
+from tests.private import Options, density_backends as backends
 
 # Each of two answers may be off by what an answer may.
 BOTH = 2

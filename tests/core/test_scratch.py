@@ -21,8 +21,8 @@ PIECES = [[((3, 5), U2), None], [((7,), F8), ((64,), F4)]]
 
 
 def test_pieces_are_aligned_and_apart(device: Backend) -> None:
-    from cukde.core.gpu import device as core_device
     from cukde.core.gpu.scratch import Layout
+    from tests.private import gpu_device as core_device
 
     layout = Layout(PIECES, [((1,), F4), None, ((2, 3), F4)])
     groups = layout.allocate()

@@ -18,9 +18,8 @@ import pytest
 
 import cukde
 from cukde import KernelDensity
-from cukde.core.gpu import compile as core_compile
-from cukde.estimators import file as estimators_file
 from tests.conftest import Backend
+from tests.private import core_compile, estimators_file, kernel_code
 
 # --- files of estimators -----------------------------------------------------------------------------------
 
@@ -144,9 +143,9 @@ _HOSTILE = ('kde"\n#include "/etc/passwd"\n', "1; } void f() {", "SUM\n#define X
 @pytest.mark.parametrize("value", [*_HOSTILE, "", "a-b", "f(1)", "1.5f", '"', "\\"])
 def test_a_macro_is_a_name_and_a_number_or_names(value: str) -> None:
     with pytest.raises(ValueError, match="a macro must be a name"):
-        core_compile.code("core/survey", (("STORAGE", value),))
+        kernel_code("core/survey", (("STORAGE", value),))
     with pytest.raises(ValueError, match="a macro must be a name"):
-        core_compile.code("core/survey", ((value, "float"),))
+        kernel_code("core/survey", ((value, "float"),))
 
 
 def test_macros_of_all_kernels_are_of_that_form() -> None:
@@ -154,7 +153,7 @@ def test_macros_of_all_kernels_are_of_that_form() -> None:
     from cukde import catalogue
 
     for stem, name, defines in catalogue.kernels():
-        assert name in core_compile.code(stem, defines)
+        assert name in kernel_code(stem, defines)
 
 
 _CALLS: dict[str, Callable[..., Any]] = {

@@ -19,12 +19,12 @@ import pytest
 from threadpoolctl import ThreadpoolController
 
 import cukde
-from cukde.core.cpu import blas, threads
-from cukde.core.cpu.workers import WorkerPool
+from cukde.core.cpu import blas
 from cukde.core.plan import only
 from cukde.density.pairs.cpu import differences, passes as pairs_passes, radial_tiles
 from cukde.density.pairs.cpu.skipping import compact, queries as skipping_queries
 from tests import processes
+from tests.private import WorkerPool, threads
 from tests.reference import kde as exact_kde
 
 _THREADS = 3

@@ -8,13 +8,11 @@ from typing import Any
 
 import dask
 import dask.array as da
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import cukde
-from cukde import plot
 from tests import reference
 from tests.public_calls import CALLS, Call, Draw
 
@@ -88,20 +86,6 @@ def test_of_estimators(seed: int, scale: float) -> None:
         for weights in (w, w * scale, da.from_array(w * scale, chunks=7))
     ]
     np.testing.assert_array_equal(drawn[1:], drawn[:1] * 2)
-
-
-@FEW
-@given(scale=SCALES)
-def test_of_plots(scale: float) -> None:
-    rng = np.random.default_rng(0)
-    X, w = rng.normal(size=60), _weights(60, rng)
-    lines = []
-    for weights in (w, w * scale):
-        ax = plt.figure().gca()
-        plot.density(X, ax=ax, weights=weights, hue=np.arange(60) % 2, points=50)
-        lines.append(np.concatenate([line.get_ydata() for line in ax.lines]))
-        plt.close(ax.figure)
-    np.testing.assert_allclose(*lines, rtol=1e-12)
 
 
 @settings(FEW, max_examples=12)

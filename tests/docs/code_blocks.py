@@ -20,10 +20,11 @@ import pytest
 
 from cukde import perf
 from cukde.cli import main
-from cukde.perf import _explain, _lookup
+from cukde.perf import _lookup
 from tests import host_emulation
 from tests.conftest import why_no_gpu
 from tests.perf import toys
+from tests.private import perf_explain as _explain
 
 PYTHON = ("python", "pycon")
 SHELL = ("sh", "bash", "shell")

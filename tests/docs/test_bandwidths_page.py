@@ -12,7 +12,7 @@ from sklearn.neighbors import KernelDensity
 
 import cukde
 from cukde import bandwidth
-from cukde.bandwidth import normal_reference
+from tests.private import reference_factor
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 2)) @ np.array([[1.0, 0.5], [0.0, 3.0]])
@@ -94,5 +94,5 @@ def test_the_best_bandwidth_of_a_sample_is_carried_over(method: str, power: floa
         np.testing.assert_allclose(rule(x), rule(X[:, 0]) * 8**power, rtol=5e-3)
         return
     assert rule(x) < rule(X[:, 0]) * 8**power  # so few rows: the rule falls faster
-    few, many = (normal_reference.factor(method, n, 1) for n in (1e9, 8e9))
+    few, many = (reference_factor(method, n, 1) for n in (1e9, 8e9))
     np.testing.assert_allclose(many, few * 8**power, rtol=5e-3)

@@ -14,7 +14,6 @@ import pytest
 
 from benchmarks.tools import records
 from tests.docs import code_blocks
-from tests.docs.code_blocks import Block
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -68,55 +67,6 @@ def test_no_block_is_passed_over() -> None:
     passed_over = [block for block in code if not block.runs]
     assert all(len(block.reason or "") > 10 for block in passed_over)
     assert len(passed_over) < 0.4 * len(code)
-
-
-PAGE = """\
-```python
-x = 1
-```
-- a point
-
-    ```python
-    y = x + 1
-    ```
-
-<!-- not run: needs two machines -->
-```sh
-ssh there
-```
-
-<!-- test command -->
-```sh
-pip install .
-```
-"""
-
-
-def test_blocks_of_a_page() -> None:
-    assert list(code_blocks.blocks(PAGE)) == [
-        Block(1, "python", "x = 1\n", None),
-        Block(6, "python", "y = x + 1\n", None),
-        Block(11, "sh", "ssh there\n", "needs two machines"),
-        Block(16, "sh", "pip install .\n", "it installs the package"),
-    ]
-
-
-@pytest.mark.parametrize("page", ["```python\nx = 1\n", "```python gpu\nx = 1\n```\n"], ids=["no end", "words"])
-def test_malformed_blocks_are_errors(page: str) -> None:
-    with pytest.raises(ValueError, match="line 1"):
-        list(code_blocks.blocks(page))
-
-
-def test_a_failing_block_names_its_line(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError) as failed:
-        code_blocks.run(Block(7, "python", "x = 1\n1 / 0\n", None), tmp_path / "page.md", {})
-    assert failed.traceback[-1].lineno + 1 == 9
-    with pytest.raises(AssertionError, match=r"page\.md: curl is not run"):
-        code_blocks.run(Block(3, "sh", "curl x\n", None), tmp_path / "page.md", {})
-    with pytest.raises(AssertionError, match=r"line 3 .* cukde density missing"):
-        code_blocks.run(Block(3, "sh", "cukde density missing.csv\n", None), tmp_path / "page.md", {})
-    with pytest.raises(AssertionError):
-        code_blocks.run(Block(3, "python", ">>> 1 + 1\n3\n", None), tmp_path / "page.md", {})
 
 
 def test_commands_of_a_block() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 import cukde
 from cukde.core.dask import chunks as dask_chunks
-from cukde.kendall import dask as kendall_dask
+from tests.private import kendall_dask
 
 PAGE = (Path(__file__).parents[2] / "docs" / "dask.md").read_text()
 

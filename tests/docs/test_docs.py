@@ -17,9 +17,9 @@ import yaml
 import cukde
 import cukde.dask
 from benchmarks.perf import kernel_budget
-from cukde.core.cost import registry
 from tests import public_calls
 from tests.docs import capabilities
+from tests.private import registry
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -147,11 +147,6 @@ def test_paths_that_kernels_name_are_there() -> None:
     assert gone == []
 
 
-def test_a_missing_path_is_found() -> None:
-    text = "`cukde/gone.py`, `_gone.py`, `docs/`, `cukde/NAME.py`; python -m benchmarks.gone, benchmarks.readme"
-    assert missing(text) == ["_gone.py", "benchmarks.gone", "cukde/gone.py"]
-
-
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_no_paragraph_is_long(path: Path) -> None:
     assert long_paragraphs(path.read_text(encoding="utf-8")) == []
@@ -168,19 +163,6 @@ def test_references_are_lists() -> None:
     lists = {name: found[1].splitlines() for name, found in sections.items() if found}
     assert len(lists) > 20
     assert [name for name, lines in lists.items() if any(not line.startswith(("- ", "  ")) for line in lines)] == []
-
-
-def test_a_long_paragraph_is_found() -> None:
-    some, many = "word " * WORDS, "word " * (WORDS + 1)
-    kept = [
-        some,
-        f"- {some[5:]}\n- {some[5:]}",
-        f"```\n{many}\n```",
-        f"$$\n{many}\n$$",
-        f"x\n    {some[5:]}\ny\n    {some[5:]}",
-    ]
-    assert long_paragraphs("\n\n".join(kept)) == []
-    assert len(long_paragraphs(f"{some}\n\n{many}\n\n- {many}\n\nx\n    {many}")) == 3
 
 
 def test_every_public_name_has_an_entry() -> None:
@@ -219,12 +201,6 @@ def test_docstring(name: str) -> None:
     assert not report, "".join(report)
 
 
-def test_a_docstring_that_only_raises_says_nothing_of_its_errors() -> None:
-    silent = "Sum.\n\nRaises\n------\nValueError\n    For an error.\n\nExamples\n--------\n>>> 1\n1"
-    assert not SAYS_HOW_GOOD.search(without_errors_raised(silent))
-    assert SAYS_HOW_GOOD.search(without_errors_raised(silent.replace("Sum.", "Sum, right to 1e-6.")))
-
-
 def parameters_of(docstring: str, section: str = "Parameters") -> set[str] | None:
     """Names of a section of parameters; None where there is none."""
     found = re.search(rf"^{section}\n-+\n(.*?)(?=^\S[^\n]*\n-{{3,}}\n|\Z)", docstring, re.MULTILINE | re.DOTALL)
@@ -255,19 +231,6 @@ def test_a_docstring_is_short_and_names_every_parameter(name: str, found: Any) -
     plain = not callable(found) or (inspect.isclass(found) and issubclass(found, Warning))
     signature = set() if plain else {each for each in inspect.signature(found).parameters if each != "self"}
     assert misses(inspect.getdoc(found) or "", signature, 70 if name == "cukde.kde" else LINES) == []
-
-
-def test_a_parameter_that_is_not_written_is_found() -> None:
-    docstring = "Do.\n\nParameters\n----------\nX, Y : array_like\n    Data.\n*rest\n    More.\n\nReturns\n-------\nZ"
-    assert misses(docstring, {"X", "Y", "rest"}, LINES) == []
-    assert misses(docstring, {"X", "rest", "Z"}, LINES) == ["Z is not named", "Y is no parameter"]
-    assert misses("Do it to ``X``.\n\nReturns\n-------\nY", {"X", "Y"}, LINES) == ["Y is not named"]
-
-
-def test_a_long_docstring_is_found() -> None:
-    docstring = "Do." + EXAMPLE_WITHIN * "\n" + "Examples\n--------\n>>> 1\n1"
-    assert misses(docstring, set(), 63) == ["64 lines", "the example begins after line 60"]
-    assert misses(docstring.replace("\n\n", "\n", 1), set(), 63) == []
 
 
 def test_the_budget_of_a_pair_is_the_models() -> None:

@@ -126,41 +126,6 @@ one  two
     assert "| one | two |\n|---|---|\n| 1 | [2, 3] |" in out
 
 
-def test_formulas_are_mathml() -> None:
-    html = formulas.on_page_content(
-        r'<p><span class="arithmatex">\(a &lt; \Big(\frac{b}{c}\Big)\)</span></p>', page=PAGE
-    )
-    assert html.startswith("<p><math")
-    assert "<mfrac>" in html
-    assert "\\" not in html
-    assert "arithmatex" not in html
-
-
-@pytest.mark.parametrize(("tex", "scrolls"), [(r"\(x\)", False), (rf"\({'x + ' * 20}x\)", True)])
-def test_long_formulas_scroll(tex: str, scrolls: bool) -> None:
-    html = formulas.on_page_content(f'<span class="arithmatex">{tex}</span>', page=PAGE)
-    assert html.startswith('<span class="formula"><math' if scrolls else "<math")
-
-
-def test_formulas_side_by_side_may_stand_below_each_other() -> None:
-    html = formulas.on_page_content(r'<div class="arithmatex">\[a = b, \qquad c = d\]</div>', page=PAGE)
-    assert html.count("<math") == 2
-    assert html.endswith("</math></div>")
-
-
-@pytest.mark.parametrize(
-    "tex", [r"\lVert x \rVert^2", r"\lvert x \rvert^2", "|x|^2 |y|", r"\left\lVert x \right\rVert", r"\left|x\right|"]
-)
-def test_both_bars_of_a_norm_are_of_one_height(tex: str) -> None:
-    mathml = formulas.mathml(tex, block=False)
-    assert mathml.count('form="prefix"') == mathml.count('form="postfix"') == 1 + mathml.count("<mi>y</mi>")
-    assert mathml.count("&#x02016;") + mathml.count("&#x0007C;") == mathml.count("form=")
-
-
-def test_the_lowest_argument_is_a_word() -> None:
-    assert ">arg&#x02009;min<" in formulas.mathml(r"\arg\min_h f(h)", block=True)
-
-
 def test_an_unknown_command_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         left = formulas.on_page_content(r'<div class="arithmatex">\[\nosuchthing x\]</div>', page=PAGE)
@@ -176,36 +141,6 @@ def test_what_is_left_over_is_a_warning(left: str, caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.WARNING):
         pages.on_post_page(f"<p>as it should be</p>\n{left}", page=PAGE)
     assert "is not HTML" in caplog.text
-
-
-def test_a_dash_before_nothing_goes() -> None:
-    html = '<li><code>self</code>\n –\n <div class="doc-md-description">{}</div></li>'
-    assert pages.on_page_content(html.format(""), page=PAGE) == "<li><code>self</code></li>"
-    assert pages.on_page_content(html.format("It."), page=PAGE) == html.format("It.")
-
-
-def test_long_names_may_break() -> None:
-    html = "<code>sources_h200/section-1.json</code><code>sd_kde</code><code>a_b = depthwise_conv1d</code>"
-    broken = html.replace("sources_h200/", "sources_<wbr>h200/<wbr>")
-    assert pages.on_page_content(html, page=PAGE) == broken
-
-
-def test_long_code_may_break_at_spaces() -> None:
-    html = "<code>cross_validate(X, 'sd', per_dimension=True)</code><code>kde(X, Y, h)</code>"
-    assert pages.on_page_content(html, page=PAGE) == html.replace("<code>cross", '<code class="long">cross')
-
-
-def test_numbers_do_not_break_at_their_minus() -> None:
-    html = '<a title="1e-4" href="#a1e-4">2.3 (1.5e-4)</a> x1e-4 <pre>1e-4</pre>'
-    assert pages.on_page_content(html, page=PAGE) == html.replace("1.5e-4", '<span class="number">1.5e-4</span>')
-
-
-def test_pictures_open_except_those_of_recipes() -> None:
-    html = '<p><img alt="A density" src="a.svg" /></p>'
-    opened = '<p class="picture"><a href="a.svg"><img alt="A density" src="a.svg" /></a></p>'
-    assert pages.on_page_content(html, page=PAGE) == opened
-    recipe = SimpleNamespace(file=SimpleNamespace(src_uri="gallery/page.md"))
-    assert pages.on_page_content(html, page=recipe) == html
 
 
 def test_pictures_are_drawn_by_the_code_of_their_page() -> None:

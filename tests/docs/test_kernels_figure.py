@@ -33,17 +33,3 @@ def test_the_block_is_the_launchers(run: dict[str, Any]) -> None:
     layout = launcher.every_layout(16, 3)[0]
     assert (16 * of.row_tiles * of.warps, of.at_once) == (layout.rows, layout.blocks)
     assert of.passes_sums == (not layout.phi_is_shared)
-
-
-def test_it_is_drawn(run: dict[str, Any], tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("cupy", reason="the launcher needs CuPy: install the test extra")
-    to = tmp_path / "of" / "figure.svg"
-    kernels.draw(run, to)
-    assert to.read_text(encoding="utf-8").startswith("<?xml")
-    assert to.stat().st_size > 20_000
-
-
-def test_a_record_without_the_calls_is_refused(run: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="the record must have kde of 16 dimensions in float32; it has none"):
-        kernels.budgets({"rows": run["rows"][:1]})

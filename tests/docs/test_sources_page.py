@@ -71,37 +71,5 @@ def test_a_verdict_that_the_records_contradict_is_an_error(altered: Any) -> None
         claims_flash.sixteen_dimensions()
 
 
-def test_rows_that_are_gone_are_an_error() -> None:
-    with pytest.raises(LookupError, match="in the record held_out; got none"):
-        claim.rows("held_out", "kde", n=7)
-    with pytest.raises(LookupError, match="expected median_ms of nobody for kde"):
-        claim.ms(claims_flash.RUNTIME, "kde", "nobody")
-
-
-@pytest.mark.parametrize(
-    ("write", "value", "text"),
-    [
-        (claim.digits, 14938.6, "14,939"),
-        (claim.digits, 348.2, "348"),
-        (claim.digits, 0.6952, "0.695"),
-        (claim.digits, 80.0, "80.0"),
-        (claim.power, 5.6e-5, "6e-5"),
-        (claim.percent, 0.0494, "4.9%"),
-        (claim.percent, 0.772, "77%"),
-    ],
-)
-def test_numbers(write: Any, value: float, text: str) -> None:
-    assert write(value) == text
-
-
-def test_open_claims_have_an_item_of_the_list() -> None:
-    before, _, listed = TEXT.partition("## Not measured yet")
-    items = {int(number) for number in re.findall(r"(?m)^(\d+)\. ", listed)}
-    named = {int(number) for number in re.findall(r"\[(\d+)\]\(#not-measured-yet\)", before)}
-    assert items == set(range(1, len(items) + 1))
-    assert named
-    assert named <= items
-
-
 def test_the_head_explains_each_verdict() -> None:
     assert re.findall(r"(?m)^- \*\*([^*]+)\*\*: ", TEXT) == list(VERDICTS)

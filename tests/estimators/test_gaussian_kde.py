@@ -232,15 +232,15 @@ _ON_A_LINE = np.array([[1.0, 2, 3, 5], [2, 4, 6, 10]])
         (lambda: cukde.gaussian_kde([1.0]), ValueError, "multiple elements"),
         (lambda: cukde.gaussian_kde(DATA[2].T), ValueError, "write dataset.T"),
         (lambda: cukde.gaussian_kde([1.0, np.nan, 3]), ValueError, "dataset must be finite"),
-        (lambda: cukde.gaussian_kde([1e200, 1, 3]), ValueError, "finite covariance"),
-        (lambda: cukde.gaussian_kde(["a", "b"]), TypeError, "dataset must hold real numbers"),
-        (lambda: cukde.gaussian_kde([1j, 2]), TypeError, "dataset must hold real numbers"),
+        (lambda: cukde.gaussian_kde([1e200, 1, 3]), ValueError, r"^dataset\b"),
+        (lambda: cukde.gaussian_kde(["a", "b"]), TypeError, r"^dataset\b"),
+        (lambda: cukde.gaussian_kde([1j, 2]), TypeError, r"^dataset\b"),
         (lambda: cukde.gaussian_kde(_ON_A_LINE), np.linalg.LinAlgError, "lower-dimensional subspace"),
         (lambda: cukde.gaussian_kde([2.0, 2.0]), np.linalg.LinAlgError, "lower-dimensional subspace"),
         (lambda: cukde.gaussian_kde([1, 2, 3], weights=[1, 2]), ValueError, "length n = 3"),
         (lambda: cukde.gaussian_kde([1, 2, 3], weights=np.ones((3, 1))), ValueError, "one-dimensional"),
-        (lambda: cukde.gaussian_kde([1, 2, 3], weights=[1, -1, 2]), ValueError, "must not be negative"),
-        (lambda: cukde.gaussian_kde([1, 2, 3], weights=[0, 0, 0]), ValueError, "must not all be zero"),
+        (lambda: cukde.gaussian_kde([1, 2, 3], weights=[1, -1, 2]), ValueError, r"^weights\b"),
+        (lambda: cukde.gaussian_kde([1, 2, 3], weights=[0, 0, 0]), ValueError, r"^weights\b"),
         (lambda: cukde.gaussian_kde([1, 2, 3], weights=[0, 5, 0]), ValueError, "more than a single point"),
         (lambda: cukde.gaussian_kde([1, 2, 3], "isj"), ValueError, "`bw_method` should be"),
         (lambda: cukde.gaussian_kde([1, 2, 3], 0.0), ValueError, "positive, finite"),
@@ -248,7 +248,7 @@ _ON_A_LINE = np.array([[1.0, 2, 3, 5], [2, 4, 6, 10]])
         (lambda: cukde.gaussian_kde([1e100, 2e100, 4e100], 1e60), ValueError, "in the range of float64"),
         (lambda: cukde.gaussian_kde([1, 2, 3], lambda kde: np.nan), ValueError, "positive, finite"),
         (lambda: _KDE(np.zeros((3, 4))), ValueError, "points have dimension 3, dataset has dimension 2"),
-        (lambda: _KDE([0, np.inf]), ValueError, "points must be finite"),
+        (lambda: _KDE([0, np.inf]), ValueError, r"^points\b"),
         (lambda: _KDE.integrate_gaussian([0, 0, 0], np.eye(2)), ValueError, "mean does not have dimension 2"),
         (lambda: _KDE.integrate_gaussian([0, 0], np.eye(3)), ValueError, "cov does not have dimension 2"),
         (lambda: _KDE.integrate_gaussian([0, 0], [[1, 2], [0, 1]]), ValueError, "symmetric"),
@@ -258,7 +258,7 @@ _ON_A_LINE = np.array([[1.0, 2, 3, 5], [2, 4, 6, 10]])
         (lambda: _KDE.integrate_box_1d(0, 1), ValueError, "only handles 1D pdfs"),
         (lambda: _LINE.integrate_box_1d(0, np.nan), ValueError, "high must not hold NaN"),
         (lambda: _KDE.integrate_box([0, 0, 0], 1), ValueError, "low_bounds must be 2 numbers"),
-        (lambda: _KDE.integrate_box(0, 1, 0), ValueError, "maxpts must be at least 1"),
+        (lambda: _KDE.integrate_box(0, 1, 0), ValueError, r"^maxpts\b.*1"),
         (lambda: _KDE.marginal([0, 2]), ValueError, "are invalid for a distribution in 2"),
         (lambda: _KDE.quantile(0.5), ValueError, "only handles 1D"),
         (lambda: _LINE.quantile([0.1, 1.1]), ValueError, "q must hold numbers from 0 to 1"),
@@ -315,7 +315,7 @@ def test_data_of_fewer_dimensions_are_singular(data: Any) -> None:
         np.linalg.LinAlgError, match=r"lower-dimensional subspace.*" + "Constant" * (kind == "constant")
     ):
         cukde.gaussian_kde(X, weights=weights)
-    with pytest.raises(ValueError, match=r"do not depend on each other linearly|must vary in every column"):
+    with pytest.raises(ValueError, match=r"^X\b"):
         cukde.bandwidth.scott(X.T, weights=weights, covariance=True)
 
 
@@ -345,5 +345,5 @@ def test_results_of_searches_are_no_factors() -> None:
 def test_a_covariance_that_is_set_is_named_where_it_is_none() -> None:
     kde = cukde.gaussian_kde(np.random.default_rng(0).normal(size=(2, 9)))
     kde.covariance = np.ones((2, 2))
-    with pytest.raises(ValueError, match="covariance must be a positive definite"):
+    with pytest.raises(ValueError, match=r"^covariance\b"):
         kde([0, 0])

@@ -10,9 +10,9 @@ import pytest
 from scipy import integrate, special, stats
 
 import cukde
-from cukde.core import dispatch
 from cukde.estimators import boxes, rectangles, sampled_boxes
 from tests.conftest import Backend
+from tests.private import backend_of, named
 
 EXACT = 1e-13
 """Absolute error of masses that are summed: Owen's function to a few eps, of four corners."""
@@ -20,7 +20,7 @@ EXACT = 1e-13
 
 def arrays_of(backend: Backend) -> Any:
     """The module of arrays that computes on this backend."""
-    return dispatch.backend(backend.asarray(np.zeros(1)))
+    return backend_of(backend.asarray(np.zeros(1)))
 
 
 def test_rectangles(backend: Backend) -> None:
@@ -41,7 +41,7 @@ def test_a_rectangle_at_the_origin() -> None:
     """A quadrant has 1/4 + arcsin(rho) / (2 pi)."""
     correlation = np.array([-0.999999, -0.5, 0.0, 0.3, 1 - 1e-12])
     low, high = np.full((5, 2), -np.inf), np.zeros((5, 2))
-    got = rectangles.masses(low, high, correlation, dispatch.named("cpu"))
+    got = rectangles.masses(low, high, correlation, named("cpu"))
     np.testing.assert_allclose(got, 0.25 + np.arcsin(correlation) / (2 * np.pi), rtol=0, atol=EXACT)
 
 

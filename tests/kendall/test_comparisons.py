@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.kendall import plan as kendall_plan, statistics
-from cukde.kendall.cpu import passes as kendall_cpu
-from cukde.kendall.statistics import Null
 from tests.conftest import Backend
 from tests.kendall.test_gpu import columns, with_gaps
+from tests.private import (
+    Null,
+    few_on_gpu,
+    kendall_matrix_on_cpu,
+    kendall_pairs_on_cpu,
+    statistics,
+    tau_statistics,
+)
 
 
 def check(device: Backend, got: Any, want: Any) -> None:
@@ -23,7 +28,7 @@ def check(device: Backend, got: Any, want: Any) -> None:
 
 
 def of_few(device: Backend, x: np.ndarray, y: np.ndarray, *arguments: Any) -> Any:
-    from cukde.kendall.gpu import passes
+    from tests.private import kendall_gpu as passes
 
     on_device = device.asarray(x)
     return passes.statistics_of_few(on_device, on_device if y is x else device.asarray(y), *arguments)
@@ -40,7 +45,7 @@ def test_matrices(device: Backend, n: int, p: int, others: bool, deletion: bool)
     if n == 45 and deletion:
         A = with_gaps(A)
     null = Null("auto", "two-sided")
-    want = statistics.statistics(kendall_cpu.matrix(A, B, deletion=deletion), "b", null, 0)
+    want = tau_statistics(kendall_matrix_on_cpu(A, B, deletion=deletion), "b", null, 0)
     pairing, complete = "all" if others else "upper", 0 if deletion else n
     check(device, of_few(device, A, A if B is None else B, pairing, 0, "b", null, complete), want)
 
@@ -53,7 +58,7 @@ def test_rows(device: Backend, variant: str, dtypes: tuple[str, str]) -> None:
     with np.errstate(invalid="ignore"):
         x, y = np.where(np.isfinite(x), 100 * x, 0).astype(dtypes[0])[:, ::2], y.astype(dtypes[1])[:, ::2]
     for null in (None, Null("asymptotic", "less"), Null("auto", "greater")):
-        want = statistics.statistics(kendall_cpu.pairs(x, y), variant, null, 140)
+        want = tau_statistics(kendall_pairs_on_cpu(x, y), variant, null, 140)
         check(device, of_few(device, x, y, "alike", 1, variant, null, 140), want)
 
 
@@ -64,7 +69,7 @@ def test_integers_that_look_like_nan(device: Backend, dtype: str) -> None:
     x = np.array([[limits.max, limits.max - 1, 5, limits.min, limits.max]], dtype)
     y = np.array([[1, np.nan, 3, 2, 7]], f"f{x.itemsize}")
     null = Null("auto", "two-sided")
-    want = statistics.statistics(kendall_cpu.pairs(x, y), "c", null, 0)
+    want = tau_statistics(kendall_pairs_on_cpu(x, y), "c", null, 0)
     check(device, of_few(device, x, y, "alike", 1, "c", null, 0), want)
 
 
@@ -83,8 +88,8 @@ def test_a_call_asks_for_one_kernel(emulated_device: None) -> None:
 
 
 def test_many_comparisons_are_left_to_other_ways() -> None:
-    assert kendall_plan.few_on_gpu(25, 100, wide=True)
-    assert kendall_plan.few_on_gpu(1, 16_000, wide=True)
-    assert not kendall_plan.few_on_gpu(1, 20_000, wide=True)
-    assert not kendall_plan.few_on_gpu(10_000, 1000, wide=False)
-    assert not kendall_plan.few_on_gpu(100_000, 2, wide=False)
+    assert few_on_gpu(25, 100, wide=True)
+    assert few_on_gpu(1, 16_000, wide=True)
+    assert not few_on_gpu(1, 20_000, wide=True)
+    assert not few_on_gpu(10_000, 1000, wide=False)
+    assert not few_on_gpu(100_000, 2, wide=False)

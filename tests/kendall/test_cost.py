@@ -12,11 +12,9 @@ import pytest
 
 import cukde
 from cukde import perf
-from cukde.core import merge_tiles
-from cukde.core.cost.registry import called
 from cukde.core.plan import only
-from cukde.kendall import plan as kendall_plan, sign_tiles
 from tests.perf.processors import H200
+from tests.private import NO_TIES, called, matrix_on_gpu, merge_tiles, sign_chunks
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
@@ -65,8 +63,8 @@ def test_the_way_is_that_of_the_library() -> None:
     for p, n, capability in ((1000, 1000, (9, 0)), (2, 32_000, (9, 0)), (1000, 1000, (7, 5)), (64, 70_000, (8, 0))):
         on = perf.Peaks(**{**vars(H200), "capability": capability})
         names = [part.name for part in perf.cost("kendall_matrix", on, n=n, p=p).parts]
-        plan = kendall_plan.matrix_on_gpu(p, p, n, symmetric=True, wide=True, capability=capability)
-        multiplied = plan.first(kendall_plan.NO_TIES) == "products"
+        plan = matrix_on_gpu(p, p, n, symmetric=True, wide=True, capability=capability)
+        multiplied = plan.first(NO_TIES) == "products"
         assert ("products" in names, "inversions: tiles" in names) == (multiplied, not multiplied)
 
 
@@ -82,7 +80,7 @@ def test_signs_that_the_cache_holds_are_not_in_memory() -> None:
         return [part.bytes for part in perf.cost("kendall_matrix", H200, n=n, p=64).parts if part.name == "products"]
 
     assert memory(1000) == [0]
-    assert memory(10_000) == [64 * sum(count for _, count in sign_tiles.chunks(10_000, 64, True)) * 1024 / 8]
+    assert memory(10_000) == [64 * sum(count for _, count in sign_chunks(10_000, 64, True)) * 1024 / 8]
 
 
 def test_calls_are_read_without_a_copy() -> None:

@@ -10,9 +10,14 @@ import scipy.stats
 from hypothesis import given, settings, strategies as st
 
 from cukde.core.plan import Candidate, Plan
-from cukde.kendall import plan as kendall_plan
-from cukde.kendall.counts import PairCounts, Ties
-from cukde.kendall.cpu import inversions as kendall_inversions, passes as kendall_passes, sign_products
+from cukde.kendall.cpu import inversions as kendall_inversions, sign_products
+from tests.private import (
+    PairCounts,
+    Ties,
+    kendall_matrix_on_cpu,
+    kendall_pairs_on_cpu,
+    kendall_plan,
+)
 
 
 def signs(a: np.ndarray) -> np.ndarray:
@@ -55,14 +60,14 @@ def flat(count: PairCounts) -> list[Any]:
 
 
 def check_pairs(X: np.ndarray, Y: np.ndarray) -> None:
-    got = leaves(kendall_passes.pairs(X, Y), (len(X),))
+    got = leaves(kendall_pairs_on_cpu(X, Y), (len(X),))
     for row, (x, y) in enumerate(zip(X, Y, strict=True)):
         assert [a[row] for a in got] == flat(counts(x, y))
 
 
 def check_matrix(A: np.ndarray, B: np.ndarray | None, deletion: bool) -> None:
     other = A if B is None else B
-    got = leaves(kendall_passes.matrix(A, B, deletion=deletion), (A.shape[1], other.shape[1]))
+    got = leaves(kendall_matrix_on_cpu(A, B, deletion=deletion), (A.shape[1], other.shape[1]))
     for i, a in enumerate(A.T):
         for j, b in enumerate(other.T):
             counted = deletion or not (missing(a).any() or missing(b).any())
@@ -153,10 +158,10 @@ def test_sizes(name: str, n: int) -> None:
 
 def test_nothing_to_count() -> None:
     empty = np.empty((0, 5))
-    leaves(kendall_passes.pairs(empty, empty), (0,))
-    leaves(kendall_passes.matrix(empty.T, deletion=True), (0, 0))
-    leaves(kendall_passes.matrix(empty.T, np.ones((5, 2)), deletion=False), (0, 2))
-    leaves(kendall_passes.matrix(np.ones((5, 2)), empty.T, deletion=True), (2, 0))
+    leaves(kendall_pairs_on_cpu(empty, empty), (0,))
+    leaves(kendall_matrix_on_cpu(empty.T, deletion=True), (0, 0))
+    leaves(kendall_matrix_on_cpu(empty.T, np.ones((5, 2)), deletion=False), (0, 2))
+    leaves(kendall_matrix_on_cpu(np.ones((5, 2)), empty.T, deletion=True), (2, 0))
 
 
 def test_nan_in_some_columns_only() -> None:
@@ -166,7 +171,7 @@ def test_nan_in_some_columns_only() -> None:
     check_matrix(A, None, True)
     check_matrix(A, None, False)
     check_matrix(A[:, :3], A[:, 2:], True)
-    assert kendall_passes.matrix(A[:, 2:4], deletion=True).x.pairs.shape == (2, 1)
+    assert kendall_matrix_on_cpu(A[:, 2:4], deletion=True).x.pairs.shape == (2, 1)
 
 
 def test_layouts() -> None:
@@ -175,8 +180,8 @@ def test_layouts() -> None:
     check_matrix(A[::-2, ::3], A[::2, 1::2], True)
     check_pairs(A.T[:, ::2], A.T[:, 1::2])
     before = A.copy()
-    kendall_passes.matrix(A, deletion=True)
-    kendall_passes.pairs(A, A)
+    kendall_matrix_on_cpu(A, deletion=True)
+    kendall_pairs_on_cpu(A, A)
     assert (before == A).all()
 
 
@@ -209,7 +214,7 @@ class TestBothWays:
 def test_tied_in_both() -> None:
     x, y = draw("few classes", (1, 80)), draw("few classes", (1, 80), seed=1)
     both = np.triu((signs(x[0]) == 0) & (signs(y[0]) == 0), 1).sum()
-    assert kendall_passes.pairs(x, y).tied_in_both.tolist() == [both]
+    assert kendall_pairs_on_cpu(x, y).tied_in_both.tolist() == [both]
 
 
 VALUES = st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.0, np.inf, -np.inf, np.nan]) | st.floats(width=32)
@@ -250,7 +255,7 @@ def test_as_scipy_counts(n: int, decimals: int) -> None:
     rng = np.random.default_rng(n)
     x = np.round(rng.standard_normal(n), decimals)
     y = np.round(x + rng.standard_normal(n), decimals)
-    count = kendall_passes.pairs(x[None], y[None])
+    count = kendall_pairs_on_cpu(x[None], y[None])
     total = int(count.pairs[0])
     left = [total - int(t.pairs[0]) for t in (count.x, count.y)]
     expected = scipy.stats.kendalltau(x, y).statistic * np.sqrt(left[0]) * np.sqrt(left[1])
@@ -264,7 +269,7 @@ def test_pairs_of_samples_beyond_int32() -> None:
     x = np.arange(n)[None]
     y = -x
     y[0, 0] = -n  # below all: it agrees with every other
-    count = kendall_passes.pairs(x, y)
+    count = kendall_pairs_on_cpu(x, y)
     assert (count.concordant[0], count.discordant[0]) == (n - 1, (n - 1) * (n - 2) // 2)
 
 
@@ -289,6 +294,6 @@ def test_a_million_and_more() -> None:
     x = np.arange(n)
     y = x // 1000 * 1000 + 999 - x % 1000  # blocks of 1,000 ascend, and within each the values descend
     size, last = n // 1000, n % 1000
-    count = kendall_passes.pairs(x[None], y[None])
+    count = kendall_pairs_on_cpu(x[None], y[None])
     assert count.discordant[0] == size * (1000 * 999 // 2) + last * (last - 1) // 2
     assert count.concordant[0] == n * (n - 1) // 2 - count.discordant[0]

@@ -11,16 +11,21 @@ import pytest
 
 import cukde
 from cukde.core import plan as core_plan
-from cukde.kendall import plan as kendall_plan
-from cukde.kendall.counts import PairCounts
-from cukde.kendall.cpu import passes as kendall_passes
 from tests.conftest import Backend
+from tests.private import (
+    NO_TIES,
+    PairCounts,
+    kendall_matrix_on_cpu,
+    kendall_pairs_on_cpu,
+    kendall_plan,
+    matrix_on_gpu,
+)
 
 
 @pytest.fixture
 def kendall(device: Backend) -> ModuleType:
     """The counts of the GPU backend."""
-    from cukde.kendall.gpu import passes as kendall
+    from tests.private import kendall_gpu as kendall
 
     return kendall
 
@@ -67,7 +72,7 @@ def test_all_pairs_of_columns(
     with core_plan.only(path, f"{path} with ties"), core_plan.traced() as ran:
         got = kendall.matrix(device.asarray(A), device.asarray(B), deletion=deletion)
     assert [one.name.removesuffix(" with ties") for one in ran] == [path]
-    check(device, got, kendall_passes.matrix(A, B, deletion=deletion))
+    check(device, got, kendall_matrix_on_cpu(A, B, deletion=deletion))
 
 
 def test_columns_that_all_have_gaps(device: Backend, kendall: ModuleType) -> None:
@@ -76,20 +81,20 @@ def test_columns_that_all_have_gaps(device: Backend, kendall: ModuleType) -> Non
     for deletion in (False, True):
         with core_plan.only("products", "products with ties"):
             got = kendall.matrix(device.asarray(A), deletion=deletion)
-        check(device, got, kendall_passes.matrix(A, deletion=deletion))
+        check(device, got, kendall_matrix_on_cpu(A, deletion=deletion))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_pairs_of_rows(device: Backend, kendall: ModuleType, dtype: str) -> None:
     """Ranked together where both are of one type."""
     x, y = with_gaps(columns(70, 9)).T.copy(), columns(70, 9, seed=1).astype(dtype).T.copy()
-    check(device, kendall.pairs(device.asarray(x), device.asarray(y)), kendall_passes.pairs(x, y))
+    check(device, kendall.pairs(device.asarray(x), device.asarray(y)), kendall_pairs_on_cpu(x, y))
 
 
 @pytest.mark.parametrize("others", [False, True])
 def test_a_matrix_waits_once(emulated_device: None, monkeypatch: pytest.MonkeyPatch, others: bool) -> None:
     """For all that the host has to know of both sides."""
-    from cukde.kendall.gpu import passes as kendall
+    from tests.private import kendall_gpu as kendall
 
     waits: list[tuple[int, ...]] = []
 
@@ -126,8 +131,8 @@ def measured(table: str) -> Iterator[tuple[bool, int, int, float, float]]:
 
 
 def multiplies(p: int, n: int, tied: bool, capability: tuple[int, int] = (9, 0)) -> bool:
-    plan = kendall_plan.matrix_on_gpu(p, p, n, symmetric=True, wide=True, capability=capability, counted=True)
-    return plan.first(*(() if tied else (kendall_plan.NO_TIES,))) != "sorting"
+    plan = matrix_on_gpu(p, p, n, symmetric=True, wide=True, capability=capability, counted=True)
+    return plan.first(*(() if tied else (NO_TIES,))) != "sorting"
 
 
 def test_the_rule_is_that_of_the_measured_times() -> None:

@@ -118,7 +118,8 @@ def test_many_samples(n: int) -> None:
     """Against the number that makes every pair of samples count once, and a permutation whose inversions are known."""
     import cupy as cp
 
-    from cukde.kendall.gpu import inversions as kendall_inversions, ranks as kendall_ranks
+    from cukde.kendall.gpu import inversions as kendall_inversions
+    from tests.private import kendall_ranks
 
     x = cp.random.RandomState(0).permutation(n)
     block = 1000  # y reverses blocks of x
@@ -134,7 +135,8 @@ def test_many_samples(n: int) -> None:
 def test_the_same_bits_on_every_run() -> None:
     import cupy as cp
 
-    from cukde.kendall.gpu import inversions as kendall_inversions, ranks as kendall_ranks
+    from cukde.kendall.gpu import inversions as kendall_inversions
+    from tests.private import kendall_ranks
 
     values = cp.random.default_rng(0).integers(0, 300, (2, 300_000))
     runs = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from cukde.core.plan import Plan, only
-from cukde.kendall import plan as kendall_plan
+from tests.private import NO_TIES, few_on_gpu, kendall_plan, matrix_on_gpu
 
 HOPPER, BLACKWELL, TURING = (9, 0), (10, 0), (7, 5)
 
@@ -85,7 +85,7 @@ PAIRS = {
 
 
 def matrix(p: int, n: int, capability: tuple[int, int]) -> Plan:
-    return kendall_plan.matrix_on_gpu(p, p, n, symmetric=True, wide=True, capability=capability)
+    return matrix_on_gpu(p, p, n, symmetric=True, wide=True, capability=capability)
 
 
 def on_cpu(p: int, q: int | None, n: int) -> Plan:
@@ -112,23 +112,23 @@ def test_pairs_on_a_gpu(sizes: tuple[int, int, bool]) -> None:
 
 
 def test_counts_are_not_made_by_comparisons() -> None:
-    statistic = kendall_plan.matrix_on_gpu(3, 3, 100, symmetric=True, wide=True, capability=HOPPER)
-    counts = kendall_plan.matrix_on_gpu(3, 3, 100, symmetric=True, wide=True, capability=HOPPER, counted=True)
+    statistic = matrix_on_gpu(3, 3, 100, symmetric=True, wide=True, capability=HOPPER)
+    counts = matrix_on_gpu(3, 3, 100, symmetric=True, wide=True, capability=HOPPER, counted=True)
     assert statistic.sure == "comparisons"
     assert counts.candidates[0].refused == "it makes no counts"
 
 
 def test_ties_take_longer_and_may_be_sorted() -> None:
     plan = matrix(32, 8000, HOPPER)
-    assert (plan.first(kendall_plan.NO_TIES), plan.first(), plan.sure) == ("products", "sorting", "sorting")
+    assert (plan.first(NO_TIES), plan.first(), plan.sure) == ("products", "sorting", "sorting")
     ms = {one.name: one.ms for one in plan.candidates}
     assert 0 < ms["products"] < ms["sorting"] < ms["products with ties"]  # type: ignore[operator]
 
 
 def test_a_way_that_is_asked_for() -> None:
     with only("sorting"):
-        assert matrix(1000, 1000, HOPPER).first(kendall_plan.NO_TIES) == "sorting"
-        assert not kendall_plan.few_on_gpu(1, 10, wide=True)
+        assert matrix(1000, 1000, HOPPER).first(NO_TIES) == "sorting"
+        assert not few_on_gpu(1, 10, wide=True)
     with only("trees"):
         assert on_cpu(128, None, 1000).first() == "trees"
         assert not kendall_plan.few_on_cpu(1, 10)

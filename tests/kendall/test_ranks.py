@@ -9,10 +9,9 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from cukde.core import merge_tiles
-from cukde.core.gpu import compile as core_compile
 from tests import host_emulation
 from tests.conftest import Backend
+from tests.private import kernels_folder, merge_tiles
 
 MISSING = np.uint32(0xFFFFFFFF)
 TILE = 4096  # keys of the largest tile of uint64
@@ -21,8 +20,7 @@ TILE = 4096  # keys of the largest tile of uint64
 @pytest.fixture
 def launchers(device: Backend) -> SimpleNamespace:
     """The modules of the launchers, on the device."""
-    from cukde.core.gpu import merge_sort
-    from cukde.kendall.gpu import ranks
+    from tests.private import kendall_ranks as ranks, merge_sort
 
     return SimpleNamespace(merge_sort=merge_sort, ranks=ranks)
 
@@ -157,7 +155,7 @@ extern "C" __global__ void sums(const long long* lengths, long long* counts, dou
 def test_sums_over_long_runs(emulated_device: None, lengths: list[int]) -> None:
     """Longer than a test can sort."""
     counts, reals = np.zeros(2, np.int64), np.zeros(2)
-    kernel = host_emulation.from_source(SUMS, "sums", origin=str(core_compile.folder() / "kendall" / "sums.cu"))
+    kernel = host_emulation.from_source(SUMS, "sums", origin=str(kernels_folder() / "kendall" / "sums.cu"))
     kernel((1,), (1,), (np.array(lengths), counts, reals, np.int32(len(lengths))))
     pairs, triples, variance, classes = sums_of(lengths)
     assert counts.tolist() == [pairs, classes]
@@ -199,7 +197,7 @@ def test_ranks_of_several_matrices(device: Backend, launchers: SimpleNamespace, 
 
 def test_few_launches(emulated_device: None) -> None:
     from benchmarks.perf import launched
-    from cukde.kendall.gpu import ranks as kendall_ranks
+    from tests.private import kendall_ranks
 
     with launched.noted() as found:
         kendall_ranks.ranks(np.zeros((3, 1000)))

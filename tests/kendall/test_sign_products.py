@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cukde.kendall import sign_tiles
 from tests.kendall.sign_cases import TIES, by_brute_force, has_ties, ranks
+from tests.private import sign_chunks, sign_tiles
 
 
 @pytest.fixture(params=["bits", "bytes"])
@@ -24,7 +24,7 @@ def module(request: pytest.FixtureRequest, device: Any, monkeypatch: pytest.Monk
 
 def check(module: ModuleType, x: np.ndarray, y: np.ndarray | None, n: int | None = None) -> None:
     """Compare with brute force; with `n`, columns from there on are not part of the data."""
-    from cukde.core.gpu import arrays as core_arrays
+    from tests.private import gpu_arrays as core_arrays
 
     n = x.shape[1] if n is None else n
     samples = [None if r is None else r[:, :n] for r in (x, y)]
@@ -60,7 +60,7 @@ def test_several_launches_and_parts(module: ModuleType, monkeypatch: pytest.Monk
     """21 items, a few at a time."""
     monkeypatch.setattr(sign_tiles, "_PLANE_BYTES", 2**16)
     monkeypatch.setattr(sign_tiles, "_FEWEST_SLABS", 16)
-    launches = list(sign_tiles.chunks(170, 64, bits=False))
+    launches = list(sign_chunks(170, 64, bits=False))
     assert len(launches) > 2
     assert launches[0][0] == 0
     assert all(first + count == after for (first, count), (after, _) in itertools.pairwise(launches))
@@ -86,7 +86,7 @@ def test_all_ranks_and_their_neighbours(module: ModuleType) -> None:
 
 def test_codes_are_in_the_order_of_ranks(module: ModuleType) -> None:
     """Every one, and what comes after the samples is zero."""
-    from cukde.core.gpu import arrays as core_arrays
+    from tests.private import gpu_arrays as core_arrays
 
     n = sign_tiles.MOST_SAMPLES
     x = core_arrays.asarray(np.arange(n, dtype=np.uint32)[None])

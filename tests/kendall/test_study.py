@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.core.gpu import compile as core_compile
-from tests import host_emulation
-from tests.compilation import ARCHITECTURES, LIKE_80, compile_for
+from tests.compilation import ARCHITECTURES, LIKE_80, resources
 
 
 @pytest.fixture
@@ -43,7 +41,7 @@ def _agreement(x: np.ndarray, y: np.ndarray) -> float:
 
 @pytest.mark.parametrize("architecture", [a for a in ARCHITECTURES if a not in LIKE_80])
 def test_it_compiles_without_spills(pairs: ModuleType, architecture: int) -> None:
-    taken = compile_for(architecture, core_compile.code(pairs.STEM, ()), core_compile.options())
+    taken = resources(architecture, pairs.STEM)
     assert taken.spills == taken.stack == 0
     assert taken.shared <= 48 * 1024
 
@@ -71,24 +69,3 @@ def test_without_ties_it_is_tau(emulated_pairs: ModuleType) -> None:
     a = np.random.default_rng(0).permuted(np.tile(np.arange(90, dtype=np.float32), (3, 1)), axis=1)
     wanted = [[kendalltau(x, y).statistic for y in a] for x in a]
     np.testing.assert_allclose(emulated_pairs.agreement(a, a), wanted, rtol=1e-14)
-
-
-def test_fewer_than_two_samples_have_none(emulated_pairs: ModuleType) -> None:
-    one = np.ones((1, 1), np.float32)
-    assert np.isnan(emulated_pairs.agreement(one, one)).all()
-
-
-def test_the_threads_of_the_report_leave_the_shared_array(
-    emulated_pairs: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(emulated_pairs, "BLOCK", (32, 32))
-    with pytest.raises(host_emulation.LaunchError, match="out of the bounds of an array"):
-        emulated_pairs.agreement(_samples(1, 40, 9), _samples(1, 40, 9))
-
-
-def test_more_samples_than_float_counts_are_refused(pairs: ModuleType) -> None:
-    many = np.zeros((1, pairs.MOST_SAMPLES + 1), np.float32)
-    with pytest.raises(ValueError, match="92,000 samples; got 92,001"):
-        pairs.agreement(many, many)
-    n = pairs.MOST_SAMPLES
-    assert sum(-(-(n - 1 - i) // 16) for i in range(0, n, 16)) <= 2**24  # of thread (0, 0), which has most

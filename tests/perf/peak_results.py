@@ -20,7 +20,7 @@ def peaks_of_gpu() -> ModuleType:
 
 def of_chains(unit: Any) -> Results:
     """After 16 steps, x = 2 x - 1 and sums of ones are exact; of 2^-x a step more or less would show."""
-    from cukde.core.gpu import arrays as core_arrays
+    from tests.private import gpu_arrays as core_arrays
 
     kernels = peaks_of_gpu()
     of = kernels._CHAINS[unit]
@@ -43,7 +43,7 @@ def of_chains(unit: Any) -> Results:
 
 def of_products(kind: Any) -> Results:
     """The elements of A B sum to the inner product of A's sums over rows with B's sums over columns."""
-    from cukde.core.gpu import arrays as core_arrays
+    from tests.private import gpu_arrays as core_arrays
 
     operands = np.random.default_rng(7).integers(2**32, size=6, dtype=np.uint32)
     repeats, threads = 3, np.arange(256, dtype=np.uint32).reshape(8, 8, 4)  # warps, groups g, threads t of a group
@@ -70,7 +70,7 @@ def _elements(words: np.ndarray, kind: str) -> np.ndarray:
 
 def of_reads() -> Results:
     """Every block reads everything, as often as it should."""
-    from cukde.core.gpu import arrays as core_arrays
+    from tests.private import gpu_arrays as core_arrays
 
     data = np.random.default_rng(3).integers(2**32, size=2**14, dtype=np.uint32)
     got = core_arrays.asnumpy(peaks_of_gpu().read(core_arrays.asarray(data), 3, 2)).reshape(3, 256)

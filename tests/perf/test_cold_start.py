@@ -11,8 +11,8 @@ import pytest
 
 import cukde
 from benchmarks.perf import first_calls
-from cukde.core.gpu import compile as core_compile
 from tests import passes
+from tests.private import compiler_options, core_compile, kernel_code
 
 
 def loaded(code: str) -> set[str]:
@@ -73,8 +73,8 @@ def test_all_kernels_share_their_options() -> None:
     from cukde import catalogue
 
     kernels = [core_compile.Kernel(*kernel) for kernel in catalogue.kernels()]
-    assert len({core_compile.options(kernel.headers) for kernel in kernels}) == 1
-    assert len({(core_compile.code(kernel.stem, kernel.defines), kernel.name) for kernel in kernels}) == len(kernels)
+    assert len({compiler_options(kernel.headers) for kernel in kernels}) == 1
+    assert len({(kernel_code(kernel.stem, kernel.defines), kernel.name) for kernel in kernels}) == len(kernels)
 
 
 def test_first_calls_of_every_public_function(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,8 @@ import pytest
 import benchmarks
 import cukde
 from cukde import bandwidth, functions, perf
-from cukde.core.cost import registry
 from cukde.core.cost.sizes import takes
-from cukde.core.gpu import compile as core_compile
+from tests.private import kernels_folder, registry
 
 # What computes nothing of a size on a device, and why it has no cost.
 WITHOUT = {
@@ -72,7 +71,7 @@ def test_every_study_source_has_a_launcher() -> None:
     passes = [module.specialisations() for module in _STUDY if hasattr(module, "specialisations")]
     of_calls = {one.stem for kernels in passes for one in kernels}  # in the place of the library's own
     assert {module.STEM for module in STUDY.values()} | of_calls == {
-        f"study/{path.stem}" for path in (core_compile.folder() / "study").glob("*.cu")
+        f"study/{path.stem}" for path in (kernels_folder() / "study").glob("*.cu")
     }
 
 

@@ -14,11 +14,10 @@ import pytest
 
 import cukde
 from cukde import perf
-from cukde.cli.workloads import WORKLOADS
-from cukde.core.cost import registry
 from cukde.perf import Counted, Part, RooflinePoint
 from tests.perf import toys as perf_toys
 from tests.perf.toys import CPU, GPU, X, half
+from tests.private import WORKLOADS, called, counted, found as found_of
 
 POINT = RooflinePoint("copy", {}, 1.0, "memory", "fma", 1e12, "memory", 5e11, 2e13, 1e12, 0.5)
 
@@ -250,13 +249,13 @@ def test_a_workload_is_a_call_of_the_function_it_is_named_after(name):
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_the_cost_formula_of_a_workload_takes_its_sizes(name):
-    operation, sizes = registry.called(WORKLOADS[name].call("cpu"), (), {})
-    assert registry.counted(operation, CPU, sizes).parts
+    operation, sizes = called(WORKLOADS[name].call("cpu"), (), {})
+    assert counted(operation, CPU, sizes).parts
 
 
 def test_every_public_operation_has_a_workload():
     calls = (workload.call("cpu") for workload in WORKLOADS.values())
-    found = [registry.found(call, (), {}) for call in calls]
+    found = [found_of(call, (), {}) for call in calls]
     covered = {call.operation.name for call in found if call is not None}
     toys = {"half", "whole", "Doubler"}
     assert covered == {op for op in perf.operations() if not op.startswith("study.")} - toys

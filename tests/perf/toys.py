@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cukde.core.cost import registry
-from cukde.perf import Counted, Part, Peaks, _explain, declare
+from cukde.perf import Counted, Part, Peaks, declare
 from cukde.perf._measure import Times
+from tests.private import perf_explain as _explain, registry
 
 GPU = Peaks(
     name="Toy GPU",

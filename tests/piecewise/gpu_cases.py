@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cukde.piecewise.pieces import Pieces
+from tests.private import Pieces
 
 ALLOWED = {"float32": 1e-6, "float64": 1e-13}  # of the sum of absolute terms, up to degree 12
 HALF = 2.0**-11, 2.0**-25  # a rounding to float16: relative, and absolute where the result is denormal

@@ -11,11 +11,10 @@ import pytest
 
 import cukde
 from cukde import functions, perf
-from cukde.core.cost.registry import called
-from cukde.piecewise import cost as piecewise_cost, plan as piecewise_plan
-from cukde.piecewise.pieces import Pieces
+from cukde.piecewise import cost as piecewise_cost
 from tests.kendall.test_cost import CPU, RESULTS
 from tests.perf.processors import H200
+from tests.private import GUIDED_KNOTS, UNIFORM_KNOTS, Pieces, called, piecewise_plan
 
 OP = "PiecewisePolynomial"
 FUNCTIONS = ("gelu", "silu", "tanh", "sigmoid", "erf", "softplus", "exp", "log")
@@ -57,8 +56,7 @@ def test_the_search_and_the_copies_of_tables(
     wanted: tuple[str, int],
 ) -> None:
     """As the launcher prepares them, for knots of that kind."""
-    from cukde.core.gpu import device
-    from cukde.piecewise.gpu import passes as piecewise_passes
+    from tests.private import gpu_device as device, piecewise_gpu as piecewise_passes
 
     monkeypatch.setattr(device, "capability", lambda: (9, 0))
     rng = np.random.default_rng(1)
@@ -68,7 +66,7 @@ def test_the_search_and_the_copies_of_tables(
     assert plan is not None
     copies = 1 << int(plan.copies) if dict(plan.kernel[2])["SHARED"] == "1" else 0
     of_sizes = piecewise_plan.search(pieces, degree + 1, np.dtype(dtype), (9, 0))
-    holding = (piecewise_plan.UNIFORM,) if knots == "uniform" else (piecewise_plan.GUIDED,)
+    holding = (UNIFORM_KNOTS,) if knots == "uniform" else (GUIDED_KNOTS,)
     assert of_sizes.first(*holding) == wanted[0]
     assert (plan.table.search, copies) == wanted
 

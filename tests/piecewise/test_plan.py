@@ -14,7 +14,7 @@ import pytest
 
 import cukde
 from cukde.core.plan import only, traced
-from cukde.piecewise import plan as piecewise_plan
+from tests.private import GUIDED_KNOTS, UNIFORM_KNOTS, piecewise_plan
 
 HOPPER, ADA, TURING = ((9, 0), 227 * 1024), ((8, 9), 99 * 1024), ((7, 5), 64 * 1024)
 
@@ -62,7 +62,7 @@ OF_COLUMNS = {(1, True): "columns uniform, columns tree", (2, False): "columns u
 
 def on_gpu(n: int, pieces: int, k: int, dtype: str, device: tuple[tuple[int, int], int] = HOPPER) -> str:
     plan = piecewise_plan.on_gpu(n, pieces, k, dtype, capability=device[0], shared_bytes=device[1])
-    uniform, guide, others = piecewise_plan.UNIFORM, piecewise_plan.GUIDED, piecewise_plan.OTHERS
+    uniform, guide, others = UNIFORM_KNOTS, GUIDED_KNOTS, piecewise_plan.OTHERS
     return ", ".join(plan.first(*conditions) for conditions in ((uniform,), (others, guide), (others,)))
 
 
@@ -151,7 +151,7 @@ def test_a_reduction_is_looked_up_by_uniform_knots_too() -> None:
         )
         for reduction in (None, "exp")
     )
-    assert [plan.first(piecewise_plan.UNIFORM) for plan in plans] == ["uniform", "lookup_f16"]
+    assert [plan.first(UNIFORM_KNOTS) for plan in plans] == ["uniform", "lookup_f16"]
 
 
 def test_the_cpu_notes_what_it_runs() -> None:

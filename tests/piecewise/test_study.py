@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-import sys
 from fractions import Fraction
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmarks.piecewise import bench_piecewise_gpu
-from cukde.core.gpu import compile as core_compile
 from docs.figures import piecewise as figures_piecewise
 from tests import host_emulation
 from tests.benchmarks import untimed
-from tests.compilation import compile_for
+from tests.compilation import resources
 
 KINDS = ("BASE", "UNROLLED", "BRANCH_FREE", "REGISTERS", "SHARED")
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -124,23 +121,10 @@ def test_beyond_the_last_knot_the_last_piece_goes_on(study: ModuleType, emulated
             np.testing.assert_array_equal(y, wanted)
 
 
-def test_no_points(study: ModuleType, emulated_device: None) -> None:
-    nothing = np.empty(0, np.float32)
-    assert study.evaluate(study.Variant(), nothing, *(np.ones((1, 1), np.float32),) * 2, nothing) is nothing
-
-
 def test_more_pieces_than_shared_memory_holds_are_refused(study: ModuleType) -> None:
     c = np.ones((4, 4096), np.float32)
     with pytest.raises(ValueError, match="4096 pieces take 65536 bytes"):
         study.evaluate(study.Variant("SHARED", "soa"), c[0], c, np.arange(4097, dtype=np.float32), c[0])
-
-
-def test_coefficients_in_powers_of_x(study: ModuleType) -> None:
-    knots, local = _polynomials(5, 4, np.float64)
-    x = np.linspace(-1, 1, 11)
-    shifted = study.coefficients_of(local, knots)
-    for i, origin in enumerate(knots[:-1]):
-        np.testing.assert_allclose(np.polyval(shifted[:, i], x), np.polyval(local[:, i], x - origin), rtol=1e-12)
 
 
 @pytest.mark.parametrize("architecture", [75, 90, 120])
@@ -150,8 +134,7 @@ def test_variants_compile_without_spills(study: ModuleType, architecture: int, d
     if dtype == np.float16:
         others = [study.Variant("BASE", "soa", a, 2) for a in ("FLOAT", "HALF", "PACKED")]
     for variant in (*study.SOURCE, *others):
-        code = core_compile.code(study.STEM, study.kernel(variant, dtype, 256, 3).defines)
-        taken = compile_for(architecture, code, core_compile.options())
+        taken = resources(architecture, study.STEM, study.kernel(variant, dtype, 256, 3).defines)
         assert taken.spills == taken.stack == taken.shared == 0, variant
 
 
@@ -184,38 +167,6 @@ def test_emulated_float16_products_are_rounded_once(emulated_device: None) -> No
         assert all(error <= abs(Fraction(float(v)) - exact) for v in beside if np.isfinite(v))
 
 
-def _record() -> dict[str, Any]:
-    """As the benchmark writes: a row for each peer, rows of other knots and orders, one peer without times."""
-    names = ["base AoS", "base SoA", "unrolled AoS", "branch-free SoA", "registers AoS", "shared SoA"]
-    rows = []
-    for dtype, (pieces, degree) in itertools.product(("float32", "float16"), ((16, 2), (64, 3), (256, 3))):
-        for knots, order in (("random", "random"), ("uniform", "sorted"), ("uniform", "random")):
-            shape = {"n": 1000, "P": pieces, "D": degree, "knots": knots, "x": order}
-            row = {"op": "piecewise", "dtype": dtype, "shape": shape, "median_ms": 2.0, "bound_ms": 1.0}
-            slower = 1.0 if (knots, order) == ("uniform", "random") else 7.0
-            peers = [{"name": name, "median_ms": slower * pieces / (1 + i)} for i, name in enumerate(names)]
-            rows += [row | {"peer": peer} for peer in (*peers, {"name": "absent", "reason": "none"})]
-    return {"machine": {"gpu": "a GPU"}, "rows": [*rows, {"op": "simd", "dtype": "float16", "shape": {}}]}
-
-
-def test_speedups_of_a_record() -> None:
-    found = figures_piecewise.speedups(_record()["rows"], "float16")
-    assert list(found) == ["P = 16, D = 2", "P = 64, D = 3", "P = 256, D = 3"]
-    wanted = {"base AoS": 1, "base SoA": 2, "unrolled AoS": 3, "branch-free SoA": 4, "registers AoS": 5}
-    assert found["P = 64, D = 3"] == pytest.approx(wanted | {"shared SoA": 6, "cukde": 32, "copy": 64})
-    assert list(found["P = 64, D = 3"])[-3:] == ["shared SoA", "cukde", "copy"]
-
-
-def test_figure(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    to = tmp_path / "of" / "figure.png"
-    figures_piecewise.draw(_record(), to)
-    assert to.read_bytes().startswith(b"\x89PNG")
-    assert to.stat().st_size > 20_000
-    with pytest.raises(ValueError, match="'base AoS'"):
-        figures_piecewise.draw({"machine": {}, "rows": []}, to)
-
-
 @pytest.fixture
 def bench(study: ModuleType, emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The benchmark, small, with emulated kernels and made-up times."""
@@ -235,28 +186,3 @@ def test_benchmark_of_variants(bench: ModuleType, study: ModuleType, tmp_path: P
     assert len(figures_piecewise.speedups(rows, dtype)["P = 16, D = 2"]) == len(study.SOURCE) + 2
     bench.bench_random_knots(rows, "sorted", dtype)
     assert {row["rel_err_max"] > 0 for row in rows} == {True}
-
-
-def test_functions_of_pytorch(bench: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a stand-in for PyTorch, and without: the row says why."""
-    monkeypatch.setattr(bench, "_CHECKED", 100)
-    buffers = [(np.linspace(-3, 3, 2000, dtype="f4"),) * 2]
-    theirs = SimpleNamespace(FUNCTIONS={"exp": np.exp}, tensor=lambda a: a)
-    monkeypatch.setitem(sys.modules, "benchmarks.peers.torch_functions", theirs)  # type: ignore[arg-type]
-    call, error = bench._of_torch("exp", buffers)
-    call()
-    assert 0 < error < 2e-7
-    monkeypatch.setitem(sys.modules, "benchmarks.peers.torch_functions", None)  # type: ignore[arg-type]
-    assert "Error: " in bench._of_torch("exp", buffers)
-
-
-def test_benchmark_of_what_the_source_leaves_open(bench: ModuleType) -> None:
-    rows = untimed.Rows()
-    bench.bench_ilp(rows, 16, 2, "BRANCH_FREE", 4)
-    for arithmetic in ("FLOAT", "HALF", "PACKED"):
-        bench.bench_simd_float16(rows, 1, 15, arithmetic)
-    bench.bench_layouts(rows, "soa_to_aos", 256)
-    bench.bench_raw_call(rows)
-    assert [row["op"] for row in rows] == ["ilp branch-free SoA", "simd", "simd", "simd", "soa_to_aos", "pwpa"]
-    in_float, one_by_one, packed = (row["rel_err_max"] for row in rows[1:4])
-    assert in_float < one_by_one == packed

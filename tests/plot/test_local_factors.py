@@ -11,17 +11,15 @@ from scipy import ndimage
 
 import cukde
 from cukde import bandwidth, plot
-from cukde.core import dispatch
 from tests import reference
 from tests.conftest import Backend
+from tests.private import named, plot_cells, plot_estimate, plot_regions
 
 pytest.importorskip("matplotlib").use("Agg")
 
 from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.contour import QuadContourSet  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
-
-from cukde.plot import numbers  # noqa: E402
 
 RNG = np.random.default_rng(8)
 PLANE = np.concatenate([RNG.standard_t(2, size=(150, 2)), RNG.normal(6, 0.3, size=(100, 2))])
@@ -69,8 +67,8 @@ def test_a_curve_is_the_density_within_its_band(backend: Backend, w: Any) -> Non
 def test_cells_have_the_density_of_their_rows(n: int, log_h: float, weighted: bool, seed: int) -> None:
     rng, h = np.random.default_rng(seed), 10**log_h
     x, w = rng.standard_t(2, size=(n, 1)), rng.exponential(size=n) if weighted else None
-    data = numbers.estimate(dispatch.named("cpu"), x, w, selected(h), "kde")
-    centres, shares, factors = numbers.cells(data, h / 16)
+    data = plot_estimate(named("cpu"), x, w, selected(h), "kde")
+    centres, shares, factors = plot_cells(data, h / 16)
     at = np.linspace(x.min() - h, x.max() + h, 50)
     rows = cukde.kde(x, at, h, weights=w, local_factors=data.factors)
     cells = cukde.kde(centres, at, h, weights=shares, local_factors=factors)
@@ -83,8 +81,8 @@ def test_levels_and_grid_are_of_the_density(h: Any, w: Any) -> None:
     ax = plot.contours(PLANE, selected(h), mass=[0.5, 0.9], weights=w, points=80, ax=new())
     want = cukde.hdr_threshold(PLANE, selected(h), [0.9, 0.5], weights=w)
     np.testing.assert_allclose(levels_of(ax)[:2], want, rtol=1e-3)
-    data = numbers.estimate(dispatch.named("cpu"), PLANE, w, selected(h), "kde")
-    found = numbers.regions(data, [0.9], 80, 5000, 0)
+    data = plot_estimate(named("cpu"), PLANE, w, selected(h), "kde")
+    found = plot_regions(data, [0.9], 80, 5000, 0)
     grid = np.stack(np.meshgrid(found.x, found.y), axis=-1)
     factors = reference.abramson(PLANE, h, 0.5, w)
     density = np.exp(reference.local(PLANE, grid.reshape(-1, 2), h, factors, w).log).reshape(found.density.shape)

