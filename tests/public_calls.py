@@ -389,7 +389,7 @@ def _estimator_options(a: Draw) -> dict[str, Any]:
         "breadth_first": True,
         "leaf_size": 40,
         "metric_params": None,
-        "device": "auto",
+        "backend": "auto",
     }
 
 
