@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ from cukde.core import dispatch, dtypes
 from cukde.core.check import flag
 from cukde.core.cost.registry import declare
 from cukde.core.entry.over_arrays import over_arrays
+from cukde.core.gpu import kernel_cache
 from cukde.core.over_dask import over_dask
 from cukde.core.types import Array, ArrayLike
 
@@ -121,7 +125,7 @@ def depthwise_conv1d(
     fused, after = check.activation(activation)
     gpu = None
     if state is None and return_state is False and dispatch.is_gpu_array(x):
-        gpu = _passes(dispatch.backend(x, "x"))
+        gpu = _passes_on_gpu()
         w = check.per_channel(w)
         arrays, given = (x, w, bias), (padding, stride, dilation, fused, layout, flip)
         y = gpu.REPEATED.result(arrays, *given)
@@ -296,6 +300,13 @@ def depthwise_conv1d_weight_grad(
             _contiguous(backend, signal, dtype), _contiguous(backend, gradient, dtype), g, bias
         )
         return (dw, dbias) if bias else dw
+
+
+@functools.cache
+def _passes_on_gpu() -> ModuleType:
+    """The GPU's passes, loaded by the first call there; a call of few numbers has no time to find them again."""
+    kernel_cache.ensure()
+    return importlib.import_module("cukde.conv1d.gpu.passes")
 
 
 def _contiguous(backend: Any, a: Any, dtype: np.dtype) -> Any:

@@ -5,6 +5,7 @@ A call of few numbers is then one look for its launch.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,8 +17,6 @@ from cukde.core.gpu.launch import Launch
 from cukde.core.plan import asked, note
 
 Key = tuple[Any, ...]
-
-_PLAIN = frozenset((bool, int, str, type(None)))
 
 
 class Kept(NamedTuple):
@@ -40,7 +39,10 @@ class Repeated:
     def result(self, arrays: Sequence[Any], *options: Any) -> Any | None:
         """Compute where such a call was kept."""
         key = _key(arrays, options)
-        kept = None if key is None else self.kept.get(key)
+        try:
+            kept = None if key is None else self.kept.get(key)
+        except TypeError:  # of an option that has no hash
+            return None
         if kept is None:
             return None
         note(kept.name)
@@ -55,17 +57,17 @@ class Repeated:
             return
         if len(self.kept) >= self._most:
             self.kept.clear()
-        self.kept[key] = kept
+        with contextlib.suppress(TypeError):
+            self.kept[key] = kept
 
 
 def _key(arrays: Sequence[Any], options: Sequence[Any]) -> Key | None:
-    """What results and errors depend on; None for anything but arrays on the current device and plain options.
+    """What results and errors depend on; None for anything but arrays on the current device.
 
-    Options of other types may be equal to these and yet be refused, so types are a part of it. Of the first array it
-    counts whether it is aligned to 16 bytes.
+    Options of other types may be equal and yet be refused, so types are a part of it. Of the first array it counts
+    whether it is aligned to 16 bytes.
     """
-    types = tuple(map(type, options))
-    if not _PLAIN.issuperset(types) or asked() is not None:
+    if asked() is not None:
         return None
     number = device.current()
     layouts: list[tuple[Any, Any] | None] = []
@@ -76,4 +78,4 @@ def _key(arrays: Sequence[Any], options: Sequence[Any]) -> Key | None:
             layouts.append((a.shape, a.dtype))
         else:
             return None
-    return number, device.address(arrays[0]) % 16 == 0, *layouts, options, types
+    return number, device.address(arrays[0]) % 16 == 0, *layouts, options, *map(type, options)
