@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from _pytest.mark import ParameterSet
 
 from cukde.core.plan import without
 from tests import compilation, host_emulation
@@ -197,8 +196,6 @@ def _mark_kernels(items: list[pytest.Item]) -> None:
             test = item.nodeid.partition("[")[0]
             is_left_out |= emulated[test] % _EMULATED_ONE_IN > 0
             emulated[test] += 1
-            if is_left_out and _is_crossed(item):
-                item.add_marker(pytest.mark.crossed)
         if is_left_out:
             item.add_marker(pytest.mark.kernels)
 
@@ -213,17 +210,18 @@ _ONE_IN = 4  # of more
 
 
 def _mark_crossed(items: list[pytest.Item]) -> None:
-    """Mark three in four of the many cases of a test, on the CPU and on a GPU each."""
-    cases: dict[tuple[str, bool], list[pytest.Item]] = {}
+    """Mark three in four of the many cases of a test, on the CPU, in the emulation and on a GPU each."""
+    cases: dict[tuple[str, bool, bool], list[pytest.Item]] = {}
     for item in items:
-        if hasattr(item, "callspec") and not _is_emulated(item) and not item.get_closest_marker("crossed"):
+        if hasattr(item, "callspec") and not item.get_closest_marker("crossed"):
             on_gpu = item.get_closest_marker("gpu") is not None
-            cases.setdefault((item.nodeid.partition("[")[0], on_gpu), []).append(item)
-    for group in cases.values():
+            cases.setdefault((item.nodeid.partition("[")[0], _is_emulated(item), on_gpu), []).append(item)
+    for (_, emulated, _), group in cases.items():
         if len(group) > _ALL_OF_SO_MANY:
             stay = spread([{name: repr(value) for name, value in item.callspec.params.items()} for item in group])
             for place in set(range(len(group))) - stay:
-                group[place].add_marker(pytest.mark.crossed)
+                if not emulated or group[place].get_closest_marker("kernels"):  # but for the sample of every run
+                    group[place].add_marker(pytest.mark.crossed)
 
 
 def spread(cases: list[dict[str, str]]) -> set[int]:
@@ -236,31 +234,6 @@ def spread(cases: list[dict[str, str]]) -> set[int]:
             stay.add(place)
             seen |= case.items()
     return stay
-
-
-def _is_crossed(item: pytest.Item) -> bool:
-    """Whether others of a test's cases have each two of this one's parameters together, too.
-
-    Those cases stay whose places in all parameters add up to a multiple of a number: beside any two parameters, the
-    others make up for every rest.
-    """
-    places, most = [], []
-    for names, values, *_ in (mark.args for mark in item.iter_markers("parametrize")):
-        if len(values) > 1:
-            names = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
-            own = [item.callspec.params[name] for name in names]  # type: ignore[attr-defined]
-            places.append(next(place for place, value in enumerate(values) if _is_same(own, value)))
-            most.append(len(values) - 1)
-    return sum(places) % (1 + sum(sorted(most)[:-2])) > 0
-
-
-def _is_same(own: list[Any], value: Any) -> bool:
-    """Whether these are the parameters that a value of a test's list gives."""
-    if isinstance(value, ParameterSet):
-        value = value.values
-    elif len(own) == 1:
-        value = (value,)
-    return all(a is b or (np.isscalar(a) and np.isscalar(b) and a == b) for a, b in zip(own, value, strict=True))
 
 
 @pytest.hookimpl(tryfirst=True)  # marks are looked at after this

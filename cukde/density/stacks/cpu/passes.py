@@ -23,7 +23,7 @@ _LOG2_E = math.log2(math.e)
 # Pairs of a task: some 50 us, which is much beside what a task costs, and little beside what a thread does at the end.
 _PAIRS = 2**16
 
-_ENTRIES = 2**18  # of points that are looked at together
+_ENTRIES = 2**18  # of points that are taken together
 
 _FEWEST_QUERIES = 64  # of a task of one member, which transposes the data of the member
 
