@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import importlib
 import os
 import random
 import sys
@@ -139,6 +140,12 @@ def backend(request: pytest.FixtureRequest) -> Backend:
     if request.param == "emulated":
         request.getfixturevalue("emulated_device")
     return Backend(request.param)
+
+
+def launcher(module: str) -> ModuleType:
+    """A module of benchmarks that launches kernels for studies; without CuPy the test is skipped."""
+    pytest.importorskip("cupy", reason="the launcher needs CuPy: install the test extra")
+    return importlib.import_module(f"benchmarks.{module}")
 
 
 @pytest.fixture

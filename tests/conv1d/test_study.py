@@ -14,6 +14,7 @@ from benchmarks.conv1d import bench_conv1d_gpu, exact as conv1d_exact, study_ana
 from cukde import perf
 from tests.benchmarks import untimed
 from tests.compilation import ARCHITECTURES, LIKE_80, resources
+from tests.conftest import launcher
 
 PATHS = ("forward", "input_grad", "weight_grad")
 VARIANTS = ("naive", "naive-by-row", "coalesced", "blocked", "warp-tiled")
@@ -22,10 +23,7 @@ ROUNDING = 2.0**-24
 
 @pytest.fixture
 def study() -> ModuleType:
-    pytest.importorskip("cupy", reason="the launcher needs CuPy: install the test extra")
-    from benchmarks.conv1d import study as conv1d_study
-
-    return conv1d_study
+    return launcher("conv1d.study")
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from cukde.core.gpu import compile as core_compile
 from cukde.density.sums import Output
 from tests import reference
-from tests.compilation import ARCHITECTURES, LIKE_80, compile_for
-from tests.conftest import Backend
+from tests.compilation import ARCHITECTURES, LIKE_80, compile_for, resources
+from tests.conftest import Backend, launcher
 from tests.density.samples import Sample, verify
 from tests.tolerances import WMMA, check, check_score
 
@@ -20,10 +20,7 @@ ALLOWED = 1e-2  # 11 bits of z, r |z| 2^-12 of an exponent
 
 @pytest.fixture
 def tf32() -> ModuleType:
-    pytest.importorskip("cupy", reason="the launcher needs CuPy: install the test extra")
-    from benchmarks.density import study_tf32
-
-    return study_tf32
+    return launcher("density.study_tf32")
 
 
 @pytest.fixture
@@ -38,8 +35,7 @@ def launched_tf32(tf32: ModuleType, device: Backend, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("architecture", [a for a in ARCHITECTURES if a >= 80 and a not in LIKE_80])
 def test_kernels_of_tf32_compile_without_spills(tf32: ModuleType, architecture: int) -> None:
     for kernel in set(tf32.specialisations()):
-        code = core_compile.code(kernel.stem, kernel.defines)
-        taken = compile_for(architecture, code, core_compile.options(), kernel.name)
+        taken = resources(architecture, kernel.stem, kernel.defines, kernel.name)
         assert taken.spills == taken.stack == 0
         assert taken.shared <= 48 * 1024
 
@@ -66,10 +62,7 @@ SIZES = [(1, 1, 1), (63, 65, 3), (130, 5, 8), (150, 70, 9), (200, 70, 16), (64, 
 
 @pytest.fixture
 def wmma() -> ModuleType:
-    pytest.importorskip("cupy", reason="the launcher needs CuPy: install the test extra")
-    from benchmarks.density import study_wmma as wmma
-
-    return wmma
+    return launcher("density.study_wmma")
 
 
 @pytest.fixture

@@ -9,14 +9,12 @@ import pytest
 
 import cukde
 from tests.compilation import ARCHITECTURES, LIKE_80, resources
+from tests.conftest import launcher
 
 
 @pytest.fixture
 def pairs() -> ModuleType:
-    pytest.importorskip("cupy", reason="the launcher needs CuPy: install the test extra")
-    from benchmarks.kendall import study_pairs
-
-    return study_pairs
+    return launcher("kendall.study_pairs")
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from docs.figures import piecewise as figures_piecewise
 from tests import host_emulation
 from tests.benchmarks import untimed
 from tests.compilation import resources
+from tests.conftest import launcher
 
 KINDS = ("BASE", "UNROLLED", "BRANCH_FREE", "REGISTERS", "SHARED")
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -26,10 +27,7 @@ ROUNDING = {"float32": (2.0**-24, 2.0**-126), "float16": (2.0**-11, 2.0**-25)}
 
 @pytest.fixture
 def study() -> ModuleType:
-    pytest.importorskip("cupy", reason="the launcher needs CuPy: install the test extra")
-    from benchmarks.piecewise import study as piecewise_study
-
-    return piecewise_study
+    return launcher("piecewise.study")
 
 
 def _layouts(kind: str) -> tuple[str, ...]:

@@ -319,7 +319,7 @@ def centred_ms() -> float:
 def call_ms(name: str) -> float:
     """Milliseconds of Python's work in a call whose pass has this name, which kernels do not hide.
 
-    Medians of what calls of ``any_h200.json`` take beyond their kernels. A density by the fast Gauss transform of one
+    Medians of what random calls on an H200 take beyond their kernels. A density by the fast Gauss transform of one
     column takes 0.45 ms however few its points are.
     """
     calls = _RATES["calls_ms"]
