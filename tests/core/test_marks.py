@@ -1,4 +1,4 @@
-"""Which cases are marked ``crossed``: in the emulation by pairs of values, elsewhere all beyond a spread quarter."""
+"""Which cases are marked ``crossed``: of tests of many cases those beyond a spread quarter."""
 
 from __future__ import annotations
 
@@ -9,39 +9,33 @@ import pytest
 
 from tests import conftest
 
-LISTS = {
-    "dtype": ["float32", "float64"],
-    "name": ["a", "b", "c"],
-    "n,m": [(1, 2), pytest.param(3, 4, id="other"), (5, 6)],
-    "d": [2, 6, 9, 16],
-}
+
+class Case:
+    """A case of a test, as pytest collects it."""
+
+    def __init__(self, marks: set[str], **values: object) -> None:
+        self.nodeid, self.marks = f"test_of_many[{values}]", marks
+        self.callspec = SimpleNamespace(params=values)
+
+    def get_closest_marker(self, name: str) -> str | None:
+        return name if name in self.marks else None
+
+    def add_marker(self, mark: pytest.MarkDecorator) -> None:
+        self.marks.add(mark.name)
 
 
-def item(lists: dict[str, list], values: tuple) -> SimpleNamespace:
-    """A case of a test, by its values."""
-    own = {}
-    for names, value in zip(lists, values, strict=True):
-        value = value.values if hasattr(value, "values") else value
-        own |= dict(zip(names.split(","), value if "," in names else (value,), strict=True))
-    marks = [SimpleNamespace(args=arguments) for arguments in lists.items()]
-    return SimpleNamespace(callspec=SimpleNamespace(params=own), iter_markers=lambda _: iter(marks))
-
-
-@pytest.mark.parametrize("k", [3, 4])
-def test_other_cases_have_each_two_values_together(k: int) -> None:
-    lists = dict([*LISTS.items()][-k:])
-    twos: dict[bool, set] = {False: set(), True: set()}
-    for places in itertools.product(*(range(len(values)) for values in lists.values())):
-        values = tuple(lists[name][place] for name, place in zip(lists, places, strict=True))
-        is_crossed = conftest._is_crossed(item(lists, values))
-        twos[is_crossed] |= set(itertools.combinations(enumerate(places), 2))
-    assert twos[True]
-    assert twos[True] <= twos[False]
-
-
-def test_of_two_parameters_none_is_crossed() -> None:
-    two = {name: LISTS[name] for name in ("name", "d")} | {"alone": [1]}
-    assert not any(conftest._is_crossed(item(two, values)) for values in itertools.product(*two.values()))
+def test_emulated_cases_keep_every_value_and_the_sample_of_every_run() -> None:
+    values = itertools.product(["emulated"], range(4), range(5), range(3))
+    cases = [
+        Case(set() if k % 8 == 0 else {"kernels"}, backend=backend, a=a, b=b, c=c)
+        for k, (backend, a, b, c) in enumerate(values)
+    ]
+    conftest._mark_crossed(cases)
+    stay = [case for case in cases if "crossed" not in case.marks]
+    assert all(case in stay for case in cases[::8])
+    for name, count in {"a": 4, "b": 5, "c": 3}.items():
+        assert len({case.callspec.params[name] for case in stay}) == count
+    assert len(stay) < len(cases) / 2
 
 
 def test_a_spread_quarter_has_every_value() -> None:
