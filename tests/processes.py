@@ -16,13 +16,14 @@ def start(
     """Start Python with ``path`` first among its modules; its output is captured."""
     # Of the tests' own processes only: the simulator is for Numba's CUDA kernels, which no other process runs.
     inherited = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
+    paths = os.pathsep.join(filter(None, [str(path), inherited.get("PYTHONPATH")]))
     return subprocess.Popen(
         [sys.executable, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         cwd=cwd,
-        env=inherited | {"PYTHONPATH": str(path)} | {name: str(value) for name, value in environment.items()},
+        env=inherited | {"PYTHONPATH": paths} | {name: str(value) for name, value in environment.items()},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import warnings
 import weakref
 from typing import Any
@@ -15,7 +16,7 @@ import cukde
 from cukde.density.dask import memory
 from cukde.density.dask.memory import WithinMemory
 from cukde.density.problem import Problem
-from tests import reference
+from tests import processes, reference
 from tests.density.test_dask import CALLS, CHUNKS, M, N, W, X, Y, blocks, computed, same
 
 
@@ -186,11 +187,21 @@ class TestDevice:
         np.testing.assert_allclose(got, want, rtol=1e-6, atol=3e-5)
 
     def test_nothing_left(self) -> None:
-        lazy = cukde.kde(da.zeros((10_000, 4), chunks=-1), self.cp.zeros((5_000, 4)), 1.0)
-        self.pool.free_all_blocks()  # of the call: what the pool keeps counts against no limit
-        self.pool.set_limit(size=self.pool.used_bytes() + 2**14)
-        with pytest.raises(MemoryError, match=r"memory ran out at parts of 1024 rows, .*Out of memory allocating"):
-            computed(lazy)
+        """In a process of its own: what other tests keep in parts of blocks of the pool counts against its limit."""
+        code = """
+import cupy as cp, dask.array as da
+import cukde
+lazy = cukde.kde(da.zeros((10_000, 4), chunks=-1), cp.zeros((5_000, 4)), 1.0)
+pool = cp.get_default_memory_pool()
+pool.free_all_blocks()
+pool.set_limit(size=pool.used_bytes() + 2**14)
+try:
+    lazy.compute(scheduler="synchronous")
+except MemoryError as error:
+    print(error)
+"""
+        out, _ = processes.finished(processes.start("-c", code))
+        assert re.search(r"memory ran out at parts of 1024 rows, .*Out of memory allocating", out)
 
     def test_a_stream_takes_the_memory_of_a_few_pieces(self) -> None:
         n, m, d = 12_000_000, 1_000, 16  # 768 MB
