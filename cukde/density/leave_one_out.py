@@ -3,7 +3,8 @@
 Passes over pairs leave out own pairs themselves. Where others are faster, the own term is taken from their sums, and
 from those with Laplace factors, where at least half of either is left: a bit of accuracy is lost. Other rows are summed
 again without it: over the data that are no such rows, and among themselves by halves, each at the other, down to so few
-that a pass over pairs takes them. There no pair is taken twice, and nothing cancels.
+that a pass over pairs takes them. There no pair is taken twice, and nothing cancels. On a domain an own term has the
+row's images, too; covariances and local factors have no short formula for it, and all their rows go by halves.
 
 Data and queries may differ, as debiased data do from those at which their density is asked for: then row i of the one
 belongs to row i of the other.
@@ -16,11 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from cukde.density.domains import pairs
 from cukde.density.options import LOG_ZERO
 from cukde.density.sums import Output, PartialSums, joined, laplace_constant, merge, moment_columns, nothing, put
 
 Problem = Any
 """A :class:`cukde.density.problem.Problem`, whose module imports this one."""
+
+_FEW = 256  # rows on a domain of which all pairs are taken at once
 
 
 def sums(problem: Problem, output: Output) -> PartialSums:
@@ -72,7 +76,7 @@ def sums_of_others(problem: Problem, output: Output) -> PartialSums:
     out: PartialSums | None = problem.sums_without_own(output)
     if out is not None:
         return out
-    if problem.domain is not None:  # an own term is one of many images
+    if not _has_terms(problem, output):
         return _by_halves(problem, output)
     n, xp = len(problem.X), problem.xp
     out, lost = _taken(problem._replace(leave_one_out=False).sums(output), problem, output)
@@ -85,6 +89,14 @@ def sums_of_others(problem: Problem, output: Output) -> PartialSums:
     return out
 
 
+def _has_terms(problem: Problem, output: Output) -> bool:
+    """Whether own terms have a short formula: on a domain where they are products of columns."""
+    if problem.domain is None:
+        return True
+    product = problem.whitening.bandwidth.ndim < 2 and problem.options.local_factors is None
+    return product and output != "laplace_moments"
+
+
 def _by_halves(problem: Problem, output: Output) -> PartialSums:
     """Sums of either half of the rows at the other, and of each half by itself."""
     n = len(problem.X)
@@ -93,11 +105,27 @@ def _by_halves(problem: Problem, output: Output) -> PartialSums:
     out: PartialSums | None = problem.sums_without_own(output)
     if out is not None:
         return out
+    if problem.domain is not None and n <= _FEW and _has_terms(problem, output):
+        return _by_pairs(problem, output)
     halves, parts = (slice(None, n // 2), slice(n // 2, None)), []
     for own, other in (halves, halves[::-1]):
         alone = _by_halves(_part(problem, own, own), output)
         parts.append(merge([alone, _part(problem, other, own).sums(output)], problem.xp))
     return joined(parts, problem.xp)
+
+
+def _by_pairs(problem: Problem, output: Output) -> PartialSums:
+    """The same of few rows on a domain, by all their pairs at once."""
+    xp, log_weights, own = problem.xp, problem.options.log_weights, range(len(problem.X))
+    Y = problem.X if problem.Y is None else problem.Y
+    logs, factors = _on_domain(problem, Y[:, None], problem.X[None], output)
+    if log_weights is not None:
+        logs = logs + log_weights
+    logs[own, own] = -np.inf
+    reference = logs.max(axis=1)
+    terms = xp.exp(logs - reference[:, None])
+    moments = None if factors is None else (terms[..., None] * factors).sum(axis=1)
+    return PartialSums(reference, terms.sum(axis=1), moments)
 
 
 def _part(problem: Problem, data: Any, queries: Any) -> Problem:
@@ -112,19 +140,41 @@ def _part(problem: Problem, data: Any, queries: Any) -> Problem:
 
 def _taken(sums: PartialSums, problem: Problem, output: Output) -> tuple[PartialSums, Any]:
     """Take own terms from sums without local factors, and say where less than half of a sum is left."""
-    xp, options = problem.xp, problem.options
+    xp, log_weights = problem.xp, problem.options.log_weights
+    logs, factors = _own(problem, output)
+    own = xp.exp((logs if log_weights is None else logs + log_weights) - sums.reference)
+    rest = sums.total - own
+    enough = rest >= own
+    if factors is None:
+        return PartialSums(sums.reference, rest, sums.moments), ~enough  # of NaN, too
+    of_moments = own[:, None] * factors
+    moments = sums.moments - of_moments
+    if output == "laplace":
+        enough &= (abs(moments) >= abs(of_moments))[:, 0]
+    return PartialSums(sums.reference, rest, moments), ~enough
+
+
+def _own(problem: Problem, output: Output) -> tuple[Any, Any | None]:
+    """Logarithms of own kernels, and what is theirs in moments over them; None where that is nothing."""
+    xp = problem.xp
+    if problem.domain is not None:
+        return _on_domain(problem, problem.X if problem.Y is None else problem.Y, problem.X, output)
     X, Y = problem.whitened()
     steps = None if Y is None or Y is X else X.astype(xp.float64) - Y
     exponents = xp.zeros(len(X)) if steps is None else (-0.5 / problem.whitening.h**2) * (steps * steps).sum(axis=1)
-    own = xp.exp((exponents if options.log_weights is None else exponents + options.log_weights) - sums.reference)
     constant = laplace_constant(output, X.shape[1])
-    factored = own if constant is None else own * (constant + exponents)
-    rest = sums.total - own
-    enough = rest >= own
-    moments = sums.moments
+    factors = None if constant is None else (constant + exponents)[:, None]
     if output == "laplace":
-        moments = moments - factored[:, None]
-        enough &= abs(moments[:, 0]) >= abs(factored)
-    elif moments is not None and steps is not None:
-        moments = moments - factored[:, None] * steps
-    return PartialSums(sums.reference, rest, moments), ~enough  # of NaN, too
+        return exponents, factors
+    if output == "sum" or steps is None:
+        return exponents, None
+    return exponents, steps if factors is None else factors * steps
+
+
+def _on_domain(problem: Problem, u: Any, v: Any, output: Output) -> tuple[Any, Any | None]:
+    """The same of queries u and points v on a domain, broadcast; moments are in the coordinates of passes."""
+    h = np.broadcast_to(problem.whitening.bandwidth, (problem.X.shape[1],)).astype(np.float64)
+    logs, factors = pairs.terms(u, v, h, problem.domain, output, problem.xp)
+    if output == "moments" and not problem.whitening.plain:
+        factors = factors / problem.xp.asarray(h)
+    return logs, factors

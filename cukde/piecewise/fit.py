@@ -214,20 +214,31 @@ def _errors(p: FittedPolynomial, f: fit_pieces.Function, target: np.dtype) -> di
         each = max(_LEAST_POINTS // m, _POINTS_A_PIECE)
         u = np.random.default_rng(0).random((m, each))
         with np.errstate(over="ignore"):
-            x = (p.x[:-1, None] + np.diff(p.x)[:, None] * u).ravel().astype(target)
+            inside = (p.x[:-1, None] + np.diff(p.x)[:, None] * u).ravel().astype(target)
+            ends = p.x.astype(target)
+            x = np.concatenate([inside, ends, np.nextafter(ends, -ends.dtype.type(np.inf))])
         x = x[(x >= p.x[0]) & (x <= p.x[-1])]  # rounding may leave the domain
-        rounding = np.abs(_rounded_values(p, x).astype(np.float64) - _rounded_values(p, x.astype(np.float64)))
-        errors[target.name] = errors["float64"] + 1.125 * float(rounding.max(initial=0))
+        errors[target.name] = errors["float64"] + _rounding(p, x)
     return errors
 
 
-def _rounded_values(p: FittedPolynomial, x: np.ndarray) -> np.ndarray:
-    """Evaluate as the passes do in the dtype of x, with every product rounded; the passes need a compiler."""
+def _rounding(p: FittedPolynomial, x: np.ndarray) -> float:
+    """What rounding adds to the error, by samples x; every product is rounded, as the passes do at worst.
+
+    The last sum and the result are off by half a unit of the largest value of a piece, which samples may miss just
+    beyond a power of 2. What goes into them is sampled.
+    """
     number = dtypes.arithmetic(x.dtype)
     pieces = piecewise_pieces.rounded(p._pieces(), number)
     check.representable(pieces, number)
     points = x.astype(number, copy=False)
     piece = pieces.knots[1:-1].searchsorted(points, "right")
     with np.errstate(over="ignore"):
-        values = piecewise_pieces.horner(pieces.coefficients[:, piece, 0], points - pieces.knots[piece])
-        return values.astype(x.dtype)
+        *leading, last = pieces.coefficients[:, piece, 0]
+        u = points - pieces.knots[piece]
+        product = piecewise_pieces.horner(np.asarray(leading), u) * u
+        before = np.abs(product.astype(np.float64) + last - p(x.astype(np.float64)))
+        size, largest = np.zeros(len(pieces.knots) - 1, x.dtype), np.abs((product + last).astype(x.dtype))
+    np.maximum.at(size, piece, largest)
+    units = np.spacing(size.astype(number)) + (np.spacing(size) if number != x.dtype else 0.0)
+    return float((1.125 * before + 0.5 * units[piece]).max(initial=0))

@@ -11,7 +11,6 @@ import pytest
 
 import cukde
 from cukde import BandwidthRangeWarning, bandwidth
-from cukde.bandwidth import in_domain
 from tests import reference
 from tests.conftest import Backend
 
@@ -139,19 +138,6 @@ def test_the_integral_of_the_square_is_that_of_a_wider_kernel() -> None:
     p = cukde.kde(x, 0.5 + 0.5 * t, h, bounds=[(0, 1)])
     mean = cukde.kde(x, x, math.sqrt(2) * h, bounds=[(0, 1)]).mean()
     np.testing.assert_allclose(0.5 * w @ p**2, mean, rtol=1e-12)
-
-
-def test_rows_apart_are_summed_by_halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, h = np.concatenate([np.arange(40) * 1.0, [5.5, 5.51]]), np.array([[0.05]])
-    results = []
-    for few in (1, 4, 256):
-        monkeypatch.setattr(in_domain, "_FEW", few)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", BandwidthRangeWarning)
-            results.append(bandwidth.cross_validate(x, "kde", h[:, 0], bounds=[(0, None)]).score)
-    np.testing.assert_allclose(results, results[0], rtol=1e-12)
-    want = without_each(x[:, None], 0.05, None, bounds=[(0, None)]).mean()
-    np.testing.assert_allclose(results[0], want, rtol=1e-12)
 
 
 def test_the_default_grid_and_one_deviation_a_column() -> None:

@@ -203,6 +203,12 @@ class TestErrors:
         assert p.x[-1] >= domain[1]
         check_errors(p, gelu, options["dtype"], 100_000)
 
+    def test_values_just_beyond_a_power_of_2(self) -> None:
+        """The last 0.0002 of the domain has values above 4, whose rounding is twice that of others."""
+        p = cukde.fit_piecewise(gelu, (-2.139656511795528, 4.000343488204472), 146, 3)
+        assert value(p, p.x[-1:]) > 4
+        check_errors(p, gelu, "float32", 100_000)
+
     def test_both_are_told(self) -> None:
         p = cukde.fit_piecewise(np.exp, (0, 1), 100)
         assert p.max_errors.keys() == {"float64", "float32"}
