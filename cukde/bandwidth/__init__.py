@@ -26,7 +26,18 @@ from cukde.bandwidth.rules import abramson, cross_validate, isj, laplace, positi
 from cukde.bandwidth.search import CrossValidation as CrossValidation
 from cukde.bandwidth.selection import Selection as Selection, select
 
-__all__ = ["abramson", "cross_validate", "effective_size", "isj", "laplace", "positive", "scott", "sd", "select", "silverman"]
+__all__ = [
+    "abramson",
+    "cross_validate",
+    "effective_size",
+    "isj",
+    "laplace",
+    "positive",
+    "scott",
+    "sd",
+    "select",
+    "silverman",
+]
 
 
 def __dir__() -> list[str]:

@@ -20,11 +20,19 @@ _RATIO = 1e12
 LEAST_OF_CHAIN = 8
 
 
-def options(method: Any, objective: Any, per_dimension: Any, *, in_domain: bool = False) -> None:
+def options(
+    method: Any, objective: Any, per_dimension: Any, covariance: Any = False, *, in_domain: bool = False
+) -> None:
     """Check method, objective and how bandwidths are searched; ``in_domain`` says that there are bounds or periods."""
     core_check.option("method", method, tuple(ESTIMATES))
     core_check.option("objective", objective, OBJECTIVES)
     core_check.flag("per_dimension", per_dimension)
+    if core_check.flag("covariance", covariance) and (method != "kde" or objective != "likelihood" or in_domain):
+        got = "bounds or periods" if in_domain else f"{method=} and {objective=}"
+        raise ValueError(
+            'covariance must be False but for method="kde" and objective="likelihood" without bounds and periods; got '
+            f"{got}: write per_dimension=True for a deviation for each column"
+        )
     estimate = ESTIMATES[method]
     if estimate.negative and objective == "likelihood":
         raise ValueError(

@@ -154,6 +154,7 @@ def of_cross_validation(
     *,
     weights: Any = None,
     per_dimension: bool = False,
+    covariance: bool = False,
     precision: str | None = None,
     bounds: Any = None,
     periods: Any = None,

@@ -10,7 +10,7 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from cukde.bandwidth import check, circular, data, improved_sheather_jones, search
+from cukde.bandwidth import check, circular, covariances, data, improved_sheather_jones, search
 from cukde.bandwidth.cost import cross_validation as cross_validation_cost, isj as isj_cost, of_cross_validation
 from cukde.bandwidth.data import Question, Rows
 from cukde.bandwidth.factors import FACTORS, Factor, of_steps
@@ -396,6 +396,7 @@ def cross_validate(
     objective: Literal["likelihood", "least_squares"] = "likelihood",
     *,
     per_dimension: bool = False,
+    covariance: bool = False,
     **options: Unpack[OfSearch],
 ) -> CrossValidation:
     r"""Choose a bandwidth by leave-one-out cross-validation, for any of the density estimates.
@@ -422,15 +423,20 @@ def cross_validate(
     per_dimension : bool
         Whether to search further for a standard deviation for each column: from the best candidate by gradients to a
         local maximum, within a factor of 256 of the start.
+    covariance : bool
+        Whether to search further for a covariance, for ``method="kde"`` by likelihood without bounds and periods: from
+        the best deviations, or a multiple of the covariance of the data if that is better, by gradients over Cholesky
+        factors to a local maximum.
     bounds, periods : sequence of length d or mapping, optional
         As for :func:`cukde.kde`, for ``method="kde"`` and ``"positive"``. Sums are then in float64.
 
     Returns
     -------
     CrossValidation
-        A named tuple: ``bandwidth``, (d,), the best, to be given as ``h``, as the result itself may be; ``score``, its
-        score; ``bandwidths``, (B, d), the candidates, and ``scores``, (B,), theirs. Arrays are float64 and live where
-        the data do.
+        A named tuple: ``bandwidth``, (d,) or with ``covariance`` (d, d), the best, to be given as ``h``, as the result
+        itself may be; ``score``, its score; ``bandwidths``, (B, d), the candidates, and ``scores``, (B,), theirs; with
+        ``covariance`` also ``gain``, what it adds to the mean log density of rows that were held out of the search,
+        beside the best deviations, and ``gain_error``, the standard error. Arrays are float64, where the data are.
 
     Raises
     ------
@@ -474,7 +480,7 @@ def cross_validate(
       least squares.
     """
     in_domain = options.get("bounds") is not None or options.get("periods") is not None
-    check.options(method, objective, per_dimension, in_domain=in_domain)
+    check.options(method, objective, per_dimension, covariance, in_domain=in_domain)
     weights = options.get("weights")
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
@@ -491,11 +497,26 @@ def cross_validate(
         of = Question(rows, domain, weights is not None, method, objective, chosen, backend)
         criterion = kind(of) if rows.step == 1 else Thinned(kind, of)
         tied = functools.partial(rows.every(rows.step).tied, objective, backend)
-        best, score, *grid = search.search(criterion, tried, tied, per_dimension=per_dimension)
+        found = search.search(criterion, tried, tied, per_dimension=bool(per_dimension or covariance))
+        best, d = found.bandwidth, len(found.bandwidth)
+        if covariance:
+            found = _with_covariance(found, of, backend)
         if rows.step > 1:
-            d, order = len(best), ESTIMATES[method].order
-            best = best * rows.widened(best / deviations(rows, backend, domain), 1 / (d + 2 * order))
-        return CrossValidation(backend.asarray(best), score, *map(backend.asarray, grid))
+            more = rows.widened(best / deviations(rows, backend, domain), 1 / (d + 2 * ESTIMATES[method].order))
+            found = found._replace(bandwidth=found.bandwidth * more**found.bandwidth.ndim)
+        arrays = {name: backend.asarray(a) for name, a in found._asdict().items() if isinstance(a, np.ndarray)}
+        return found._replace(**arrays)
+
+
+def _with_covariance(of_deviations: CrossValidation, of: Question, backend: ModuleType) -> CrossValidation:
+    """Search on for a covariance; of one column the square of its deviation is the best."""
+    best = of_deviations.bandwidth
+    if len(best) == 1:
+        return of_deviations._replace(bandwidth=best[:, None] ** 2, gain=0.0, gain_error=0.0)
+    of = of._replace(rows=of.rows.every(of.rows.step))
+    reference = backend.asnumpy(_scaled_covariance(of.rows, backend, FACTORS["silverman"]))
+    found = covariances.search(of, best, reference)
+    return of_deviations._replace(bandwidth=found.bandwidth, score=found.score, gain=found.gain, gain_error=found.error)
 
 
 def deviations(rows: Rows, backend: ModuleType, domain: Ends | None) -> np.ndarray:

@@ -24,7 +24,7 @@ class Thinned:
         self.precision, self.is_logarithmic = first.precision, first.is_logarithmic
         self.ranges: np.ndarray = np.max([each.ranges for each in self._each], axis=0)
         # The largest weight of each is 1.
-        masses = np.array([each.total * float(of.rows.weights[s :: step].max()) for s, each in zip(starts, thin)])
+        masses = np.array([each.total * float(of.rows.weights[s::step].max()) for s, each in zip(starts, thin)])
         self._shares = masses / masses.sum()
 
     def scores(self, h: np.ndarray) -> np.ndarray:

@@ -53,7 +53,7 @@ TABLE = {
     "n_eff": Keyword(
         None,
         'float or "autocorrelation", optional',
-        "Effective number of rows, in (0, n], of rows that depend on each other; \"autocorrelation\" finds it from the "
+        'Effective number of rows, in (0, n], of rows that depend on each other; "autocorrelation" finds it from the '
         "rows in their order, as of a Markov chain. Default: all rows.",
     ),
     "rtol": Keyword(
