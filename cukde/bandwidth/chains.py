@@ -1,14 +1,13 @@
 r"""Rows that follow each other as those of a Markov chain: how many independent ones they are worth.
 
 *Of a mean.* With autocorrelations :math:`r_k` the mean of n rows has the variance of
-:math:`n / (1 + 2 \sum_k r_k)` independent ones. The sum ends by Geyer's initial positive sequence and is kept from rising
-by his initial monotone sequence, as in Stan and ArviZ (Vehtari et al. 2021, section 3.2).
+:math:`n / (1 + 2 \sum_k r_k)` independent ones. The sum ends by Geyer's initial positive sequence, and is kept from
+rising by his initial monotone sequence, as in Stan and ArviZ (Vehtari et al. 2021, section 3.2).
 
-*Of a density.* A kernel of bandwidth h blurs rows that are near in time only where they are nearer than about h in
-space: neighbours of a chain count as one row in its mean, but as two in a density that tells them apart. For a normal
-process with standard deviation 1 the integrated covariance of kernels at rows k steps apart is
-:math:`c_k = (4 \pi (h^2 + 1 - r_k))^{-d/2}` minus the same with :math:`r = 0`. The bandwidth depends on how the variance
-falls with it, that is on the derivatives by :math:`\log h`, which have the ratio
+*Of a density.* Neighbours of a chain count as one row in its mean, but as two in a density that tells them apart: whose
+bandwidth h is less than their distance. For a normal process with standard deviation 1 the integrated covariance of
+kernels at rows k steps apart is :math:`c_k = (4 \pi (h^2 + 1 - r_k))^{-d/2}`, minus the same with :math:`r = 0`. The
+best bandwidth depends on how the variance falls with it, that is on the derivatives by :math:`\log h`. Their ratio is
 
 .. math:: \frac{c_k'}{c_0'} = w(r_k) - w(0), \qquad w(r) = \Big(\frac{h^2}{h^2 + 1 - r}\Big)^{d/2 + 1},
 
@@ -37,7 +36,8 @@ class Chain(NamedTuple):
     @classmethod
     def of(cls, points: Any, periods: np.ndarray | None, backend: ModuleType) -> Chain:
         """Take checked points, (n, d), in their order; ``periods`` are infinite where there is none."""
-        xp, n, d = backend.xp, *points.shape
+        xp = backend.xp
+        n, d = points.shape
         each = []
         for k in range(d):
             period = math.inf if periods is None else float(periods[k])
@@ -82,7 +82,8 @@ def of_column(x: Any, chains: int, backend: ModuleType, period: float = math.inf
     size = 2 ** math.ceil(math.log2(2 * n))
     centred = [x - x.mean() for x in series]
     scale = max(float(abs(a).max()) for a in centred) or 1.0
-    total, between = 0.0, 0.0
+    total: Any = 0.0
+    between = 0.0
     for x in centred:
         a = (x / scale).reshape(chains, n)
         means = a.mean(axis=1)

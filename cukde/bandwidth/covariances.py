@@ -119,7 +119,11 @@ def _gain(of: Question, deviations: np.ndarray, factor: np.ndarray) -> tuple[flo
         diagonal, _ = climbed(criterion, start)
         full, _ = _climbed(criterion, factor, criterion.score(factor))
         at = rows.points[fitted], rows.points[scored]
-        options = {"weights": rows.weights[fitted] if of.weighted else None, "precision": of.precision, "log": True}
+        options: dict[str, Any] = {
+            "weights": rows.weights[fitted] if of.weighted else None,
+            "precision": of.precision,
+            "log": True,
+        }
         log_p, log_q = (kde(*at, h, **options).astype(np.float64) for h in (full @ full.T, diagonal.bandwidth))
         gains.append(of.backend.asnumpy(log_p - log_q))
         weights.append(of.backend.asnumpy(rows.weights[scored]))

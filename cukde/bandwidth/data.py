@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
@@ -65,10 +64,10 @@ class Rows(NamedTuple):
         return self.share if self.chain is None else self.chain.share(h)
 
     def settled(self, rule: Callable[[float], float | None], start: float = 0.0) -> float | None:
-        """The bandwidth, in standard deviations, of a rule that takes the effective number of rows, which it decides."""
+        """The bandwidth, in deviations, of a rule that takes the effective number of rows, which it decides in turn."""
 
         def at(share: float) -> float | None:
-            return rule(max(self.effective * share, _LEAST))
+            return rule(max(self.effective * share, min(_LEAST, self.effective)))
 
         check.two_rows(len(self.points), self.effective * self.share, dependent=self.share < 1)
         return self._fixed(at, at(self.share_at(start) if start else self.share))
@@ -92,11 +91,14 @@ class Rows(NamedTuple):
                 break
         return h
 
-    def every(self, step: int, start: int = 0) -> Rows:
-        """Each row that is so many after the last one, of those that have weight together."""
+    def every(self, step: int, start: int, xp: Any) -> Rows:
+        """Each row that is so many after the last one, of those that have weight, and at least two of them."""
         if step == 1:
             return self
-        return Rows.of(self.points[start::step], self.weights[start::step])
+        kept = xp.flatnonzero(self.weights > 0)
+        most = max(1, len(kept) // 2)
+        chosen = kept[start % most :: min(step, most)]
+        return Rows.of(self.points[chosen], self.weights[chosen])
 
     def counted(self, backend: ModuleType, *, weighted: bool) -> tuple[Any, Any | None, np.ndarray]:
         """Rows of positive weight, their weights, which sum to 1, or None without any, and the ranges of the columns.

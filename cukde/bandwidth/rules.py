@@ -496,7 +496,7 @@ def cross_validate(
             kind = LeaveOneOutPositive
         of = Question(rows, domain, weights is not None, method, objective, chosen, backend)
         criterion = kind(of) if rows.step == 1 else Thinned(kind, of)
-        tied = functools.partial(rows.every(rows.step).tied, objective, backend)
+        tied = functools.partial(rows.every(rows.step, 0, backend.xp).tied, objective, backend)
         found = search.search(criterion, tried, tied, per_dimension=bool(per_dimension or covariance))
         best, d = found.bandwidth, len(found.bandwidth)
         if covariance:
@@ -513,7 +513,7 @@ def _with_covariance(of_deviations: CrossValidation, of: Question, backend: Modu
     best = of_deviations.bandwidth
     if len(best) == 1:
         return of_deviations._replace(bandwidth=best[:, None] ** 2, gain=0.0, gain_error=0.0)
-    of = of._replace(rows=of.rows.every(of.rows.step))
+    of = of._replace(rows=of.rows.every(of.rows.step, 0, backend.xp))
     reference = backend.asnumpy(_scaled_covariance(of.rows, backend, FACTORS["silverman"]))
     found = covariances.search(of, best, reference)
     return of_deviations._replace(bandwidth=found.bandwidth, score=found.score, gain=found.gain, gain_error=found.error)

@@ -179,7 +179,7 @@ def select(
         ends_of = data.domain(X, rows, options, backend)
         ends = {"bounds": options.get("bounds"), "periods": options.get("periods")}
         domain = {name: value for name, value in ends.items() if value is not None}
-        seed, thin = core_random_state.integer(random_state), rows.every(rows.step)
+        seed, thin = core_random_state.integer(random_state), rows.every(rows.step, 0, backend.xp)
         folds = Folds.of(thin, most, seed, weights is not None, domain, backend)
         found = [folds.best(CANDIDATES[name]) for name in chosen]
         scores = np.array([score for _, score in found])

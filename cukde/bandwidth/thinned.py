@@ -18,20 +18,17 @@ class Thinned:
     def __init__(self, kind: Callable[[Question], Criterion], of: Question) -> None:
         step = of.rows.step
         starts = np.unique(np.linspace(0, step, _STARTS, endpoint=False).astype(int))
-        thin = [of.rows.every(step, int(start)) for start in starts]
+        thin = [of.rows.every(step, int(start), of.backend.xp) for start in starts]
         self._each = [kind(of._replace(rows=each)) for each in thin]
         first = self._each[0]
         self.precision, self.is_logarithmic = first.precision, first.is_logarithmic
         self.ranges: np.ndarray = np.max([each.ranges for each in self._each], axis=0)
-        # The largest weight of each is 1.
-        masses = np.array([each.total * float(of.rows.weights[s::step].max()) for s, each in zip(starts, thin)])
-        self._shares = masses / masses.sum()
 
     def scores(self, h: np.ndarray) -> np.ndarray:
         """Return the scores of (B, d) deviations, the greater the better."""
-        return np.asarray(self._shares @ np.array([each.scores(h) for each in self._each]))
+        return np.asarray(np.mean([each.scores(h) for each in self._each], axis=0))
 
     def with_gradient(self, h: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the score of (d,) deviations and its derivatives by their logarithms."""
         scores, gradients = zip(*(each.with_gradient(h) for each in self._each), strict=True)
-        return float(self._shares @ np.array(scores)), self._shares @ np.array(gradients)
+        return float(np.mean(scores)), np.mean(gradients, axis=0)

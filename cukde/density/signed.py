@@ -23,7 +23,6 @@ def with_signed(function: T) -> T:
     It is then the difference of two sums of positive terms, so that every pass serves, and its error is relative to
     their sum.
     """
-
     names = [*inspect.signature(function).parameters][:3]  # data, where the density is asked for, and the bandwidth
 
     @functools.wraps(function)
