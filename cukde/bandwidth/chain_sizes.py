@@ -43,10 +43,10 @@ def effective_size(X: ArrayLike, *, chains: int = 1) -> Array:
     Examples
     --------
     >>> import numpy as np, cukde
-    >>> X = np.random.default_rng(0).normal(size=(1000, 2))
-    >>> X[:, 1] = np.convolve(X[:, 1], np.ones(10), "same")  # ten rows have nearly the same value
-    >>> cukde.bandwidth.effective_size(X).round()
-    array([1000.,  122.])
+    >>> X = np.random.default_rng(0).normal(size=10_000)
+    >>> walk = np.convolve(X, np.ones(10))  # neighbours share nine of ten terms
+    >>> cukde.bandwidth.effective_size(X).round(), cukde.bandwidth.effective_size(walk).round()
+    (array([9609.]), array([847.]))
 
     Notes
     -----
