@@ -39,8 +39,8 @@ class _CrossValidation(NamedTuple):
     score: float
     bandwidths: np.ndarray
     scores: np.ndarray
-    gain: float | None = None
-    gain_error: float | None = None
+    gain: float = math.nan
+    gain_error: float = math.nan
 
 
 @public_in("cukde.bandwidth")
