@@ -341,7 +341,7 @@ def _warmup(a: Draw) -> Call:
 
 
 def _rule(rule: Callable[..., Any]) -> Callable[[Draw], Call]:
-    return lambda a: Call(rule, (a.points,), {"weights": a.weights} | a.domain())
+    return lambda a: Call(rule, (a.points,), {"weights": a.weights, "n_eff": a.one(None, a.n)} | a.domain())
 
 
 def _cross_validate(a: Draw) -> Call:
@@ -637,6 +637,7 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "bandwidth.isj": lambda a: Call(bandwidth.isj, (a.rng.normal(size=60),)),
     "bandwidth.cross_validate": _cross_validate,
     "bandwidth.select": _select,
+    "bandwidth.effective_size": lambda a: Call(bandwidth.effective_size, (a.rng.normal(size=(60, 2)),), {"chains": 3}),
     "bandwidth.abramson": lambda a: Call(bandwidth.abramson, (a.points, 1.0), {"alpha": 0.4, "weights": a.weights}),
     **{
         f"functions.{name}": _elementwise(getattr(functions, name))

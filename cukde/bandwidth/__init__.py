@@ -13,16 +13,31 @@ in any number of dimensions. ``select`` chooses the method as well as the bandwi
 
 ``abramson`` gives factors of the bandwidth, one for each row: small where data are dense, large in the tails.
 
+``effective_size`` counts independent rows of a Markov chain. All rules but ``abramson`` take ``n_eff``, for rows that
+depend on each other.
+
 Arguments that take a bandwidth also take the names of the rules: ``cukde.kde(X, Y, "isj")``. docs/bandwidths.md says
 which rule is for which method, and how other libraries call the same rules.
 """
 
 from cukde.bandwidth import names as _names  # noqa: F401, it gives the rules their names
+from cukde.bandwidth.chain_sizes import effective_size
 from cukde.bandwidth.rules import abramson, cross_validate, isj, laplace, positive, scott, sd, silverman
 from cukde.bandwidth.search import CrossValidation as CrossValidation
 from cukde.bandwidth.selection import Selection as Selection, select
 
-__all__ = ["abramson", "cross_validate", "isj", "laplace", "positive", "scott", "sd", "select", "silverman"]
+__all__ = [
+    "abramson",
+    "cross_validate",
+    "effective_size",
+    "isj",
+    "laplace",
+    "positive",
+    "scott",
+    "sd",
+    "select",
+    "silverman",
+]
 
 
 def __dir__() -> list[str]:

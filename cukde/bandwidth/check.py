@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,22 @@ OBJECTIVES = ("likelihood", "least_squares")
 # Of the bandwidths of a column: one set of coordinates serves them all, whatever the precision.
 _RATIO = 1e12
 
+LEAST_OF_CHAIN = 8
 
-def options(method: Any, objective: Any, per_dimension: Any, *, in_domain: bool = False) -> None:
+
+def options(
+    method: Any, objective: Any, per_dimension: Any, covariance: Any = False, *, in_domain: bool = False
+) -> None:
     """Check method, objective and how bandwidths are searched; ``in_domain`` says that there are bounds or periods."""
     core_check.option("method", method, tuple(ESTIMATES))
     core_check.option("objective", objective, OBJECTIVES)
     core_check.flag("per_dimension", per_dimension)
+    if core_check.flag("covariance", covariance) and (method != "kde" or objective != "likelihood" or in_domain):
+        got = "bounds or periods" if in_domain else f"{method=} and {objective=}"
+        raise ValueError(
+            'covariance must be False but for method="kde" and objective="likelihood" without bounds and periods; got '
+            f"{got}: write per_dimension=True for a deviation for each column"
+        )
     estimate = ESTIMATES[method]
     if estimate.negative and objective == "likelihood":
         raise ValueError(
@@ -44,6 +55,12 @@ def varies(widths: np.ndarray, but: str = "") -> None:
             f"X must vary in every column, among the rows of positive weight; constant columns{but}: "
             f"{', '.join(map(str, constant))}: drop them or set h by hand"
         )
+
+
+def constant(columns: list[int]) -> None:
+    """Raise for columns that are constant."""
+    if columns:
+        raise ValueError(f"X must vary in every column; constant columns: {', '.join(map(str, columns))}")
 
 
 def on_a_line(periodic: bool) -> None:
@@ -120,10 +137,48 @@ def scores(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def two_rows(n: int, effective: float | None = None) -> None:
+CHAIN = "autocorrelation"
+"""The value of ``n_eff`` that finds the number from the rows in their order."""
+
+
+def n_eff(value: Any) -> float | str | None:
+    """Return an effective number of rows, or the way to find it."""
+    if isinstance(value, str):
+        core_check.option("n_eff", value, (CHAIN,))
+        return value
+    if value is None:
+        return None
+    if getattr(value, "shape", None) == ():
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f'n_eff must be a number or "{CHAIN}"; got {value!r}')
+    return float(value)
+
+
+def effective_rows(value: float, n: int) -> float:
+    """Return a number of rows, at most as many as there are."""
+    if not 0 < value <= n:
+        raise ValueError(f"n_eff must lie in (0, {n}], at most the number of rows; got {value:g}")
+    return value
+
+
+def chains(value: Any, n: int) -> int:
+    """Return the number of chains that rows consist of, of enough rows each."""
+    count = core_check.count("chains", value)
+    if n % count or n // count < LEAST_OF_CHAIN:
+        raise ValueError(
+            f"chains must divide the {n} rows of X into chains of the same length, at least {LEAST_OF_CHAIN} rows; "
+            f"got {count}"
+        )
+    return count
+
+
+def two_rows(n: int, effective: float | None = None, *, dependent: bool = False) -> None:
     """Raise where a deviation cannot be had: one row, or weights that leave but one."""
     if n < 2:
         raise ValueError(f"X must have at least 2 rows for a bandwidth; got {n}")
+    if dependent and effective is not None and effective <= 1:
+        raise ValueError(f"n_eff must leave more than one effective row, beside the weights; got {effective:.3g}")
     if effective is not None and effective <= 1:
         raise ValueError("weights must not all rest on one row: a bandwidth needs two that count")
 

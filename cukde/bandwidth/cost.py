@@ -154,9 +154,11 @@ def of_cross_validation(
     *,
     weights: Any = None,
     per_dimension: bool = False,
+    covariance: bool = False,
     precision: str | None = None,
     bounds: Any = None,
     periods: Any = None,
+    n_eff: Any = None,
 ) -> dict[str, Any]:
     """Sizes of a call; a default grid has not been extended, and images are not counted."""
     sizes = cost_calls.of_bandwidth(X, weights=weights)
@@ -253,6 +255,7 @@ def of_selection(
     weights: Any = None,
     bounds: Any = None,
     periods: Any = None,
+    n_eff: Any = None,
 ) -> dict[str, Any]:
     """Sizes of a call; images are not counted."""
     return cost_calls.of_bandwidth(X, weights=weights) | {"methods": tuple(methods), "most_rows": most_rows}

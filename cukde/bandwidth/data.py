@@ -9,13 +9,17 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cukde.bandwidth import check
+from cukde.bandwidth.chains import Chain
 from cukde.core import check as core_check
 from cukde.density import check as density_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.estimates import Method
-from cukde.density.keywords import OfRule
+from cukde.density.keywords import OfReference, taken
 
 _PARTS = 1024  # that many rows are cut into
+
+# Of the bandwidth of a chain: relative change that is none, and steps at most; fewer rows than any rule is asked for.
+_SETTLED, _ROUNDS, _LEAST = 1e-4, 60, 1.01
 
 OfFew = Callable[[Any], Any]
 """Returns logarithms of sums among few rows without own terms, from their indices; -inf of one row."""
@@ -32,6 +36,18 @@ class Rows(NamedTuple):
     heaviest: Any  # the row that has it
     rest: float  # sum of the weights but the largest
     squares: float  # sum of their squares
+    share: float = 1.0  # of the rows that count, where they depend on each other
+    chain: Chain | None = None  # which gives the share that counts in a density of some bandwidth
+    step: int = 1  # rows so far apart are about independent
+
+    @classmethod
+    def of(cls, points: Any, weights: Any) -> Rows:
+        """Rows with weights of any sum."""
+        w = weights / weights.max()  # the sum of huge weights must not overflow
+        heaviest = w.argmax()
+        others = w.copy()
+        others[heaviest] = 0
+        return cls(points, w, heaviest, float(others.sum()), float((others * others).sum()))
 
     @property
     def total(self) -> float:
@@ -42,6 +58,47 @@ class Rows(NamedTuple):
     def effective(self) -> float:
         """Squared sum of the weights over the sum of their squares."""
         return self.total**2 / (1 + self.squares)
+
+    def share_at(self, h: float) -> float:
+        """Share of the rows that count in a density whose bandwidth is ``h`` standard deviations."""
+        return self.share if self.chain is None else self.chain.share(h)
+
+    def settled(self, rule: Callable[[float], float | None], start: float = 0.0) -> float | None:
+        """The bandwidth, in deviations, of a rule that takes the effective number of rows, which it decides in turn."""
+
+        def at(share: float) -> float | None:
+            return rule(max(self.effective * share, min(_LEAST, self.effective)))
+
+        check.two_rows(len(self.points), self.effective * self.share, dependent=self.share < 1)
+        return self._fixed(at, at(self.share_at(start) if start else self.share))
+
+    def widened(self, h: np.ndarray, rate: float) -> float:
+        """What a bandwidth for every ``step``-th row, (d,) standard deviations, is multiplied by for all of them."""
+        if self.chain is None:
+            return (self.step * self.share) ** -rate
+        mean = float(np.exp(np.log(h).mean()))
+        return (self._fixed(lambda share: mean * (self.step * share) ** -rate, mean) or mean) / mean
+
+    def _fixed(self, at: Callable[[float], float | None], h: float | None) -> float | None:
+        """The bandwidth for the share of the rows that count at it; None as soon as there is none.
+
+        The share falls as the bandwidth grows, so that steps go one way, to the next such bandwidth.
+        """
+        for _ in range(0 if self.chain is None else _ROUNDS):
+            last = h
+            h = None if last is None else at(self.share_at(last))
+            if last is None or h is None or abs(h - last) <= _SETTLED * last:
+                break
+        return h
+
+    def every(self, step: int, start: int, xp: Any) -> Rows:
+        """Each row that is so many after the last one, of those that have weight, and at least two of them."""
+        if step == 1:
+            return self
+        kept = xp.flatnonzero(self.weights > 0)
+        most = max(1, len(kept) // 2)
+        chosen = kept[start % most :: min(step, most)]
+        return Rows.of(self.points[chosen], self.weights[chosen])
 
     def counted(self, backend: ModuleType, *, weighted: bool) -> tuple[Any, Any | None, np.ndarray]:
         """Rows of positive weight, their weights, which sum to 1, or None without any, and the ranges of the columns.
@@ -89,9 +146,10 @@ class Question(NamedTuple):
         return "float64" if self.precision == "float64" or self.domain is not None else "float32"
 
 
-def rows(X: Any, weights: Any, backend: ModuleType, *, line: bool = False) -> Rows:
+def rows(X: Any, options: OfReference, backend: ModuleType, *, line: bool = False) -> Rows:
     """Check the arguments; ``line`` says that there must be one column."""
-    xp = backend.xp
+    xp, weights = backend.xp, options.get("weights")
+    n_eff = check.n_eff(taken(dict(options), "n_eff"))
     x, _ = density_check.data(X, backend)
     n, d = x.shape
     check.two_rows(n)
@@ -106,16 +164,19 @@ def rows(X: Any, weights: Any, backend: ModuleType, *, line: bool = False) -> Ro
     core_check.finite({"X": x_finite, "weights": w_finite})
     density_check.weight_range(least, most)
 
-    w = w / most  # the sum of huge weights must not overflow
-    heaviest = w.argmax()
-    others = w.copy()
-    others[heaviest] = 0
-    data_rows = Rows(x, w, heaviest, float(others.sum()), float((others * others).sum()))
+    data_rows = Rows.of(x, w)
     check.two_rows(n, data_rows.effective)
-    return data_rows
+    if n_eff is None:
+        return data_rows
+    if not isinstance(n_eff, str):
+        share = check.effective_rows(n_eff, n) / n
+        return data_rows._replace(share=share, step=min(max(1, round(1 / share)), n // 2))
+    domain = domain_of(options.get("bounds"), options.get("periods"), d)
+    chain = Chain.of(x, None if domain is None else domain.period, backend)
+    return data_rows._replace(chain=chain, step=min(chain.step, n // 2))
 
 
-def domain(X: Any, data_rows: Rows, options: OfRule, backend: ModuleType) -> Domain | None:
+def domain(X: Any, data_rows: Rows, options: OfReference, backend: ModuleType) -> Domain | None:
     """Check bounds and periods beside checked rows of the data ``X``; None where no column has any."""
     out = domain_of(options.get("bounds"), options.get("periods"), data_rows.points.shape[1])
     if out is not None:

@@ -142,6 +142,7 @@ class LineInDomain(NamedTuple):
     rows: float  # their effective number
     unit: float  # of size 1, in the user's units
     around: float  # length of the circle, in units; infinite for the line
+    mirrored: int  # points of a row
 
     @classmethod
     def of(cls, data_rows: Rows, domain: Domain, w: Any, xp: ModuleType) -> LineInDomain:
@@ -153,15 +154,20 @@ class LineInDomain(NamedTuple):
         v = domain.anchored(data_rows.points, xp)[:, 0]
         if w is not None:
             v, w = v[w > 0], w[w > 0]
-        period, cell, rows = float(domain.period[0]), float(domain.cell[0]), data_rows.effective
+        period, cell, mirrored = float(domain.period[0]), float(domain.cell[0]), 1
         around = period
         if domain.bounded[0]:
             v = xp.concatenate([v, -v])
             w = None if w is None else 0.5 * xp.concatenate([w, w])
-            rows, around = 2 * rows, 2 * cell
+            mirrored, around = 2, 2 * cell
         unit = around if math.isfinite(around) else float(abs(v).max()) or 1.0
         z = v / unit
-        return cls(xp.mod(z, 1.0) if math.isfinite(around) else z, w, rows, unit, around / unit)
+        z = xp.mod(z, 1.0) if math.isfinite(around) else z
+        return cls(z, w, mirrored * data_rows.effective, unit, around / unit, mirrored)
+
+    def of_rows(self, n: float) -> LineInDomain:
+        """Return the same for another number of rows, before any is mirrored."""
+        return self._replace(rows=n * self.mirrored)
 
     def solve(self, xp: ModuleType, asnumpy: Callable[[Any], np.ndarray]) -> float | None:
         """Return the bandwidth in the user's units, or None where there is none."""

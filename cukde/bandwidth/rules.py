@@ -10,7 +10,7 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from cukde.bandwidth import check, circular, data, improved_sheather_jones, search
+from cukde.bandwidth import check, circular, covariances, data, improved_sheather_jones, search
 from cukde.bandwidth.cost import cross_validation as cross_validation_cost, isj as isj_cost, of_cross_validation
 from cukde.bandwidth.data import Question, Rows
 from cukde.bandwidth.factors import FACTORS, Factor, of_steps
@@ -18,6 +18,7 @@ from cukde.bandwidth.in_domain import LeaveOneOutInDomain
 from cukde.bandwidth.positive_scores import LeaveOneOutPositive
 from cukde.bandwidth.scores import LeaveOneOut
 from cukde.bandwidth.search import Criterion, CrossValidation
+from cukde.bandwidth.thinned import Thinned
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.entry import returned
@@ -30,14 +31,14 @@ from cukde.density.cost.calls import of_abramson, of_bandwidth
 from cukde.density.cost.formulas import abramson as abramson_cost, bandwidth as cost
 from cukde.density.domains.domain import Domain as Ends
 from cukde.density.estimates import ESTIMATES, Method
-from cukde.density.keywords import OfRule, OfValidation, takes
+from cukde.density.keywords import OfReference, OfRule, OfSearch, takes
 from cukde.density.rules_by_name import ABRAMSON
 
 
 @declare(cost, of_bandwidth, name="bandwidth.scott")
 @public_call()
-@takes(OfRule, described=True)
-def scott(X: ArrayLike, *, covariance: bool = False, **options: Unpack[OfRule]) -> Array:
+@takes(OfReference, described=True)
+def scott(X: ArrayLike, *, covariance: bool = False, **options: Unpack[OfReference]) -> Array:
     r"""Scott's normal-reference rule for the bandwidth of :func:`cukde.kde`.
 
     .. math:: h_k = \sigma_k \, n_\mathrm{eff}^{-1/(d+4)}
@@ -102,8 +103,8 @@ def scott(X: ArrayLike, *, covariance: bool = False, **options: Unpack[OfRule]) 
 
 @declare(cost, of_bandwidth, name="bandwidth.silverman")
 @public_call()
-@takes(OfRule, like="cukde.bandwidth.scott")
-def silverman(X: ArrayLike, *, covariance: bool = False, **options: Unpack[OfRule]) -> Array:
+@takes(OfReference, like="cukde.bandwidth.scott")
+def silverman(X: ArrayLike, *, covariance: bool = False, **options: Unpack[OfReference]) -> Array:
     r"""Silverman's normal-reference rule for :func:`cukde.kde`: to leading order the best bandwidth for normal data.
 
     .. math:: h_k = \sigma_k \, [n_\mathrm{eff} (d + 2) / 4]^{-1/(d+4)}
@@ -126,8 +127,8 @@ def silverman(X: ArrayLike, *, covariance: bool = False, **options: Unpack[OfRul
 
 @declare(cost, of_bandwidth, name="bandwidth.sd")
 @public_call()
-@takes(OfRule, like="cukde.bandwidth.scott")
-def sd(X: ArrayLike, *, steps: int = 1, **options: Unpack[OfRule]) -> Array:
+@takes(OfReference, like="cukde.bandwidth.scott")
+def sd(X: ArrayLike, *, steps: int = 1, **options: Unpack[OfReference]) -> Array:
     r"""Normal-reference rule for :func:`cukde.sd_kde`, with the score's bandwidth equal to the density's.
 
     .. math::
@@ -182,8 +183,8 @@ def sd(X: ArrayLike, *, steps: int = 1, **options: Unpack[OfRule]) -> Array:
 
 @declare(cost, of_bandwidth, name="bandwidth.laplace")
 @public_call()
-@takes(OfRule, like="cukde.bandwidth.scott")
-def laplace(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
+@takes(OfReference, like="cukde.bandwidth.scott")
+def laplace(X: ArrayLike, **options: Unpack[OfReference]) -> Array:
     r"""Normal-reference rule for :func:`cukde.laplace_kde`: the best bandwidth for normal data.
 
     .. math::
@@ -224,8 +225,8 @@ def laplace(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
 
 @declare(cost, of_bandwidth, name="bandwidth.positive")
 @public_call()
-@takes(OfRule, like="cukde.bandwidth.scott")
-def positive(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
+@takes(OfReference, like="cukde.bandwidth.scott")
+def positive(X: ArrayLike, **options: Unpack[OfReference]) -> Array:
     r"""Normal-reference rule for :func:`cukde.positive_kde`, the Laplace correction that stays positive.
 
     .. math::
@@ -279,8 +280,8 @@ def positive(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
 
 @declare(isj_cost, of_bandwidth, name="bandwidth.isj")
 @public_call()
-@takes(OfRule, like="cukde.bandwidth.scott")
-def isj(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
+@takes(OfReference, like="cukde.bandwidth.scott")
+def isj(X: ArrayLike, **options: Unpack[OfReference]) -> Array:
     r"""Improved Sheather-Jones rule for :func:`cukde.kde` in one dimension, for data of any shape.
 
     .. math:: h^2 = \left[2 \sqrt\pi \, n_\mathrm{eff} \, \lVert \hat f'' \rVert^2\right]^{-2/5}
@@ -357,23 +358,37 @@ def isj(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
     weights = options.get("weights")
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
-        rows = data.rows(X, weights, backend, line=True)
+        rows = data.rows(X, options, backend, line=True)
         w = None if weights is None else rows.weights / rows.total
         domain = data.domain(X, rows, options, backend)
+        unit = 1.0 if rows.chain is None else float(deviations(rows, backend, domain)[0])
+        asked = rows.effective  # the number of rows that the last bandwidth is for
+
+        def of_rows(n: float) -> float | None:
+            nonlocal asked
+            asked = n
+            if line is not None:
+                h = line.of_rows(n).solve(backend.xp, backend.asnumpy)
+            else:
+                h = improved_sheather_jones.solve(z, w, n, backend.xp, backend.asnumpy)
+            return None if h is None else h * scale / unit
+
         if domain is None:
-            sample = data.sample(rows, backend)
-            h = improved_sheather_jones.solve(sample.deviations[:, 0], w, rows.effective, backend.xp, backend.asnumpy)
-            if h is None and rows.effective < improved_sheather_jones.LEAST_ROWS:
-                of_user(check.WIDEST.format(rows.effective), BandwidthRangeWarning)
-                return _scaled(rows, backend, _widest_factor)
-            return sample.ranges * check.plug_in(h)
-        line = improved_sheather_jones.LineInDomain.of(rows, domain, w, backend.xp)
-        return backend.asarray(np.array([check.plug_in(line.solve(backend.xp, backend.asnumpy), in_domain=True)]))
+            sample, line = data.sample(rows, backend), None
+            z, scale = sample.deviations[:, 0], float(sample.ranges[0])
+        else:
+            line, scale = improved_sheather_jones.LineInDomain.of(rows, domain, w, backend.xp), 1.0
+        # Rows that stay are ties, of which the rule finds no bandwidth for as many rows as there are.
+        h = rows.settled(of_rows, 0.0 if rows.chain is None else _settled(rows, FACTORS["silverman"], 1))
+        if h is None and domain is None and asked < improved_sheather_jones.LEAST_ROWS:
+            of_user(check.WIDEST.format(asked), BandwidthRangeWarning)
+            return _scaled(rows, backend, _widest_factor)
+        return backend.asarray(np.array([unit * check.plug_in(h, in_domain=domain is not None)]))
 
 
 @declare(cross_validation_cost, of_cross_validation, name="bandwidth.cross_validate")
 @public_call(returned.with_columns)
-@takes(OfValidation)
+@takes(OfSearch)
 def cross_validate(
     X: ArrayLike,
     method: Method = "kde",
@@ -381,7 +396,8 @@ def cross_validate(
     objective: Literal["likelihood", "least_squares"] = "likelihood",
     *,
     per_dimension: bool = False,
-    **options: Unpack[OfValidation],
+    covariance: bool = False,
+    **options: Unpack[OfSearch],
 ) -> CrossValidation:
     r"""Choose a bandwidth by leave-one-out cross-validation, for any of the density estimates.
 
@@ -407,15 +423,20 @@ def cross_validate(
     per_dimension : bool
         Whether to search further for a standard deviation for each column: from the best candidate by gradients to a
         local maximum, within a factor of 256 of the start.
+    covariance : bool
+        Whether to search further for a covariance, for ``method="kde"`` by likelihood without bounds and periods: from
+        the best deviations, or a multiple of the covariance of the data if that is better, by gradients over Cholesky
+        factors to a local maximum.
     bounds, periods : sequence of length d or mapping, optional
         As for :func:`cukde.kde`, for ``method="kde"`` and ``"positive"``. Sums are then in float64.
 
     Returns
     -------
     CrossValidation
-        A named tuple: ``bandwidth``, (d,), the best, to be given as ``h``, as the result itself may be; ``score``, its
-        score; ``bandwidths``, (B, d), the candidates, and ``scores``, (B,), theirs. Arrays are float64 and live where
-        the data do.
+        A named tuple: ``bandwidth``, (d,) or with ``covariance`` (d, d), the best, to be given as ``h``, as the result
+        itself may be; ``score``, its score; ``bandwidths``, (B, d), the candidates, and ``scores``, (B,), theirs; with
+        ``covariance`` also ``gain``, what it adds over the best deviations to the mean log density of rows that were
+        held out of both searches, and ``gain_error``, the standard error. Arrays are float64, where the data are.
 
     Raises
     ------
@@ -459,11 +480,11 @@ def cross_validate(
       least squares.
     """
     in_domain = options.get("bounds") is not None or options.get("periods") is not None
-    check.options(method, objective, per_dimension, in_domain=in_domain)
+    check.options(method, objective, per_dimension, covariance, in_domain=in_domain)
     weights = options.get("weights")
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
-        rows = data.rows(X, weights, backend)
+        rows = data.rows(X, options, backend)
         chosen = density_check.precision(options.get("precision"), rows.points.dtype)
         domain = data.domain(X, rows, options, backend)
         if bandwidths is None:
@@ -473,10 +494,35 @@ def cross_validate(
         kind: Callable[[Question], Criterion] = LeaveOneOut if domain is None else LeaveOneOutInDomain
         if ESTIMATES[method].mass is not None:
             kind = LeaveOneOutPositive
-        criterion = kind(Question(rows, domain, weights is not None, method, objective, chosen, backend))
-        tied = functools.partial(rows.tied, objective, backend)
-        best, score, *grid = search.search(criterion, tried, tied, per_dimension=per_dimension)
-        return CrossValidation(backend.asarray(best), score, *map(backend.asarray, grid))
+        of = Question(rows, domain, weights is not None, method, objective, chosen, backend)
+        criterion = kind(of) if rows.step == 1 else Thinned(kind, of)
+        tied = functools.partial(rows.every(rows.step, 0, backend.xp).tied, objective, backend)
+        found = search.search(criterion, tried, tied, per_dimension=bool(per_dimension or covariance))
+        best, d = found.bandwidth, len(found.bandwidth)
+        if covariance:
+            found = _with_covariance(found, of, backend)
+        if rows.step > 1:
+            more = rows.widened(best / deviations(rows, backend, domain), 1 / (d + 2 * ESTIMATES[method].order))
+            found = found._replace(bandwidth=found.bandwidth * more**found.bandwidth.ndim)
+        arrays = {name: backend.asarray(a) for name, a in found._asdict().items() if isinstance(a, np.ndarray)}
+        return found._replace(**arrays)
+
+
+def _with_covariance(of_deviations: CrossValidation, of: Question, backend: ModuleType) -> CrossValidation:
+    """Search on for a covariance; of one column the square of its deviation is the best."""
+    best = of_deviations.bandwidth
+    if len(best) == 1:
+        return of_deviations._replace(bandwidth=best[:, None] ** 2, gain=0.0, gain_error=0.0)
+    of = of._replace(rows=of.rows.every(of.rows.step, 0, backend.xp))
+    reference = backend.asnumpy(_scaled_covariance(of.rows, backend, FACTORS["silverman"]))
+    found = covariances.search(of, best, reference)
+    return of_deviations._replace(bandwidth=found.bandwidth, score=found.score, gain=found.gain, gain_error=found.error)
+
+
+def deviations(rows: Rows, backend: ModuleType, domain: Ends | None) -> np.ndarray:
+    """Return the standard deviation of each column of checked data, on the host."""
+    out: np.ndarray = backend.asnumpy(_scaled(rows._replace(chain=None, share=1.0), backend, lambda n, d: 1.0, domain))
+    return out
 
 
 def _widest_factor(n: float, d: int) -> float:
@@ -558,7 +604,7 @@ def abramson(X: ArrayLike, h: Bandwidth, *, alpha: float = 0.5, **options: Unpac
         return xp.exp(xp.where(w > 0, exponent * (w @ log_p - log_p), 0.0))
 
 
-def _scaled_deviations(X: Any, options: OfRule, factor: Factor, *, covariance: bool = False) -> Any:
+def _scaled_deviations(X: Any, options: OfReference, factor: Factor, *, covariance: bool = False) -> Any:
     """Check the arguments; return ``factor(effective rows, d)`` times each column's standard deviation.
 
     With ``covariance`` its square times the covariance of the columns.
@@ -566,7 +612,7 @@ def _scaled_deviations(X: Any, options: OfRule, factor: Factor, *, covariance: b
     covariance, weights = core_check.flag("covariance", covariance), options.get("weights")
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
-        rows = data.rows(X, weights, backend)
+        rows = data.rows(X, options, backend)
         domain = data.domain(X, rows, options, backend)
         if not covariance:
             return _scaled(rows, backend, factor, domain)
@@ -586,7 +632,7 @@ def _scaled(rows: Rows, backend: ModuleType, factor: Factor, domain: Ends | None
             around[k] = circular.deviation(rows, k, float(domain.period[k]), backend.xp)
         check.varies(around, ", but for whole periods")
         out = backend.asarray(around)
-    return out * factor(rows.effective, deviations.shape[1])
+    return out * _settled(rows, factor, deviations.shape[1])
 
 
 def _scaled_covariance(rows: Rows, backend: ModuleType, factor: Factor) -> Any:
@@ -595,8 +641,15 @@ def _scaled_covariance(rows: Rows, backend: ModuleType, factor: Factor) -> Any:
     products = (deviations * rows.weights[:, None]).T @ deviations * share
     places = rows.points[rows.heaviest].astype(backend.xp.float64) / ranges  # the mean is within a range of it
     check.independent(backend.asnumpy(products), backend.asnumpy(places), rows.points.dtype)
-    widths = ranges * factor(rows.effective, deviations.shape[1])
+    widths = ranges * _settled(rows, factor, deviations.shape[1])
     return (products + products.T) / 2 * (widths[:, None] * widths)
+
+
+def _settled(rows: Rows, factor: Factor, d: int) -> float:
+    """The factor of the number of rows that count."""
+    out = rows.settled(lambda n: factor(n, d))
+    assert out is not None
+    return out
 
 
 def _centred(rows: Rows, backend: ModuleType) -> tuple[Any, Any, float]:

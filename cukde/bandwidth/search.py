@@ -39,6 +39,8 @@ class _CrossValidation(NamedTuple):
     score: float
     bandwidths: np.ndarray
     scores: np.ndarray
+    gain: float = math.nan
+    gain_error: float = math.nan
 
 
 @public_in("cukde.bandwidth")
@@ -99,7 +101,7 @@ def search(objective: Criterion, bandwidths: np.ndarray, tied: Tied, *, per_dime
     best = int(scores.argmax())
     result, end = CrossValidation(tried[best], float(scores[best]), tried, scores), _end(tried, best)
     if per_dimension:
-        result, end = _optimised(objective, result)
+        result, end = climbed(objective, result)
     if end:
         warn(end, result.bandwidth, tied, listed=listed, per_dimension=per_dimension)
     return result
@@ -138,7 +140,7 @@ def _end(h: np.ndarray, best: int) -> str:
     return {along.min(): "smallest", along.max(): "largest"}.get(h[best, 0], "")
 
 
-def _optimised(objective: Criterion, start: CrossValidation) -> tuple[CrossValidation, str]:
+def climbed(objective: Criterion, start: CrossValidation) -> tuple[CrossValidation, str]:
     """Maximise over one deviation a column from the best of the grid; say which side of the box it is at, if at one."""
     from scipy.optimize import minimize
 

@@ -23,7 +23,7 @@ from cukde.core.random_state import DEFAULT, RandomState
 from cukde.core.types import Array, ArrayLike
 from cukde.density.api import kde
 from cukde.density.estimates import ESTIMATES, NOT_NEGATIVE
-from cukde.density.keywords import OfRule, takes
+from cukde.density.keywords import OfReference, takes
 from cukde.density.rules_by_name import ABRAMSON
 
 FOLDS = 5
@@ -90,14 +90,14 @@ class Selection(Labelled, _Selection):
 
 @declare(cost, of_selection, name="bandwidth.select")
 @public_call(entry_returned.with_columns)
-@takes(OfRule)
+@takes(OfReference)
 def select(
     X: ArrayLike,
     methods: Sequence[str] = tuple(CANDIDATES),
     *,
     most_rows: int = 10_000,
     random_state: RandomState = DEFAULT,
-    **options: Unpack[OfRule],
+    **options: Unpack[OfReference],
 ) -> Selection:
     r"""Choose a density estimate and its bandwidth by how well they predict held-out rows.
 
@@ -175,14 +175,20 @@ def select(
     weights = options.get("weights")
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
-        rows = data.rows(X, weights, backend)
-        data.domain(X, rows, options, backend)
+        rows = data.rows(X, options, backend)
+        ends_of = data.domain(X, rows, options, backend)
         ends = {"bounds": options.get("bounds"), "periods": options.get("periods")}
         domain = {name: value for name, value in ends.items() if value is not None}
-        folds = Folds.of(rows, most, core_random_state.integer(random_state), weights is not None, domain, backend)
+        seed, thin = core_random_state.integer(random_state), rows.every(rows.step, 0, backend.xp)
+        folds = Folds.of(thin, most, seed, weights is not None, domain, backend)
         found = [folds.best(CANDIDATES[name]) for name in chosen]
         scores = np.array([score for _, score in found])
         bandwidths = np.array([h for h, _ in found])
+        if rows.step > 1:
+            rates = [CANDIDATES[name].rate(rows.points.shape[1]) for name in chosen]
+            deviations = rules.deviations(rows, backend, ends_of)
+            more = [rows.widened(h / deviations, rate) for h, rate in zip(bandwidths, rates, strict=True)]
+            bandwidths *= np.array(more)[:, None]
         best = int(scores.argmax())
         return Selection(
             chosen[best],

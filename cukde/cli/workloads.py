@@ -83,7 +83,7 @@ _WORKLOADS: dict[str, tuple[Arguments, tuple[Mapping[str, int], Mapping[str, int
         ({"n": 2**17, "g": 256}, {"n": 2**22, "g": 1024}),
     ),
     "cdf log_cdf": (lambda a, s: (a(s.n), a(s.m), 0.1), ({"n": 2**20, "m": 2**17}, {"n": 2**24, "m": 2**21})),
-    "bandwidth.scott bandwidth.silverman bandwidth.sd bandwidth.laplace bandwidth.positive": (
+    "bandwidth.scott bandwidth.silverman bandwidth.sd bandwidth.laplace bandwidth.positive bandwidth.effective_size": (
         _rows,
         ({"n": 2**17, "d": 16}, {"n": 2**22, "d": 16}),
     ),

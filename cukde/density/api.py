@@ -22,7 +22,7 @@ from cukde.density.arguments import prepare, problem_of
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.keywords import (
     Moving,
-    OfDensity,
+    OfLinear,
     OfMass,
     OfMoved,
     OfMovedDensity,
@@ -33,6 +33,7 @@ from cukde.density.keywords import (
     takes,
 )
 from cukde.density.problem import score_problem
+from cukde.density.signed import with_signed
 from cukde.density.stacks import api as stacks, check as stacks_check
 from cukde.density.stacks.check import is_stack
 from cukde.density.sums import Epilogue
@@ -53,8 +54,9 @@ def _sums_with_names(given: Given, result: Any) -> Any:
 @declare(cost_formulas.kde, cost_calls.of_queries, observed=cost_calls.taken("sum"))
 @public_call(returned.rows("Y", "density"))
 @_over_dask
-@takes(OfDensity, described=True)
-def kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfDensity]) -> Array:
+@takes(OfLinear, described=True)
+@with_signed
+def kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfLinear]) -> Array:
     r"""Gaussian kernel density estimate of data ``X`` at queries ``Y``.
 
     .. math:: \hat p(y) = (2\pi h^2)^{-d/2} \sum_j w_j \exp(-|y - x_j|^2 / (2 h^2))
@@ -365,14 +367,15 @@ def sd_kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfMovedDe
 @declare(cost_formulas.laplace_kde, cost_calls.of_queries, observed=cost_calls.taken("laplace"))
 @public_call(returned.rows("Y", "density"))
 @_over_dask
-@takes(OfDensity)
+@takes(OfLinear)
+@with_signed
 def laplace_kde(
     X: ArrayLike,
     Y: ArrayLike,
     h: Bandwidth,
     *,
     negative: Literal["keep", "clip"] = "keep",
-    **options: Unpack[OfDensity],
+    **options: Unpack[OfLinear],
 ) -> Array:
     r"""Laplace-corrected density estimate: a fourth-order kernel, in one pass and without a score.
 

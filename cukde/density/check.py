@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from numbers import Real
 from types import ModuleType
 from typing import Any
@@ -210,9 +211,43 @@ def negative(name: Any) -> None:
 def weight_range(least: float, largest: float, name: str = "weights") -> None:
     """Raise for negative weights and for weights that are all zero."""
     if least < 0:
-        raise ValueError(f"{name} must not be negative; the smallest is {least:g}")
+        signed = ": write signed=True where some are meant to be" if name == "weights" else ""
+        raise ValueError(f"{name} must not be negative; the smallest is {least:g}{signed}")
     if largest == 0:
         raise ValueError(f"{name} must not all be zero")
+
+
+_OF_SIGNED = {
+    "log": (False, "a density with weights of both signs may be negative, and then has no logarithm"),
+    "leave_one_out": (False, "write cukde.kernel_sum(X, weights, X, h), and take off each row's own weight"),
+    "negative": ("keep", "numpy.maximum(p, 0) clips the result"),
+}
+
+
+def of_signed(options: Mapping[str, Any]) -> None:
+    """Raise for options that densities with weights of both signs do not have."""
+    for name, (needed, instead) in _OF_SIGNED.items():
+        if name in options and options[name] != needed:
+            raise ValueError(f"{name} must be {needed!r} with signed=True; got {options[name]!r}: {instead}")
+
+
+def no_rule_of_signed(h: Any) -> None:
+    """Raise for a bandwidth that a rule would make of the weights."""
+    if isinstance(h, str) or getattr(h, "method", None) == ABRAMSON:
+        raise ValueError(
+            f"h must be a number or an array with signed=True; got {h!r}: rules take weights that are not negative, "
+            "such as cukde.bandwidth.silverman(X, weights=abs(weights))"
+        )
+
+
+def signed_sum(total: float, absolute: float, least: float) -> None:
+    """Raise for weights whose sum is not positive, beyond what rounding makes of 0."""
+    if not total > least * absolute:
+        raise ValueError(
+            "weights must have a positive sum with signed=True, which they are divided by; it is "
+            f"{total / absolute:.3g} of the sum of their absolute values: write cukde.kernel_sum(X, weights, Y, h), "
+            "which divides by nothing"
+        )
 
 
 def factor_range(least: float, largest: float) -> None:

@@ -35,11 +35,26 @@ TABLE = {
     "weights": Keyword(
         None, "array_like, shape (n,), optional", "Non-negative weights, normalised to sum to 1. Default: 1/n each."
     ),
+    "signed": Keyword(
+        False,
+        "bool",
+        "Whether weights may be negative. Their sum must be positive, and the result may be negative.",
+        {
+            "stacks": "call for each member",
+            "Dask arrays": "take the rows of each sign by themselves, and the difference of the two densities",
+        },
+    ),
     "local_factors": Keyword(
         None,
         "array_like, shape (n,), optional",
         "Factor of ``h`` for each point, 1e-8 to 1e16: see :func:`cukde.bandwidth.abramson`.",
         _EACH,
+    ),
+    "n_eff": Keyword(
+        None,
+        'float or "autocorrelation", optional',
+        'Effective number of rows, in (0, n], of rows that depend on each other; "autocorrelation" finds it from the '
+        "rows in their order, as of a Markov chain. Default: all rows.",
     ),
     "rtol": Keyword(
         None,
@@ -157,10 +172,20 @@ class OfRule(TypedDict, total=False):
     nan_policy: Literal["raise", "omit"]
 
 
+class OfReference(OfRule, total=False):
+    """Of rules that depend on the number of rows."""
+
+    n_eff: float | str | None
+
+
 class OfValidation(OfRule, total=False):
-    """Of cross-validation."""
+    """Of what rules know, and the arithmetic of pairs."""
 
     precision: str | None
+
+
+class OfSearch(OfValidation, OfReference, total=False):
+    """Of cross-validation."""
 
 
 class InDomain(OfValidation, total=False):
@@ -174,6 +199,12 @@ class LogInDomain(InDomain, total=False):
     """The same, or their logarithms."""
 
     log: bool
+
+
+class OfGrid(LogInDomain, total=False):
+    """The same where they are linear in the weights."""
+
+    signed: bool
 
 
 class OfMass(InDomain, total=False):
@@ -199,6 +230,12 @@ class OfDensity(OfScore, total=False):
     """Of densities at queries."""
 
     log: bool
+
+
+class OfLinear(OfDensity, total=False):
+    """Of densities that are linear in the weights."""
+
+    signed: bool
 
 
 class OfMoved(OfData, Moving, total=False):

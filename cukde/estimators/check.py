@@ -21,7 +21,6 @@ from cukde.estimators import bandwidths
 KERNELS = ("gaussian", *kernels.KERNELS)
 BACKENDS = ("auto", "cpu", "gpu")
 _ALGORITHMS = ("auto", "kd_tree", "ball_tree")
-_SAMPLED = ("gaussian", "tophat")
 
 
 def parameters(values: Mapping[str, Any]) -> Any | None:
@@ -272,10 +271,9 @@ def gradient(kernel: str, metric: Any | None, name: str, method: str, *, in_doma
 
 def sampled(kernel: str, method: str) -> None:
     """Raise if no samples can be drawn."""
+    core_check.option("kernel", kernel, KERNELS)
     if ESTIMATES[method].negative:
         those = with_methods(lambda each: not each.negative)
         raise NotImplementedError(
             f'sample needs {those}; got "{method}", whose density may be negative and so has no samples'
         )
-    if kernel not in _SAMPLED:
-        raise NotImplementedError(f'sample needs kernel="gaussian" or "tophat"; got {kernel!r}')

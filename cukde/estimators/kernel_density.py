@@ -355,20 +355,21 @@ class KernelDensity(BaseEstimator):
             At least 1.
         random_state : int, numpy.random.RandomState, numpy.random.Generator or None
             An integer gives the same sample on every call and every device. The random numbers are scikit-learn's,
-            drawn on the host: with a scalar bandwidth the sample is the same as scikit-learn's.
+            drawn on the host: with a scalar bandwidth the sample is the same as scikit-learn's, which draws from
+            "gaussian" and "tophat".
 
         Returns
         -------
         array, shape (n_samples, d)
-            Of the dtype of the data, on the GPU if the data were. Method "sd" draws from the debiased data. Method
-            "positive" draws from the kernel estimate and rejects points by its factor: it evaluates
-            :func:`cukde.positive_kde` at 2.4 points for each sample in 2 dimensions, and at about 7 in 16. With any
-            metric the kernel is that of the euclidean distance, as in scikit-learn.
+            Of the dtype of the data, on the GPU if the data were, within the bounds and periods. Method "sd" draws
+            from the debiased data. Method "positive" draws from the kernel estimate and rejects points by its factor:
+            it evaluates :func:`cukde.positive_kde` at 2.4 points for each sample in 2 dimensions, and at about 7 in 16.
+            With any metric the kernel is that of the euclidean distance, as in scikit-learn.
 
         Raises
         ------
         NotImplementedError
-            For a kernel other than "gaussian" and "tophat", and for method "laplace".
+            For method "laplace".
         ValueError, TypeError
             For an invalid ``n_samples`` or ``random_state``.
         sklearn.exceptions.NotFittedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cukde.density import rows_by_weight
+from cukde.density.kernels import COSINE_SERIES
 
 
 def source(random_state: Any) -> Any:
@@ -51,9 +53,29 @@ def _steps(rng: Any, shape: tuple[int, int], h: Any, kernel: str) -> np.ndarray:
     from scipy.special import gammainc
 
     steps: np.ndarray = rng.normal(size=shape)
-    d = shape[1]
-    if kernel == "tophat":
-        # The distribution function of the radius of a normal point gives a uniform number; its root is a ball's radius.
+    if kernel != "gaussian":
         squares = np.einsum("ij,ij->i", steps, steps)
-        steps *= (gammainc(0.5 * d, 0.5 * squares) ** (1 / d) / np.sqrt(squares))[:, None]
+        if kernel == "tophat":
+            # The distribution function of a normal point's radius gives a uniform number; its root is a ball's radius.
+            radii = gammainc(0.5 * shape[1], 0.5 * squares) ** (1 / shape[1])
+        else:
+            radii = _radii(rng, *shape, kernel)
+        steps *= (radii / np.sqrt(squares))[:, None]
     return steps @ np.linalg.cholesky(h).T if np.ndim(h) == 2 else steps * h
+
+
+def _radii(rng: Any, count: int, d: int, kernel: str) -> np.ndarray:
+    """Return distances from the centre, whose density is K(t) t^(d - 1): of the variables t, or t^2, Gamma and Beta."""
+    if kernel == "exponential":
+        return np.asarray(rng.gamma(d, size=count))
+    if kernel == "linear":
+        return np.asarray(rng.beta(d, 2, size=count))
+    if kernel == "epanechnikov":
+        return np.sqrt(rng.beta(0.5 * d, 2, size=count))
+    # The cosine is at least pi/4 of 1 - t^2, and at most as large: so many of the radii of that kernel stay.
+    out = np.empty(0)
+    while len(out) < count:
+        t = np.sqrt(rng.beta(0.5 * d, 2, size=math.ceil(1.3 * (count - len(out))) + 8))
+        share = np.polynomial.polynomial.polyval(t * t, COSINE_SERIES)
+        out = np.concatenate([out, t[rng.uniform(size=len(t)) < share]])
+    return out[:count]

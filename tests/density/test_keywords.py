@@ -30,7 +30,9 @@ OTHER: dict[str, Any] = {
     "steps": 2,
     "own_point": False,
     "weights": RNG.uniform(1, 2, 40),
+    "signed": True,
     "local_factors": RNG.uniform(0.5, 2, 40),
+    "n_eff": 20,
     "rtol": 1e-2,
     "log": True,
     "precision": "float64",
@@ -49,7 +51,9 @@ WRONG: dict[str, Any] = {
     "steps": 0,
     "own_point": "no",
     "weights": -np.ones(40),
+    "signed": "yes",
     "local_factors": np.zeros(40),
+    "n_eff": -1.0,
     "rtol": 1.0,
     "log": 2,
     "precision": "half",
@@ -135,8 +139,10 @@ def assert_same(got: Any, want: Any) -> None:
 
 def test_all_functions_and_keywords_are_here() -> None:
     assert len(OPERATIONS) >= 18
-    assert OTHER.keys() == WRONG.keys() == TABLE.keys() == {name for _, name in CALLS}
-    assert typing.get_type_hints(keywords.OfMovedDensity).keys() == TABLE.keys()
+    of_rules = typing.get_type_hints(keywords.OfReference).keys()
+    assert OTHER.keys() == WRONG.keys() == TABLE.keys() == {name for _, name in CALLS} | of_rules
+    kinds = keywords.OfMovedDensity, keywords.OfLinear, keywords.OfReference
+    assert set[str]().union(*map(typing.get_type_hints, kinds)) == TABLE.keys()
 
 
 @pytest.mark.parametrize(("operation", "name"), CALLS, ids=IDS)

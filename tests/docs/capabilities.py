@@ -30,7 +30,7 @@ def table() -> str:
         takes = [f"`{name}`" for name, parameters in family.items() if keyword in parameters]
         others = [f"`{name}`" for name, parameters in family.items() if keyword not in parameters]
         if len(takes) <= len(others):
-            said = ", ".join(takes)
+            said = ", ".join(takes) or "rules of `cukde.bandwidth`"
         else:
             said = "all" + (f" but {', '.join(others)}" if others else "")
         forms = ", ".join(form for form in _FORMS if form in of.not_of)

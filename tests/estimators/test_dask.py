@@ -311,7 +311,7 @@ class TestErrors:
             (ValueError, "X has 2 features, but", lambda x: KernelDensity().fit(x).score_samples(x[:, :2])),
             (ValueError, "X has 2 features, but", lambda x: KernelDensity().fit(X).score_samples(x[:, :2])),
             (NotImplementedError, "needs method", lambda x: estimator("laplace").fit(x).grad_log_density(x)),
-            (NotImplementedError, "sample needs", lambda x: estimator("cosine").fit(x).sample()),
+            (NotImplementedError, "sample needs", lambda x: estimator("laplace").fit(x).sample()),
         ],
     )
     def test_forms_are_checked_at_once(self, error: type[Exception], message: str, call: Callable[..., Any]) -> None:

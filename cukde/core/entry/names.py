@@ -27,7 +27,9 @@ class Labelled:
 
     def in_order(self: Any, along: list[int], columns: Labels) -> Any:
         """Return the result with its bandwidth in another order of the columns."""
-        out = self._replace(bandwidth=self.bandwidth[along], bandwidths=self.bandwidths[:, along])
+        bandwidth = self.bandwidth[along]
+        bandwidth = bandwidth if bandwidth.ndim == 1 else bandwidth[:, along]  # a covariance
+        out = self._replace(bandwidth=bandwidth, bandwidths=self.bandwidths[:, along])
         out.columns = columns
         return out
 

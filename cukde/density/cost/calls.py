@@ -169,8 +169,9 @@ def of_bandwidth(
     steps: int = 1,
     bounds: Any = None,
     periods: Any = None,
+    n_eff: Any = None,
 ) -> Sizes:
-    """Sizes of a call of a rule for the bandwidth; images and steps are not counted."""
+    """Sizes of a call of a rule for the bandwidth; images, steps and autocorrelations are not counted."""
     n, d = _rows(X)
     sizes = {"n": n, "d": d, "dtype": arguments.promoted(X), "weighted": weights is not None}
     return sizes | {"covariance": True} if covariance else sizes

@@ -22,9 +22,10 @@ from cukde.density.cost import calls as cost_calls
 from cukde.density.grids import check, cost, exact, plan as grids_plan, transform as grids_transform
 from cukde.density.grids.in_domain import GridInDomain
 from cukde.density.grids.plan import Plan
-from cukde.density.keywords import LogInDomain, takes
+from cukde.density.keywords import OfGrid, before_dask, takes
 from cukde.density.plan import compositions as plan_compositions
 from cukde.density.problem import Problem
+from cukde.density.signed import with_signed
 
 _ERROR = {"float32": 1e-6, "float64": 1e-10}
 """Largest error of a transform, relative to the largest density of the grid."""
@@ -37,15 +38,16 @@ _PLAIN = (1e-100, 1e100)  # deviations whose squares and reciprocals are numbers
 
 @declare(cost.evaluate_grid, cost_calls.of_grid)
 @public_call()
-@over_dask("cukde.density.grids.dask")
-@takes(LogInDomain)
+@over_dask("cukde.density.grids.dask", before=before_dask)
+@takes(OfGrid)
+@with_signed
 def evaluate_grid(
     X: ArrayLike,
     axes: Sequence[ArrayLike] | ArrayLike,
     h: Bandwidth,
     *,
     algorithm: Literal["auto", "exact", "fft"] = "auto",
-    **options: Unpack[LogInDomain],
+    **options: Unpack[OfGrid],
 ) -> Array:
     r"""Gaussian kernel density estimate of the data ``X`` on a product grid.
 
