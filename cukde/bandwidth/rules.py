@@ -10,7 +10,7 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from cukde.bandwidth import check, circular, data, improved_sheather_jones, search
+from cukde.bandwidth import check, circular, data, improved_sheather_jones, mixed, search
 from cukde.bandwidth.cost import cross_validation as cross_validation_cost, isj as isj_cost, of_cross_validation
 from cukde.bandwidth.data import Question, Rows
 from cukde.bandwidth.factors import FACTORS, Factor, of_steps
@@ -30,7 +30,7 @@ from cukde.density.cost.calls import of_abramson, of_bandwidth
 from cukde.density.cost.formulas import abramson as abramson_cost, bandwidth as cost
 from cukde.density.domains.domain import Domain as Ends
 from cukde.density.estimates import ESTIMATES, Method
-from cukde.density.keywords import OfRule, OfValidation, takes
+from cukde.density.keywords import OfRule, ValidationOfKinds, takes
 from cukde.density.rules_by_name import ABRAMSON
 
 
@@ -373,7 +373,7 @@ def isj(X: ArrayLike, **options: Unpack[OfRule]) -> Array:
 
 @declare(cross_validation_cost, of_cross_validation, name="bandwidth.cross_validate")
 @public_call(returned.with_columns)
-@takes(OfValidation)
+@takes(ValidationOfKinds)
 def cross_validate(
     X: ArrayLike,
     method: Method = "kde",
@@ -381,7 +381,7 @@ def cross_validate(
     objective: Literal["likelihood", "least_squares"] = "likelihood",
     *,
     per_dimension: bool = False,
-    **options: Unpack[OfValidation],
+    **options: Unpack[ValidationOfKinds],
 ) -> CrossValidation:
     r"""Choose a bandwidth by leave-one-out cross-validation, for any of the density estimates.
 
@@ -458,6 +458,10 @@ def cross_validate(
     - Rudemo, M. (1982). Empirical choice of histograms and kernel density estimators. *Scand. J. Statist.* 9, 65-78:
       least squares.
     """
+    if (kinds := options.pop("kinds", None)) is not None:
+        check.of_kinds(method, bandwidths, objective)
+        if (of_mixed := mixed.cross_validate(X, kinds, options, silverman)) is not None:
+            return of_mixed
     in_domain = options.get("bounds") is not None or options.get("periods") is not None
     check.options(method, objective, per_dimension, in_domain=in_domain)
     weights = options.get("weights")

@@ -36,7 +36,7 @@ def meta(a: Any) -> Any:
 
 
 _plain: dict[str, Callable[..., Any]] = {}
-_IN_MEMORY = ("devices", "nan_policy", "out")
+_IN_MEMORY = ("devices", "nan_policy", "kinds", "out")
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 

@@ -21,6 +21,7 @@ from cukde.density import check, results, rules_by_name
 from cukde.density.arguments import prepare, problem_of
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.keywords import (
+    DensityOfKinds,
     Moving,
     OfDensity,
     OfMass,
@@ -32,6 +33,7 @@ from cukde.density.keywords import (
     taken,
     takes,
 )
+from cukde.density.mixed import density as mixed_density
 from cukde.density.problem import score_problem
 from cukde.density.stacks import api as stacks, check as stacks_check
 from cukde.density.stacks.check import is_stack
@@ -53,8 +55,8 @@ def _sums_with_names(given: Given, result: Any) -> Any:
 @declare(cost_formulas.kde, cost_calls.of_queries, observed=cost_calls.taken("sum"))
 @public_call(returned.rows("Y", "density"))
 @_over_dask
-@takes(OfDensity, described=True)
-def kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfDensity]) -> Array:
+@takes(DensityOfKinds, described=True)
+def kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[DensityOfKinds]) -> Array:
     r"""Gaussian kernel density estimate of data ``X`` at queries ``Y``.
 
     .. math:: \hat p(y) = (2\pi h^2)^{-d/2} \sum_j w_j \exp(-|y - x_j|^2 / (2 h^2))
@@ -100,6 +102,10 @@ def kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfDensity]) 
     error is at most 1e-12 in float64 and 1e-5 in float32 (GPU: 3e-5). User guide: ``docs/densities.md``.
     """
     log = core_check.flag("log", options.pop("log", False))
+    if not is_stack(X) and (kinds := options.pop("kinds", None)) is not None:
+        of_mixed = mixed_density.density(X, Y, h, kinds, {**options}, log=log)
+        if of_mixed is not None:
+            return of_mixed
     problem = _problem_of(X, Y, h, options, may_be_unchecked=True, takes_factors=True)
     with problem.device:
         return problem.density(log=log)

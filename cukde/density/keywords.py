@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from cukde.core import check as core_check, keywords
@@ -71,6 +71,16 @@ TABLE = {
         "sequence of length d or mapping, optional",
         "For each column its period, or None. The density integrates to 1 over a period.",
         _EACH,
+    ),
+    "kinds": Keyword(
+        None,
+        "sequence of length d or mapping, optional",
+        'For each column "number", "categorical" or "ordered", or None: by the dtype of a frame. Bandwidths are then one '
+        "for each column: see ``docs/mixed.md``.",
+        {
+            "stacks": "call for each member",
+            "Dask arrays": "densities of categories take data in memory",
+        },
     ),
     "leave_one_out": Keyword(False, "bool", "Leave out each row's own kernel; ``Y`` must be ``X`` or None.", _EACH),
     "devices": Keyword(
@@ -170,10 +180,24 @@ class InDomain(OfValidation, total=False):
     check_finite: bool
 
 
+class Kinds(TypedDict, total=False):
+    """Of functions that take columns of categories."""
+
+    kinds: Sequence[str | None] | Mapping[Any, str] | None
+
+
+class ValidationOfKinds(OfValidation, Kinds, total=False):
+    """Of their cross-validation."""
+
+
 class LogInDomain(InDomain, total=False):
     """The same, or their logarithms."""
 
     log: bool
+
+
+class LogOfKinds(LogInDomain, Kinds, total=False):
+    """The same, of columns of categories too."""
 
 
 class OfMass(InDomain, total=False):
@@ -201,9 +225,13 @@ class OfDensity(OfScore, total=False):
     log: bool
 
 
+class DensityOfKinds(OfDensity, Kinds, total=False):
+    """The same, of columns of categories too."""
+
+
 class OfMoved(OfData, Moving, total=False):
     """Of points that are moved."""
 
 
 class OfMovedDensity(OfDensity, Moving, total=False):
-    """Of densities of points that are moved: all that there are."""
+    """Of densities of points that are moved: all that there are but kinds."""

@@ -7,7 +7,9 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from cukde.core.frames.numbers import Numbers
 
@@ -17,6 +19,14 @@ _CLASSES = {
     "polars": ("polars_frames", ("DataFrame", "Series")),
     "pyarrow": ("arrow_frames", ("Table", "RecordBatch", "ChunkedArray", "Array")),
 }
+
+
+class Found(NamedTuple):
+    """A column of categories, taken apart."""
+
+    values: list[Any]  # each once; of a dtype of categories all that it has, in their order
+    codes: np.ndarray  # (n,) integers on the host, positions among the values; -1: missing
+    ordered: bool | None  # None: the dtype has no categories
 
 
 class Library:
@@ -51,6 +61,18 @@ class Library:
 
     def is_category(self, column: Any) -> bool:
         """Whether a column is of categories, ordered or not."""
+        raise NotImplementedError
+
+    def kind(self, column: Any) -> str | None:
+        """Return what a column is by its dtype: "categorical" (text, too), "ordered", "boolean", or None."""
+        return None
+
+    def categories(self, column: Any) -> Found | None:
+        """Take a column of categories, text, booleans or numbers apart; None where it holds anything else."""
+        return None
+
+    def of_categories(self, values: list[Any], codes: np.ndarray, ordered: bool) -> Any:
+        """Return a column of a dtype of categories, without missing ones."""
         raise NotImplementedError
 
     def whole(self, a: Any) -> Any | None:
