@@ -53,6 +53,10 @@ class Likelihood:
         """The score alone."""
         return self._of(self._mixed(u))[0]
 
+    def score_of(self, h: np.ndarray) -> float:
+        """The score of bandwidths."""
+        return self._of(Mixed(self._kinds, h))[0]
+
     def _mixed(self, u: np.ndarray) -> Mixed:
         return Mixed(self._kinds, np.where(self._numbers, np.exp(np.where(self._numbers, u, 0)), u * self._most))
 
@@ -180,6 +184,6 @@ def _searched(
             "shared by rows, they are levels: kinds may say 'ordered'",
             BandwidthRangeWarning,
         )
-    tried = np.array([of.bandwidths(u) for u in starts])
-    return (of.bandwidths(best[0]), best[1]), tried, scores
+    tried, found = np.array([of.bandwidths(u) for u in starts]), of.bandwidths(best[0])
+    return (found, of.score_of(found)), tried, scores
 

@@ -32,6 +32,9 @@ class Found(NamedTuple):
 class Library:
     """What is asked of frames and series, answered here for a library whose rows have no names but their positions."""
 
+    library = ""
+    """The module that has its classes."""
+
     on_device = False
     """Whether its columns are arrays on a GPU."""
 
@@ -74,6 +77,10 @@ class Library:
     def of_categories(self, values: list[Any], codes: np.ndarray, ordered: bool) -> Any:
         """Return a column of a dtype of categories, without missing ones."""
         raise NotImplementedError
+
+    def frame(self, columns: dict[Any, Any]) -> Any:
+        """Return a frame of columns by their names."""
+        return getattr(importlib.import_module(self.library), "DataFrame")(columns)
 
     def whole(self, a: Any) -> Any | None:
         """Return a frame as an array at once where all columns are of one plain dtype, else None."""

@@ -15,6 +15,8 @@ from cukde.core.frames.numbers import Numbers, of_objects
 class Frames(Library):
     """A frame has columns, a series none."""
 
+    library = "polars"
+
     def labels(self, a: Any) -> tuple[Any, ...] | None:
         return tuple(a.columns) if hasattr(a, "columns") else None
 

@@ -25,8 +25,9 @@ def bandwidth(h: Any, kinds: Kinds, name: str = "h") -> np.ndarray:
         out = out[None]
     if out.shape != (d,):
         raise ValueError(
-            f"{name} must be {d} numbers, one for each column, where some have categories; got shape {out.shape}: "
-            f'write them by name, as {{column: number}}, or {name}="{_RULE}"'
+            f"{name} must be {d} numbers, one for each column, where some have categories (columns "
+            f"{', '.join(str(k) for k, of in enumerate(kinds) if of)}); got shape {out.shape}: write them by name, as "
+            f'{{column: number}}, or {name}="{_RULE}"'
         )
     for k, (of, width) in enumerate(zip(kinds, out.tolist(), strict=True)):
         if of is None and not 0 < width < np.inf:
