@@ -116,7 +116,7 @@ def log_density(estimator: Any, Y: Any, backend: ModuleType, *, leave_one_out: b
     options = {"weights": estimator.sample_weight_, "precision": estimator._precision(dtype)}
     options |= {"rtol": estimator._tolerance, "leave_one_out": leave_one_out} | estimator._domain_arguments
     mixed, points = Mixed(estimator._kinds, estimator.bandwidth_), estimator.points_
-    return mixed_density.posed(mixed, points, None if leave_one_out else Y, backend, options).density(log=True)
+    return mixed_density.of_points(mixed, points, None if leave_one_out else Y, backend, options, log=True)
 
 
 def sampled(estimator: Any, count: int, rng: Any, backend: ModuleType) -> Any:

@@ -41,6 +41,7 @@ OTHER: dict[str, Any] = {
     "leave_one_out": True,
     "devices": "all",
     "nan_policy": "omit",
+    "kinds": ["number", "number"],
 }
 """A value of each keyword that is not its default."""
 
@@ -60,6 +61,7 @@ WRONG: dict[str, Any] = {
     "leave_one_out": "yes",
     "devices": "some",
     "nan_policy": "keep",
+    "kinds": ["number", "colour"],
 }
 """A value of each that it cannot have."""
 
@@ -136,7 +138,8 @@ def assert_same(got: Any, want: Any) -> None:
 def test_all_functions_and_keywords_are_here() -> None:
     assert len(OPERATIONS) >= 18
     assert OTHER.keys() == WRONG.keys() == TABLE.keys() == {name for _, name in CALLS}
-    assert typing.get_type_hints(keywords.OfMovedDensity).keys() == TABLE.keys()
+    some = [typing.get_type_hints(kind).keys() for kind in (keywords.OfMovedDensity, keywords.Kinds)]
+    assert some[0] | some[1] == TABLE.keys()
 
 
 @pytest.mark.parametrize(("operation", "name"), CALLS, ids=IDS)

@@ -11,7 +11,7 @@ from cukde.density import check as density_check, results
 from cukde.density.compositions import check, columns as compositions_columns
 from cukde.density.domains.domain import domain_of
 from cukde.density.mixed import check as mixed_check, density as mixed_density
-from cukde.density.mixed.density import Columns, Posed
+from cukde.density.mixed.density import Columns
 from cukde.density.mixed.kernels import Mixed
 
 
@@ -50,11 +50,12 @@ def conditional(
             array = backend.asarray(np.full((1, 1), value)) if isinstance(value, float) else value[:, None]
             at[:, [column]] = columns.coded(check.condition_name(column, labels), array, [column])
 
-        def posed(chosen: list[int], queries: Any) -> Posed:
+        def log_density(chosen: list[int], queries: Any) -> Any:
             part = None if domain is None else domain.of_columns(chosen)
-            ends = {} if part is None else part.arguments
-            return mixed_density.posed(mixed.of_columns(chosen), x[:, chosen], queries, backend, {**options, **ends})
+            of_some = {**options, **({} if part is None else part.arguments)}
+            kernel = mixed.of_columns(chosen)
+            return mixed_density.of_points(kernel, x[:, chosen], queries, backend, of_some, log=True, exact=True)
 
-        log_p = posed([*range(d)], at).density(log=True)
-        log_q = posed(held, at[:, held] if arrays else at[:1, held]).density(log=True)
+        log_p = log_density([*range(d)], at)
+        log_q = log_density(held, at[:, held] if arrays else at[:1, held])
         return results.quotient(log_p, log_q, log=log, dtype=dtype, xp=backend.xp)

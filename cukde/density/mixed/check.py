@@ -12,6 +12,7 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.frames import categories
 from cukde.core.frames.categories import Kinds, Levels
 from cukde.density import check as density_check, rules_by_name
+from cukde.density.domains.domain import Domain
 from cukde.density.mixed import kernels
 
 _RULE = "cross_validate"
@@ -32,10 +33,10 @@ def bandwidth(h: Any, kinds: Kinds, name: str = "h") -> np.ndarray:
     for k, (of, width) in enumerate(zip(kinds, out.tolist(), strict=True)):
         if of is None and not 0 < width < np.inf:
             raise ValueError(f"{name} must be positive and finite for columns of numbers; got {width:g} for column {k}")
-        if of is not None and not 0 <= width <= (most := kernels.largest(of)) * (1 + 1e-12):
+        if of is not None and not 0 <= width <= kernels.largest(of) * (1 + 1e-12):
             kind = "ordered" if of.ordered else "categorical"
             raise ValueError(
-                f"{name} must lie from 0 to {most:g} for column {k}, {kind} with {len(of.values)} levels; got {width:g}"
+                f"{name} must lie from 0 to {kernels.largest(of):g} for column {k}, {kind} with {len(of.values)} levels; got {width:g}"
             )
     return out
 
@@ -59,6 +60,14 @@ def options(given: Mapping[str, Any]) -> None:
         raise ValueError(
             "local_factors must be None where columns have categories: they are factors of a Gaussian's bandwidth"
         )
+
+
+def domain(ends: Domain, kinds: Kinds) -> None:
+    """Raise for bounds or periods of columns of categories."""
+    for k, of in enumerate(kinds):
+        for name, flags in (("bounds", ends.bounded), ("periods", ends.periodic)):
+            if of is not None and flags[k]:
+                raise ValueError(f"{name} must be None for columns of categories; got some for column {k}")
 
 
 def of_array(kinds: Any, x: Any, backend: ModuleType) -> tuple[Kinds | None, Any]:

@@ -50,11 +50,11 @@ def points(of: Levels, width: float) -> np.ndarray:
     return np.where(np.arange(c)[:, None] > k, 0, corners) * math.sqrt(min(exponent, _FARTHEST))
 
 
-def rows(of: Levels, width: float) -> np.ndarray:
-    """The kernel from each level to each, (c, c); rows sum to 1."""
+def logarithms(of: Levels, width: float) -> np.ndarray:
+    """Logarithms of the kernel from each level to each, (c, c), finite; rows of the kernel sum to 1."""
     where = points(of, width)
-    kernel = np.exp(-0.5 * ((where[:, None] - where) ** 2).sum(axis=2))
-    out: np.ndarray = kernel / kernel.sum(axis=1, keepdims=True)
+    exponents = -0.5 * ((where[:, None] - where) ** 2).sum(axis=2)
+    out: np.ndarray = exponents - np.log(np.exp(exponents).sum(axis=1, keepdims=True))
     return out
 
 
@@ -107,12 +107,34 @@ class Mixed:
     def log_sums(self, A: Any, xp: Any) -> Any | None:
         """Logarithm of what the kernels of ordered columns sum to at each datum, (n,); None without such columns."""
         out = None
-        for k, (of, where) in enumerate(zip(self.kinds, self.places, strict=True)):
+        for k, of in enumerate(self.kinds):
             if of is not None and of.ordered:
-                sums = np.log(np.exp(-0.5 * ((where[:, None] - where) ** 2).sum(axis=2)).sum(axis=1))
+                sums = -logarithms(of, float(self.h[k])).diagonal()  # of exponents, which are 0 there
                 column = A[:, k]
                 found = xp.asarray(sums)[xp.where(column == column, column, 0).astype(xp.int64)]
                 out = found if out is None else out + found
+        return out
+
+    @property
+    def numbers(self) -> list[int]:
+        """The columns of numbers."""
+        return [k for k, of in enumerate(self.kinds) if of is None]
+
+    def cells(self, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The combinations of codes that occur, (q, d), and which one each point on the host has."""
+        levels = [k for k, of in enumerate(self.kinds) if of is not None]
+        found, which = np.unique(A[:, levels], axis=0, return_inverse=True)
+        out = np.zeros((len(found), A.shape[1]), np.int64)
+        out[:, levels] = found
+        return out, which.reshape(-1)
+
+    def log_kernel(self, A: Any, cell: np.ndarray, xp: Any) -> Any:
+        """Logarithm of the kernels of levels from each datum to a cell, (n,)."""
+        out = xp.zeros(len(A))
+        for k, (of, width) in enumerate(zip(self.kinds, self.h.tolist(), strict=True)):
+            if of is not None:
+                to_cell = np.ascontiguousarray(logarithms(of, width)[:, cell[k]])
+                out = out + xp.asarray(to_cell)[A[:, k].astype(xp.int64)]
         return out
 
     def moved(self, A: np.ndarray, rng: Any) -> np.ndarray:
@@ -123,7 +145,7 @@ class Mixed:
                 out[:, k] += width * rng.normal(size=len(A))
             else:
                 c, codes = len(of.values), A[:, k].astype(np.int64)
-                sums = np.cumsum(rows(of, width), axis=1) + np.arange(c)[:, None]
+                sums = np.cumsum(np.exp(logarithms(of, width)), axis=1) + np.arange(c)[:, None]
                 at = np.searchsorted(sums.ravel(), codes + rng.uniform(size=len(A)), side="right")
                 out[:, k] = np.clip(at - c * codes, 0, c - 1)
         return out
