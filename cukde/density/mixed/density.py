@@ -20,7 +20,7 @@ from cukde.density.problem import Problem
 from cukde.density.whitening import Whitening
 
 
-FEW, LEAST_QUERIES = 16, 32
+FEW, LEAST_QUERIES = 8, 16
 """Cells of queries that are taken one by one: so many, or so few that each has as many queries in the mean."""
 
 
