@@ -120,7 +120,7 @@ def conditional(
         Data, as for :func:`cukde.kde`; a data frame (pandas, polars, cuDF) gives its columns names.
     given : mapping
         From a column, by position or by name, to its value: a number, or an array of shape (m,), one for each query.
-        Columns are named as in :func:`marginal`; at least one is left.
+        Columns are named as in :func:`marginal`; at least one is left. Of a column of categories it is a label.
     Y : array_like, shape (m, d - k) or (m,)
         Queries in the remaining columns, in the order of ``X``, or by their names; (m,) only for one column.
     h : float, array_like or str
