@@ -103,6 +103,10 @@ class Draw:
         periods = [self.one(3, 0.5) if k == "period" else None for k in kinds]
         return {"bounds": self.one(None, bounds), "periods": self.one(None, periods)}
 
+    def numbers(self) -> Any:
+        """Kinds of columns of numbers."""
+        return self.one(None, ["number"] * self.d)
+
     @property
     def knots(self) -> np.ndarray:
         return np.cumsum(self.rng.uniform(0.1, 1, self.n)).astype(self.dtype)
@@ -117,6 +121,8 @@ def _density(function: Callable[..., Any], *, log: bool = False) -> Callable[[Dr
         options = a.common() | a.domain() | a.tolerance() | ({"log": a.one(False, True)} if log else {})
         if "local_factors" in inspect.signature(function).parameters:
             options["local_factors"] = a.one(None, a.positive(a.n))
+        if function is cukde.kde:
+            options["kinds"] = a.numbers()
         return _unlinked(Call(function, (a.points, a.queries, a.h), options), 2)
 
     return call
@@ -184,7 +190,7 @@ def _conditional(a: Draw) -> Call:
     a.d += 2  # of which one or two are given
     columns = _columns(a)
     values = {c: a.one(0.5, a.array(a.m)) for c in columns}
-    options = a.common() | a.domain() | {"log": a.one(False, True)}
+    options = a.common() | a.domain() | {"log": a.one(False, True), "kinds": a.numbers()}
     return _unlinked(Call(cukde.conditional, (a.points, values, a.array(a.m, a.d - len(columns)), a.h), options), 3)
 
 
@@ -389,6 +395,7 @@ def _estimator_options(a: Draw) -> dict[str, Any]:
         "breadth_first": True,
         "leaf_size": 40,
         "metric_params": None,
+        "kinds": None,
         "backend": "auto",
     }
 

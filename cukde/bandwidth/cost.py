@@ -26,6 +26,7 @@ from cukde.density.mass_sizes import SAMPLES
 from cukde.density.rules_by_name import ABRAMSON
 
 # Rows of one column from which kde takes a fast transform for each bandwidth, as in {cpu,gpu}/passes.py.
+MIXED_STARTS = 9  # bandwidths that a search of mixed columns begins with
 LEAST_ROWS_OF_LINE = {"cpu": 4_096, "gpu": 65_536}
 
 _SOURCE = "pairs, exponentials and sums of the formulas of cukde.bandwidth.cross_validate"
@@ -159,10 +160,14 @@ def of_cross_validation(
     bounds: Any = None,
     periods: Any = None,
     n_eff: Any = None,
+    kinds: Any = None,
 ) -> dict[str, Any]:
-    """Sizes of a call; a default grid has not been extended, and images are not counted."""
+    """Sizes of a call; a default grid has not been extended, and neither images nor a search by gradients count.
+
+    Columns of categories count as such of numbers.
+    """
     sizes = cost_calls.of_bandwidth(X, weights=weights)
-    count, directions = CROSS_VALIDATED.size, 1
+    count, directions = (CROSS_VALIDATED.size, 1) if kinds is None else (MIXED_STARTS, MIXED_STARTS)
     if bandwidths is not None:
         given = arguments.shape(bandwidths)
         count, directions = given[0], _directions(bandwidths) if len(given) > 1 else 1

@@ -19,13 +19,13 @@ from cukde.core.warnings import BandwidthRangeWarning, of_user
 # falls at last, as soon as the bandwidth is below the distances of rows; but clusters may be far apart.
 _OCTAVES, _DOWN_OF_TIES = 50, 15
 
-_BOX = math.log(256)  # how far deviations may go from where they start, either way
+BOX = math.log(256)  # how far deviations may go from where they start, either way
 _AT_EDGE = 1e-3  # of its sides
 _ITERATIONS = 60
 # Of the score, relative, and of its gradient: samples of the same size differ by far more. Below that single precision
 # is noise to a line search.
-_TOLERANCES = {"float32": (1e-6, 1e-3), "float64": (1e-9, 1e-5)}
-_WORST = 1e10  # stands for a score that overflows: a line search needs numbers
+TOLERANCES = {"float32": (1e-6, 1e-3), "float64": (1e-9, 1e-5)}
+WORST = 1e10  # stands for a score that overflows: a line search needs numbers
 
 _TIES = (
     "rows share values, so that scores grow without bound as the bandwidth shrinks: count every value once, values, "
@@ -90,7 +90,7 @@ def search(objective: Criterion, bandwidths: np.ndarray, tied: Tied, *, per_dime
     listed = bandwidths.ndim == 2
     of_grid = CROSS_VALIDATED.of(bandwidths, CROSS_VALIDATED.first, 1)
     least = bandwidths.min(axis=0) if listed else of_grid[0]
-    least = least * math.exp(-_BOX) if per_dimension else least
+    least = least * math.exp(-BOX) if per_dimension else least
     check.within_reach(objective.ranges, least, single=objective.precision == "float32")
     if per_dimension:
         check.ranges(objective.ranges)
@@ -154,23 +154,23 @@ def climbed(objective: Criterion, start: CrossValidation) -> tuple[CrossValidati
         h = np.exp(u)
         score, gradient = objective.with_gradient(h)
         if not (math.isfinite(score) and np.isfinite(gradient).all()):
-            return _WORST, np.zeros(len(u))
+            return WORST, np.zeros(len(u))
         if score > best.score:
             best = best._replace(bandwidth=h, score=score)
         return (start.score - score) / unit, -gradient / unit
 
-    of_score, of_gradient = _TOLERANCES[objective.precision]
+    of_score, of_gradient = TOLERANCES[objective.precision]
     minimize(
         loss,
         origin,
         jac=True,
         method="L-BFGS-B",
-        bounds=[(u - _BOX, u + _BOX) for u in origin],
+        bounds=[(u - BOX, u + BOX) for u in origin],
         options={"maxiter": _ITERATIONS, "ftol": of_score, "gtol": of_gradient},
     )
     moved = np.log(best.bandwidth) - origin
     widest = moved[abs(moved).argmax()]
-    if abs(widest) < _BOX * (1 - _AT_EDGE):
+    if abs(widest) < BOX * (1 - _AT_EDGE):
         return best, ""
     return best, "smallest" if widest < 0 else "largest"
 
@@ -178,7 +178,7 @@ def climbed(objective: Criterion, start: CrossValidation) -> tuple[CrossValidati
 def warn(end: str, h: np.ndarray, tied: Tied, *, listed: bool = False, per_dimension: bool = False) -> None:
     """Say that the best is at an end, and what of: rows that share values, or else what to try."""
     if per_dimension:
-        reach = f"{math.exp(_BOX):.0f} times from that of the best bandwidth tried"
+        reach = f"{math.exp(BOX):.0f} times from that of the best bandwidth tried"
         what, then = f"a column's deviation is the {end} that is looked for, {reach}", "start from other bandwidths"
     else:
         ends = "among those given" if listed else "of the grid, which has gone on as far as it does"

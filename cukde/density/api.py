@@ -22,6 +22,7 @@ from cukde.density.arguments import prepare, problem_of
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.keywords import (
     Moving,
+    OfKde,
     OfLinear,
     OfMass,
     OfMoved,
@@ -32,6 +33,7 @@ from cukde.density.keywords import (
     taken,
     takes,
 )
+from cukde.density.mixed import density as mixed_density
 from cukde.density.problem import score_problem
 from cukde.density.signed import with_signed
 from cukde.density.stacks import api as stacks, check as stacks_check
@@ -54,9 +56,9 @@ def _sums_with_names(given: Given, result: Any) -> Any:
 @declare(cost_formulas.kde, cost_calls.of_queries, observed=cost_calls.taken("sum"))
 @public_call(returned.rows("Y", "density"))
 @_over_dask
-@takes(OfLinear, described=True)
+@takes(OfKde, described=True)
 @with_signed
-def kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfLinear]) -> Array:
+def kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfKde]) -> Array:
     r"""Gaussian kernel density estimate of data ``X`` at queries ``Y``.
 
     .. math:: \hat p(y) = (2\pi h^2)^{-d/2} \sum_j w_j \exp(-|y - x_j|^2 / (2 h^2))
@@ -102,6 +104,10 @@ def kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfLinear]) -
     error is at most 1e-12 in float64 and 1e-5 in float32 (GPU: 3e-5). User guide: ``docs/densities.md``.
     """
     log = core_check.flag("log", options.pop("log", False))
+    if not is_stack(X) and (kinds := options.pop("kinds", None)) is not None:
+        of_mixed = mixed_density.density(X, Y, h, kinds, {**options}, log=log)
+        if of_mixed is not None:
+            return of_mixed
     problem = _problem_of(X, Y, h, options, may_be_unchecked=True, takes_factors=True)
     with problem.device:
         return problem.density(log=log)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from cukde.core import check as core_check, keywords
@@ -86,6 +86,16 @@ TABLE = {
         "sequence of length d or mapping, optional",
         "For each column its period, or None. The density integrates to 1 over a period.",
         _EACH,
+    ),
+    "kinds": Keyword(
+        None,
+        "sequence of length d or mapping, optional",
+        'For each column "number", "categorical" or "ordered", or None: by the dtype of a frame. Bandwidths are then one '
+        "for each column: see ``docs/mixed.md``.",
+        {
+            "stacks": "call for each member",
+            "Dask arrays": "densities of categories take data in memory",
+        },
     ),
     "leave_one_out": Keyword(False, "bool", "Leave out each row's own kernel; ``Y`` must be ``X`` or None.", _EACH),
     "devices": Keyword(
@@ -184,15 +194,21 @@ class OfValidation(OfRule, total=False):
     precision: str | None
 
 
-class OfSearch(OfValidation, OfReference, total=False):
-    """Of cross-validation."""
-
-
 class InDomain(OfValidation, total=False):
     """Of densities with weights and ends."""
 
     deterministic: bool
     check_finite: bool
+
+
+class Kinds(TypedDict, total=False):
+    """Of functions that take columns of categories."""
+
+    kinds: Sequence[str | None] | Mapping[Any, str] | None
+
+
+class OfSearch(OfValidation, OfReference, Kinds, total=False):
+    """Of cross-validation."""
 
 
 class LogInDomain(InDomain, total=False):
@@ -205,6 +221,10 @@ class OfGrid(LogInDomain, total=False):
     """The same where they are linear in the weights."""
 
     signed: bool
+
+
+class LogOfKinds(LogInDomain, Kinds, total=False):
+    """The same, of columns of categories too."""
 
 
 class OfMass(InDomain, total=False):
@@ -238,9 +258,13 @@ class OfLinear(OfDensity, total=False):
     signed: bool
 
 
+class OfKde(OfLinear, Kinds, total=False):
+    """The same, of columns of categories too."""
+
+
 class OfMoved(OfData, Moving, total=False):
     """Of points that are moved."""
 
 
 class OfMovedDensity(OfDensity, Moving, total=False):
-    """Of densities of points that are moved: all that there are."""
+    """Of densities of points that are moved: all that there are but kinds."""

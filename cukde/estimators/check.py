@@ -269,6 +269,12 @@ def gradient(kernel: str, metric: Any | None, name: str, method: str, *, in_doma
         )
 
 
+def numbers_alone(*, mixed: bool) -> None:
+    """Raise for a gradient by columns of which some have categories."""
+    if mixed:
+        raise NotImplementedError("grad_log_density needs columns of numbers alone; some of this fit have categories")
+
+
 def sampled(kernel: str, method: str) -> None:
     """Raise if no samples can be drawn."""
     core_check.option("kernel", kernel, KERNELS)

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from cukde.core import check as core_check, dispatch, warnings as core_warnings, words
 from cukde.core.entry import names, points as entry_points
+from cukde.core.frames.categories import Kinds
 from cukde.core.frames.columns import labels_of
 from cukde.core.frames.libraries import library_of
 from cukde.core.keywords import as_in
@@ -35,7 +36,7 @@ from cukde.density.metric_density import log_sums
 from cukde.density.positive import api as density_positive
 from cukde.density.positive.api import positive_kde
 from cukde.density.problem import Problem, least_factor, score_problem
-from cukde.estimators import bandwidths, check, file, rejection, sampling
+from cukde.estimators import bandwidths, check, file, mixed, rejection, sampling
 
 _DTYPES = [np.float64, np.float32, np.float16]  # others are converted to the first
 _ARRAYS = ("points_", "sample_weight_", "local_factors_")
@@ -50,13 +51,14 @@ _OF_CENTRES = ("method", "steps", "own_point")  # parameters that the centres of
 _FITTED = (
     *(*_ARRAYS, *_FLAGS, *_MASS, "bandwidth_", "n_features_in_", "feature_names_in_", "_columns", "_dtype", "_ends"),
     "_of_centres",
+    "_library",
 )
 
 
 @public_in("cukde")
 @quiet_methods
 @as_in("cukde.debias", "steps", "own_point")
-@as_in("cukde.kde", "precision", "bounds", "periods")
+@as_in("cukde.kde", "precision", "bounds", "periods", "kinds")
 class KernelDensity(BaseEstimator):
     """Kernel density estimation with the interface of ``sklearn.neighbors.KernelDensity``.
 
@@ -131,6 +133,9 @@ class KernelDensity(BaseEstimator):
     - Pedregosa, F. et al. (2011). Scikit-learn: Machine learning in Python. *JMLR* 12, for the interface.
     """
 
+    _kinds: Kinds | None = None  # levels of the columns of the fit; None where all are numbers
+    _library: str | None = None  # of the frame of the fit
+
     @words.suggested
     def __init__(
         self,
@@ -151,6 +156,7 @@ class KernelDensity(BaseEstimator):
         periods: Any = None,
         steps: int = 1,
         own_point: bool = True,
+        kinds: Any = None,
     ) -> None:
         self.bandwidth = bandwidth
         self.algorithm = algorithm
@@ -168,6 +174,7 @@ class KernelDensity(BaseEstimator):
         self.periods = periods
         self.steps = steps
         self.own_point = own_point
+        self.kinds = kinds
 
     @words.suggested
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> KernelDensity:
@@ -213,6 +220,8 @@ class KernelDensity(BaseEstimator):
         names.same_rows("sample_weight", sample_weight, "X", X)
         weights = entry_points.taken("sample_weight", sample_weight, rounded=True)
         if is_dask(X) or is_dask(weights):
+            mixed.refuse_lazy(self.kinds)
+            self._kinds = None
             fitted = _lazily().taken(self, self._array(X, backend, reset=True), weights, metric, backend, X)
         else:
             fitted = self._taken(X, weights, metric, backend, sample_weight)
@@ -332,6 +341,7 @@ class KernelDensity(BaseEstimator):
         backend = self._fitted(X)
         metric = check.parameters(self.get_params(deep=False))
         check.gradient(self.kernel, metric, self.metric, self.method, in_domain=self._ends is not None)
+        check.numbers_alone(mixed=self._kinds is not None)
         of: Any = self._estimate.of_centres
         with backend.device_of(meta(self.points_)):
             if not self._is_lazy(X):
@@ -361,10 +371,11 @@ class KernelDensity(BaseEstimator):
         Returns
         -------
         array, shape (n_samples, d)
-            Of the dtype of the data, on the GPU if the data were, within the bounds and periods. Method "sd" draws
-            from the debiased data. Method "positive" draws from the kernel estimate and rejects points by its factor:
-            it evaluates :func:`cukde.positive_kde` at 2.4 points for each sample in 2 dimensions, and at about 7 in 16.
-            With any metric the kernel is that of the euclidean distance, as in scikit-learn.
+            Of the dtype of the data, on the GPU if the data were, within the bounds and periods; a frame like the data if
+            columns have categories, which are drawn by their kernels. Method "sd" draws from the debiased data. Method
+            "positive" draws from the kernel estimate and rejects points by its factor: it evaluates
+            :func:`cukde.positive_kde` at 2.4 points for each sample in 2 dimensions, and at about 7 in 16. With any
+            metric the kernel is that of the euclidean distance, as in scikit-learn.
 
         Raises
         ------
@@ -387,6 +398,8 @@ class KernelDensity(BaseEstimator):
         count = core_check.count("n_samples", n_samples)
         with backend.device_of(meta(self.points_)):
             rng = sampling.source(random_state)
+            if self._kinds is not None:
+                return mixed.sampled(self, count, rng, backend)
             if self._estimate.mass is not None:
                 acceptance = float(self.mass_) / rejection.largest(self.points_)
                 out = rejection.draw(self._proposed(backend, rng), self._log_factor(backend), count, acceptance, rng)
@@ -439,6 +452,8 @@ class KernelDensity(BaseEstimator):
         fitted = {name: getattr(self, name) for name in _FITTED if hasattr(self, name)}
         if "feature_names_in_" in fitted:
             fitted["feature_names_in_"] = fitted["feature_names_in_"].astype(str)
+        if self._kinds is not None:
+            fitted["_kinds"] = mixed.encoded(self._kinds)
         file.write(path, {"parameters": self.get_params(deep=False), "fitted": fitted})
 
     @classmethod
@@ -490,15 +505,17 @@ class KernelDensity(BaseEstimator):
         """
         with backend.device_of(X):
             a = self._array(X, backend, reset=True)
+            weights = None if sample_weight is None else check.weights(self._moved(sample_weight), len(a), backend)
+            to_function = (a, weights) if library_of(X) is None else (X, weights_given)
+            if self._kinds is not None:
+                return mixed.taken(self, a, weights, backend, to_function)
             given = self._by_column(a.shape[1])
             domain = domain_of(given["bounds"], given["periods"], a.shape[1])
             ends = arguments_of(domain)
             if domain is not None:
                 domain.hold(a, backend)
-            weights = None if sample_weight is None else check.weights(self._moved(sample_weight), len(a), backend)
             gaussian = self.kernel == "gaussian" and metric is None
             of_rule = given["bandwidth"], a, weights, self.method, self.steps
-            to_function = (a, weights) if library_of(X) is None else (X, weights_given)
             width, factors = bandwidths.of_data(*of_rule, to_function=to_function, gaussian=gaussian, **ends)
             width = names.bandwidth("bandwidth", width, self._labels, a.shape[1])  # a function may return names
             h = check.fit(given | {"bandwidth": width}, metric, a[:1], len(a))
@@ -526,7 +543,7 @@ class KernelDensity(BaseEstimator):
         """Check points and the names of their columns; return them as an array of the backend."""
         if is_dask(X):
             return _lazily().points(self, X, backend, reset=reset)
-        given, X = X, entry_points.taken("X", X)
+        given, (X, has_codes) = X, mixed.coded(self, X, reset=reset)
         if backend.name == "gpu":
             out = check.points(X, backend)
             # scikit-learn checks the names of a frame, and the number of columns.
@@ -542,7 +559,7 @@ class KernelDensity(BaseEstimator):
                     out = check_array(X, order="C", dtype=_DTYPES, input_name="X", estimator=self)
                     validate_data(self, given, reset=reset, skip_check_array=True)
         self._keep_or_check_names(given, reset=reset)
-        return out
+        return out if has_codes else mixed.of_numbers(self, out, backend, reset=reset)
 
     def _keep_or_check_names(self, X: Any, *, reset: bool) -> None:
         """Keep names of columns that scikit-learn does not, such as integers, or check them."""
@@ -647,6 +664,9 @@ class KernelDensity(BaseEstimator):
 
     def _log_density(self, queries: Any, backend: ModuleType, *, leave_one_out: bool = False) -> Any:
         metric = None
+        if self._kinds is not None:
+            Y = self._array(queries, backend, reset=False)
+            return _rounded(mixed.log_density(self, Y, backend, leave_one_out=leave_one_out), self._result_dtype(Y))
         core_check.option("kernel", self.kernel, check.KERNELS)
         if self.metric != "euclidean":
             metric = check.parameters(self.get_params(deep=False))
@@ -761,7 +781,7 @@ def _rounded(out: Any, dtype: np.dtype) -> Any:
 def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
     """Raise unless a file's contents are a fitted estimator."""
     metric = check.parameters(estimator.get_params(deep=False))
-    unknown = fitted.keys() - set(_FITTED)
+    unknown = fitted.keys() - {*_FITTED, "_kinds"}
     if unknown:
         raise ValueError(f"unknown contents {sorted(unknown)}")
     points, weights = fitted["points_"], fitted["sample_weight_"]
@@ -780,7 +800,10 @@ def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
         raise ValueError(f"features do not fit points of shape {points.shape}")
     if isinstance(fitted["bandwidth_"], str):
         raise ValueError("bandwidth_ is no number")
-    check.bandwidth(fitted["bandwidth_"], n, d, metric)
+    if fitted.get("_kinds") is None:
+        check.bandwidth(fitted["bandwidth_"], n, d, metric)
+    else:
+        mixed.loaded(fitted)
     fitted["_of_centres"] = {name: fitted["_of_centres"][name] for name in _OF_CENTRES}
     check.same_centres(fitted["_of_centres"], estimator)
     if fitted["_columns"] is not None:

@@ -43,6 +43,7 @@ OTHER: dict[str, Any] = {
     "leave_one_out": True,
     "devices": "all",
     "nan_policy": "omit",
+    "kinds": ["number", "number"],
 }
 """A value of each keyword that is not its default."""
 
@@ -64,6 +65,7 @@ WRONG: dict[str, Any] = {
     "leave_one_out": "yes",
     "devices": "some",
     "nan_policy": "keep",
+    "kinds": ["number", "colour"],
 }
 """A value of each that it cannot have."""
 
@@ -141,7 +143,7 @@ def test_all_functions_and_keywords_are_here() -> None:
     assert len(OPERATIONS) >= 18
     of_rules = typing.get_type_hints(keywords.OfReference).keys()
     assert OTHER.keys() == WRONG.keys() == TABLE.keys() == {name for _, name in CALLS} | of_rules
-    kinds = keywords.OfMovedDensity, keywords.OfLinear, keywords.OfReference
+    kinds = keywords.OfMovedDensity, keywords.OfKde, keywords.OfReference
     assert set[str]().union(*map(typing.get_type_hints, kinds)) == TABLE.keys()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost import arguments as core_arguments
 from cukde.core.entry import check, missing, names, namespaces, outputs, plain
+from cukde.core.frames import categories
 from cukde.core.frames.columns import is_of_categories, labels_of, taken as taken_frame
 from cukde.core.frames.labelled import labelled
 from cukde.core.frames.libraries import known, library_of
@@ -34,6 +35,7 @@ class Entry(NamedTuple):
     own: frozenset[str]  # options that the function does not see
     chosen: Chosen | None
     takes_collections: bool  # of Dask; others would compute them as they are, their columns rounded to a common dtype
+    takes_kinds: bool  # of columns, such as categories
 
 
 class Given:
@@ -75,14 +77,53 @@ class Given:
                 core_check.in_memory(name, value)
         X = a.get("X")
         self.labels = labels_of(X)
+        self._kinds = self._kinds_of(X) if self._entry.takes_kinds else None
         d = self._take_points(X)
         a.update(names.by_column(self.given, self.labels or names.of_series(X), d))
+        if self._kinds is not None:
+            a["kinds"] = self._kinds
         if isinstance(a.get("axes"), list):
             a["axes"] = [self._array("axes", each) for each in a["axes"]]
         if policy == "omit" and X is not None:
             self._omit()
         if self._entry.chosen is not None and self.labels is not None and not is_dask(X):
             a["X"] = labelled(a["X"], self.labels)
+
+    def _kinds_of(self, X: Any) -> categories.Kinds | None:
+        """Levels of the columns of a frame or a series; None of one of numbers, and of arrays."""
+        frame = X if library_of(X) is not None else known(X)
+        if frame is None:
+            return None
+        labels = self.labels or names.of_series(X)
+        d = len(self.labels) if self.labels is not None else 1
+        kinds = names.by_column({"kinds": self.arguments.get("kinds")}, labels, d)
+        return categories.of_frame(frame, kinds.get("kinds", self.arguments.get("kinds")))
+
+    def _kinds_for(self, name: str, value: Any) -> categories.Kinds | None:
+        """Levels of the columns of data or queries, in the order of those; None without any."""
+        kinds, chosen = self._kinds, self._entry.chosen
+        if kinds is None or name not in ("X", "Y"):
+            return None
+        labels = self.labels
+        if name == "Y" and chosen is not None and labels is not None:
+            places = chosen(self.arguments, labels, len(labels))
+            kinds, labels = tuple(kinds[k] for k in places), tuple(labels[k] for k in places)
+        own = labels_of(value)
+        if own is not None and labels is not None and set(own) == set(labels) and len(own) == len(labels):
+            return tuple(kinds[labels.index(each)] for each in own)
+        return kinds if own is None or len(own) == len(kinds) else None
+
+    def _given_code(self, key: Any, value: Any) -> Any:
+        """Return the code of a label, or codes of several, where the column of ``given`` is of categories."""
+        if self._kinds is None or self.labels is None:
+            return value
+        found = self.labels.index(key) if key in self.labels else key
+        of = self._kinds[found] if isinstance(found, int) and -len(self._kinds) <= found < len(self._kinds) else None
+        if of is None:
+            return value
+        one = isinstance(value, str) or np.ndim(value) == 0
+        codes = categories.coded_rows(f"given[{key!r}]", [value] if one else list(value), (of,))[:, 0]
+        return float(codes[0]) if one else codes
 
     def _take_points(self, X: Any) -> int:
         """Bring whatever has rows to arrays; return the number of columns of X, 0 where it does not say."""
@@ -102,7 +143,8 @@ class Given:
                 of = "X" if reference == self.labels or reference is None else f"X[{list(reference)}]"
                 a[name] = self._points(name, value, reference, of)
             elif name == "given" and isinstance(value, Mapping):
-                a[name] = {key: self._beside(f"given[{key!r}]", each, "Y") for key, each in value.items()}
+                coded = {key: self._given_code(key, each) for key, each in value.items()}
+                a[name] = {key: self._beside(f"given[{key!r}]", each, "Y") for key, each in coded.items()}
             elif name in _BESIDE:
                 a[name] = self._beside(name, value, _BESIDE[name])
             elif name == "B":
@@ -145,17 +187,19 @@ class Given:
 
     def _array(self, name: str, value: Any) -> Any:
         """Return a frame, a series or an array of another library as an array, anything else as it is."""
-        kind = type(value)
-        if kind in plain.PLAIN:
+        kind, kinds = type(value), self._kinds_for(name, value)
+        if kind in plain.PLAIN and kinds is None:
             return value
         if id(value) not in self._arrays:
             array = value
             if library_of(value) is not None:
-                array = _numbers(name, value)
+                array = _numbers(name, value, kinds)
+            elif kinds is not None and not namespaces.is_foreign(value) and known(value) is None:
+                array = categories.coded_rows(name, value, kinds)
             elif namespaces.is_foreign(value):
                 array = namespaces.taken(name, value)
             elif (series := known(value)) is not None:
-                array = _numbers(name, series)
+                array = _numbers(name, series, kinds)
             self._arrays[id(value)] = array
         return self._arrays[id(value)]
 
@@ -221,10 +265,10 @@ def _columns(X: Any) -> int:
     return int(shape[1]) if len(shape) == 2 and shape[1] == shape[1] else int(len(shape) == 1)
 
 
-def _numbers(name: str, a: Any) -> Any:
+def _numbers(name: str, a: Any, kinds: categories.Kinds | None) -> Any:
     """Return a frame or a series as an array; samples that are compared by NumPy, such as text, as they are."""
     try:
-        return taken_frame(name, a, by_order=name in _SAMPLES)
+        return taken_frame(name, a, by_order=name in _SAMPLES, kinds=kinds)
     except TypeError:
         if name not in ("x", "y") or is_of_categories(a):
             raise

@@ -104,6 +104,8 @@ def by_column(arguments: Mapping[str, Any], labels: Labels, d: int, of: str = "X
             out[name] = bandwidth(name, value, labels, d, of)
         elif name in _DOMAINS:
             out[name] = _of_domain(name, value, labels, d, of)
+        elif name == "kinds" and isinstance(value, Mapping):
+            out[name] = by_name(name, value, labels, d, optional=True, of=of)
         elif name == "axes" and value is not None:
             out[name] = _sequence(value, labels, d)
     return out

@@ -51,7 +51,7 @@ def public_call(
         own = frozenset(["nan_policy"] if policies == "raise" else [])
         are_plain = plain.PLAIN.issuperset
         rest_too = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
-        entry = Entry(positional, needed, own, chosen, takes_collections(function))
+        entry = Entry(positional, needed, own, chosen, takes_collections(function), "kinds" in parameters)
         to_user = returned or entry_returned.as_arrays
 
         @functools.wraps(function)

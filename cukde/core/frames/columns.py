@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from cukde.core.frames.libraries import library_of
+from cukde.core.frames.categories import Levels, coded_column
+
+from cukde.core.frames.libraries import Library, library_of
 from cukde.core.frames.numbers import together
 from cukde.core.frames.unread import call
 
 
-def taken(argument: str, a: Any, *, by_order: bool = False) -> Any:
+def taken(argument: str, a: Any, *, by_order: bool = False, kinds: Sequence[Levels | None] | None = None) -> Any:
     """Return a frame or a series as an array of numbers, (n, d) or (n,), NaN where values are missing.
 
     Columns of different dtypes are promoted as NumPy promotes them: booleans beside floats are floats. With
     ``by_order`` categories that have an order are numbers, too, and the array may be of ranks, see
-    :func:`cukde.core.frames.numbers.together`.
+    :func:`cukde.core.frames.numbers.together`. ``kinds`` are levels of columns of categories, which become codes, and
+    None of others.
     """
     library = library_of(a)
     assert library is not None
-    out = library.whole(a)
+    out = library.whole(a) if kinds is None else None
     if out is not None:
         return out
     labels = library.labels(a)
     columns = []
     for k, column in enumerate(library.columns(a)):
+        label = None if labels is None else labels[k]
+        if kinds is not None and (of := kinds[k]) is not None:
+            name = "it" if labels is None else f"its column {label!r}"
+            columns.append(coded_column(argument, library, column, of, name))
+            continue
         found = library.numbers(column, by_order)
         if found is None:
-            label = None if labels is None else labels[k]
-            raise TypeError(_not_numbers(argument, label, library.dtype(column), library.is_category(column), by_order))
+            raise TypeError(_not_numbers(argument, label, library, column, by_order))
         columns.append(found)
     if not columns:
         return np.empty((a.shape[0], 0))
@@ -73,12 +81,15 @@ def labels_of(a: Any) -> tuple[Any, ...] | None:
         return tuple(columns.to_pandas()) if hasattr(columns, "to_pandas") else None
 
 
-def _not_numbers(argument: str, label: Any, dtype: Any, is_category: bool, by_order: bool) -> str:
+def _not_numbers(argument: str, label: Any, library: Library, column: Any, by_order: bool) -> str:
+    dtype, is_category, has_levels = library.dtype(column), library.is_category(column), library.kind(column)
     where, it = ("it has", "it") if label is None else (f"its column {label!r} has", "the column")
     if by_order and is_category:
         advice = "give its categories an order, by cat.set_categories(..., ordered=True) of pandas or an Enum of polars"
     else:
         advice = f"convert {it} to numbers"
+        if has_levels:
+            advice += ", or take kde, conditional or KernelDensity, which have kernels for categories (kinds)"
     if str(dtype).lower().startswith(("datetime", "timedelta", "timestamp", "duration", "date", "time")):
         advice += ", such as seconds since the first"
     return (

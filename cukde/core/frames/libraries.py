@@ -7,7 +7,9 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from cukde.core.frames.numbers import Numbers
 
@@ -19,8 +21,19 @@ _CLASSES = {
 }
 
 
+class Found(NamedTuple):
+    """A column of categories, taken apart."""
+
+    values: list[Any]  # each once; of a dtype of categories all that it has, in their order
+    codes: np.ndarray  # (n,) integers on the host, positions among the values; -1: missing
+    ordered: bool | None  # None: the dtype has no categories
+
+
 class Library:
     """What is asked of frames and series, answered here for a library whose rows have no names but their positions."""
+
+    library = ""
+    """The module that has its classes."""
 
     on_device = False
     """Whether its columns are arrays on a GPU."""
@@ -52,6 +65,22 @@ class Library:
     def is_category(self, column: Any) -> bool:
         """Whether a column is of categories, ordered or not."""
         raise NotImplementedError
+
+    def kind(self, column: Any) -> str | None:
+        """Return what a column is by its dtype: "categorical" (text, too), "ordered", "boolean", or None."""
+        return None
+
+    def categories(self, column: Any) -> Found | None:
+        """Take a column of categories, text, booleans or numbers apart; None where it holds anything else."""
+        return None
+
+    def of_categories(self, values: list[Any], codes: np.ndarray, ordered: bool) -> Any:
+        """Return a column of a dtype of categories, without missing ones."""
+        raise NotImplementedError
+
+    def frame(self, columns: dict[Any, Any]) -> Any:
+        """Return a frame of columns by their names."""
+        return getattr(importlib.import_module(self.library), "DataFrame")(columns)
 
     def whole(self, a: Any) -> Any | None:
         """Return a frame as an array at once where all columns are of one plain dtype, else None."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core.frames.libraries import Library
+from cukde.core.frames.libraries import Found, Library
 from cukde.core.frames.numbers import Numbers, of_objects
 
 
@@ -48,6 +48,25 @@ class Frames(Library):
 
     def is_category(self, column: Any) -> bool:
         return isinstance(column.dtype, _pandas().CategoricalDtype)
+
+    def kind(self, column: Any) -> str | None:
+        if self.is_category(column):
+            return "ordered" if column.dtype.ordered else "categorical"
+        if _is_numeric(column.dtype):
+            return "boolean" if _plain(column.dtype).kind == "b" else None  # type: ignore[union-attr]
+        found = _pandas().api.types.infer_dtype(column, skipna=True)
+        return {"string": "categorical", "boolean": "boolean"}.get(found)
+
+    def categories(self, column: Any) -> Found | None:
+        if self.is_category(column):
+            return Found(list(column.cat.categories), column.cat.codes.to_numpy(), bool(column.dtype.ordered))
+        if not (_is_numeric(column.dtype) or self.kind(column)):
+            return None
+        codes, values = _pandas().factorize(column)
+        return Found(np.asarray(values, object).tolist(), codes, None)
+
+    def of_categories(self, values: list[Any], codes: np.ndarray, ordered: bool) -> Any:
+        return _pandas().Categorical.from_codes(codes, values, ordered=ordered)
 
     def whole(self, a: Any) -> Any | None:
         if a.ndim == 1:

@@ -89,6 +89,11 @@ def condition_name(column: int, labels: Sequence[Any] | None) -> str:
     return f"given[{label(column, labels)}]"
 
 
+def values_by_name(given: Any) -> dict[str, Any]:
+    """Given values by what a message calls them; nothing of what is no mapping, which is refused later."""
+    return {f"given[{key!r}]": value for key, value in given.items()} if isinstance(given, Mapping) else {}
+
+
 def given_inside(
     values: Mapping[int, Any], domain: Domain | None, labels: Sequence[Any] | None, backend: ModuleType
 ) -> None:

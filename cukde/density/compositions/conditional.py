@@ -17,10 +17,10 @@ from cukde.core.over_dask import is_dask, over_dask
 from cukde.core.types import Array, ArrayLike, Bandwidth, Columns
 from cukde.density import check as density_check, rules_by_name
 from cukde.density.arguments import prepare, problem_of
-from cukde.density.compositions import check, columns as compositions_columns, cost, ratio
+from cukde.density.compositions import check, columns as compositions_columns, cost, mixed as compositions_mixed, ratio
 from cukde.density.compositions.columns import Widths
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
-from cukde.density.keywords import LogInDomain, takes
+from cukde.density.keywords import LogInDomain, LogOfKinds, before_dask, takes
 from cukde.density.problem import Problem, reweighted
 
 
@@ -102,10 +102,10 @@ def marginal(X: ArrayLike, columns: Columns, Y: ArrayLike, h: Bandwidth, **optio
 
 @declare(cost.conditional, cost_calls.of_conditional)
 @public_call(returned.rows("Y", "density"), chosen=_of_others)
-@over_dask("cukde.density.compositions.dask")
-@takes(LogInDomain)
+@over_dask("cukde.density.compositions.dask", before=before_dask)
+@takes(LogOfKinds)
 def conditional(
-    X: ArrayLike, given: Mapping[Any, Any], Y: ArrayLike, h: Bandwidth, **options: Unpack[LogInDomain]
+    X: ArrayLike, given: Mapping[Any, Any], Y: ArrayLike, h: Bandwidth, **options: Unpack[LogOfKinds]
 ) -> Array:
     r"""Conditional density of the other columns, given values of some: the joint density over its marginal.
 
@@ -120,7 +120,7 @@ def conditional(
         Data, as for :func:`cukde.kde`; a data frame (pandas, polars, cuDF) gives its columns names.
     given : mapping
         From a column, by position or by name, to its value: a number, or an array of shape (m,), one for each query.
-        Columns are named as in :func:`marginal`; at least one is left.
+        Columns are named as in :func:`marginal`; at least one is left. Of a column of categories it is a label.
     Y : array_like, shape (m, d - k) or (m,)
         Queries in the remaining columns, in the order of ``X``, or by their names; (m,) only for one column.
     h : float, array_like or str
@@ -183,7 +183,11 @@ def conditional(
     """
     log, weights = core_check.flag("log", options.pop("log", False)), options.get("weights")
     ends: dict[str, Any] = {"bounds": options.pop("bounds", None), "periods": options.pop("periods", None)}
-    backend = dispatch.backend(X, Y=Y, weights=weights, **_values_by_name(given))
+    if (kinds := options.pop("kinds", None)) is not None:
+        of_mixed = compositions_mixed.conditional(X, given, Y, h, kinds, {**options, **ends}, log=log)
+        if of_mixed is not None:
+            return of_mixed
+    backend = dispatch.backend(X, Y=Y, weights=weights, **check.values_by_name(given))
     with backend.device_of(X):
         x, _ = density_check.data(X, backend)
         d = x.shape[1]
@@ -260,11 +264,6 @@ def _at_each_value(
     joint, _ = prepare(x, Y, **widths.of_columns(range(x.shape[1])), **options)
     of_given, _ = prepare(x[:, given], at, **widths.of_columns(given), **options)
     return ratio.quotient(joint, of_given, log=log, dtype=dtype)
-
-
-def _values_by_name(given: Any) -> dict[str, Any]:
-    """Given values by what a message calls them; nothing of what is no mapping, which is refused later."""
-    return {f"given[{key!r}]": value for key, value in given.items()} if isinstance(given, Mapping) else {}
 
 
 def _check_finite(backend: ModuleType, values: dict[int, Any], labels: Sequence[Any] | None) -> None:

@@ -1,0 +1,1 @@
+"""Densities of columns of categories beside numbers."""

@@ -1,0 +1,114 @@
+"""Errors of mixed columns that a user can cause, raised before anything is summed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from cukde.core import check as core_check, dispatch
+from cukde.core.frames import categories
+from cukde.core.frames.categories import Kinds, Levels
+from cukde.density import check as density_check, rules_by_name
+from cukde.density.domains.domain import Domain
+from cukde.density.mixed import kernels
+
+_RULE = "cross_validate"
+
+
+def bandwidth(h: Any, kinds: Kinds, name: str = "h") -> np.ndarray:
+    """Check one bandwidth for each column, on the host; return them, (d,) float64."""
+    d = len(kinds)
+    out = density_check.real_numbers(name, h)
+    if d == 1 and out.ndim == 0:
+        out = out[None]
+    if out.shape != (d,):
+        raise ValueError(
+            f"{name} must be {d} numbers, one for each column, where some have categories (columns "
+            f"{', '.join(str(k) for k, of in enumerate(kinds) if of)}); got shape {out.shape}: write them by name, as "
+            f'{{column: number}}, or {name}="{_RULE}"'
+        )
+    for k, (of, width) in enumerate(zip(kinds, out.tolist(), strict=True)):
+        if of is None and not 0 < width < np.inf:
+            raise ValueError(f"{name} must be positive and finite for columns of numbers; got {width:g} for column {k}")
+        if of is not None and not 0 <= width <= kernels.largest(of) * (1 + 1e-12):
+            kind = "ordered" if of.ordered else "categorical"
+            raise ValueError(
+                f"{name} must lie from 0 to {kernels.largest(of):g} for column {k}, {kind} with {len(of.values)} levels; got {width:g}"
+            )
+    return out
+
+
+def of_data(h: Any, X: Any, kinds: Kinds, weights: Any, name: str = "h", **others: Any) -> np.ndarray:
+    """Check bandwidths, or search for them as a rule of that name does, whose data have codes."""
+    if isinstance(h, str):
+        if h != _RULE:
+            raise ValueError(f'{name} must be numbers or "{_RULE}" where columns have categories; got {h!r}')
+        h = rules_by_name.applied(h, X, weights, "kde", kinds=kinds, **others)
+    if rules_by_name.is_result(h):
+        if getattr(h, "method", "kde") != "kde":
+            raise ValueError(f"{name} must be a result of cross_validate with kinds; got one of method {h.method!r}")
+        h = h.bandwidth
+    return bandwidth(dispatch.to_host(h), kinds, name)
+
+
+def options(given: Mapping[str, Any]) -> None:
+    """Raise for options that densities of mixed columns do not have."""
+    if given.get("local_factors") is not None:
+        raise ValueError(
+            "local_factors must be None where columns have categories: they are factors of a Gaussian's bandwidth"
+        )
+
+
+def domain(ends: Domain, kinds: Kinds) -> None:
+    """Raise for bounds or periods of columns of categories."""
+    for k, of in enumerate(kinds):
+        for name, flags in (("bounds", ends.bounded), ("periods", ends.periodic)):
+            if of is not None and flags[k]:
+                raise ValueError(f"{name} must be None for columns of categories; got some for column {k}")
+
+
+def of_array(kinds: Any, x: Any, backend: ModuleType) -> tuple[Kinds | None, Any]:
+    """Levels of the columns of an array, the numbers that occur, and the array with codes; as it is without levels.
+
+    Levels that are given already belong to codes.
+    """
+    words = categories.words_of(kinds, x.shape[1])
+    found: list[Levels | None] = []
+    for k, each in enumerate(words):
+        if isinstance(each, Levels):
+            found.append(each)
+        elif each in (None, "number"):
+            found.append(None)
+        else:
+            values = backend.asnumpy(backend.xp.unique(x[:, k])).astype(np.float64)
+            core_check.finite({"X": bool(np.isfinite(values).all())})
+            found.append(categories.levels("X", values.tolist(), str(each), f"its column {k}"))
+    out = tuple(found)
+    if not any(out):
+        return None, x
+    return out, coded("X", x, out, words, backend)
+
+
+def coded(name: str, a: Any, kinds: Kinds, words: Any, backend: ModuleType) -> Any:
+    """Return points (m, d) with codes in place of the numbers of levels, NaN in place of NaN."""
+    if not any(isinstance(each, str) and of is not None for each, of in zip(words, kinds, strict=True)):
+        return a
+    xp = backend.xp
+    out = xp.array(a)
+    for k, (each, of) in enumerate(zip(words, kinds, strict=True)):
+        if of is None or isinstance(each, Levels):
+            continue
+        table, column = xp.asarray(np.array(of.values, np.float64)), a[:, k].astype(xp.float64)
+        codes = xp.minimum(xp.searchsorted(table, column), len(of.values) - 1)
+        wrong = (table[codes] != column) & (column == column)
+        if bool(wrong.any()):
+            row = int(wrong.argmax())
+            raise ValueError(
+                f"{name} must have categories of X; its column {k} has {float(column[row]):g} in row {row}, and in X "
+                f"{categories.listed(of.values)}"
+            )
+        out[:, k] = xp.where(column == column, codes, xp.nan) if out.dtype.kind == "f" else codes
+    return out
