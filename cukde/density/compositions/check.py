@@ -237,3 +237,36 @@ def levels_shape(levels: np.ndarray, m: int | None) -> tuple[int, ...]:
 def size(value: Any) -> int:
     """Return a number of rows to draw, 0 or more."""
     return core_check.count("size", value)
+
+
+def masses(values: Any) -> np.ndarray:
+    """Return probabilities of regions, at least one in a row."""
+    out = mass(values)
+    if out.ndim > 1 or not out.size:
+        raise ValueError(f"mass must be a number, or an array of one dimension with some; got shape {out.shape}")
+    return out
+
+
+def two_columns(d: int) -> None:
+    """Raise for data that have no polygons."""
+    if d != 2:
+        raise ValueError(f"X must have two columns for regions; got {d}: choose two, or write cukde.hdr_threshold(X, h)")
+
+
+def latitudes(low: float, high: float) -> None:
+    """Raise for a second column that holds no latitudes in degrees."""
+    if not -90 <= low <= high <= 90:
+        raise ValueError(
+            f"with degrees=True the second column of X must hold latitudes from -90 to 90; got {low:g} to {high:g}: "
+            "longitudes come first"
+        )
+
+
+def grid(steps: np.ndarray, most: int) -> None:
+    """Raise for a first grid that is too large."""
+    if not float(np.prod(steps + 1.0)) <= most:
+        sizes = " x ".join(f"{each:.3g}" for each in steps)
+        raise ValueError(
+            f"X must reach over fewer bandwidths for regions: the grid would have {sizes} nodes; leave out rows far from "
+            "all others, or enlarge h"
+        )

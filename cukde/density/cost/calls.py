@@ -171,6 +171,11 @@ def of_threshold(X: Any, h: Any = None, mass: Any = None, *, method: str = "kde"
     return of_data(X, h, **options) | {"method": method}
 
 
+def of_regions(X: Any, h: Any = None, mass: Any = None, *, accuracy: float = 1e-3, degrees: bool = False, **options: Any) -> Sizes:
+    """Sizes of a call for regions."""
+    return of_data(X, h, **options)
+
+
 def of_ratio(X: Any, Z: Any, Y: Any, h: Any = None, *, denominator_weights: Any = None, **options: Any) -> Sizes:
     """Sizes of a call with the data of two densities."""
     sizes = of_queries(X, Y, h, **options)
