@@ -19,10 +19,12 @@ from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.core.warnings import NegativeDensityWarning, of_user
 from cukde.density import check, results, rules_by_name
 from cukde.density.arguments import prepare, problem_of
+from cukde.density.domains import boundary
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.keywords import (
     Moving,
     OfDensity,
+    OfKde,
     OfMass,
     OfMoved,
     OfMovedDensity,
@@ -53,8 +55,8 @@ def _sums_with_names(given: Given, result: Any) -> Any:
 @declare(cost_formulas.kde, cost_calls.of_queries, observed=cost_calls.taken("sum"))
 @public_call(returned.rows("Y", "density"))
 @_over_dask
-@takes(OfDensity, described=True)
-def kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfDensity]) -> Array:
+@takes(OfKde, described=True)
+def kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfKde]) -> Array:
     r"""Gaussian kernel density estimate of data ``X`` at queries ``Y``.
 
     .. math:: \hat p(y) = (2\pi h^2)^{-d/2} \sum_j w_j \exp(-|y - x_j|^2 / (2 h^2))
@@ -100,8 +102,11 @@ def kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfDensity]) 
     error is at most 1e-12 in float64 and 1e-5 in float32 (GPU: 3e-5). User guide: ``docs/densities.md``.
     """
     log = core_check.flag("log", options.pop("log", False))
-    problem = _problem_of(X, Y, h, options, may_be_unchecked=True, takes_factors=True)
+    linear = check.boundary(options)
+    problem = _problem_of(X, Y, h, options, may_be_unchecked=not linear, takes_factors=not linear)
     with problem.device:
+        if linear and problem.domain is not None and problem.domain.bounded.any():
+            return boundary.density(problem, log=log)
         return problem.density(log=log)
 
 

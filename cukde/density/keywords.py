@@ -72,6 +72,12 @@ TABLE = {
         "For each column its period, or None. The density integrates to 1 over a period.",
         _EACH,
     ),
+    "boundary": Keyword(
+        "reflect",
+        '{"reflect", "linear"}',
+        'Kernels at a bound: "linear" keeps the slope there, where reflection has none. See ``docs/domains.md``.',
+        {**_EACH, "Dask arrays": "compute it of arrays in memory"},
+    ),
     "leave_one_out": Keyword(False, "bool", "Leave out each row's own kernel; ``Y`` must be ``X`` or None.", _EACH),
     "devices": Keyword(
         None,
@@ -203,6 +209,12 @@ class OfDensity(OfScore, total=False):
 
 class OfMoved(OfData, Moving, total=False):
     """Of points that are moved."""
+
+
+class OfKde(OfDensity, total=False):
+    """Of the kernel density itself."""
+
+    boundary: Literal["reflect", "linear"]
 
 
 class OfMovedDensity(OfDensity, Moving, total=False):
