@@ -19,8 +19,8 @@ from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.core.warnings import NegativeDensityWarning, of_user
 from cukde.density import check, results, rules_by_name
 from cukde.density.arguments import prepare, problem_of
-from cukde.density.domains import boundary
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
+from cukde.density.domains import boundary
 from cukde.density.keywords import (
     Moving,
     OfDensity,

@@ -108,10 +108,10 @@ def prepare(
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
 
     ``method`` and its ``steps`` are what a rule for the bandwidth is for; with ``takes_factors`` it may choose local
-    ones; ``boundary`` is what kernels are at bounds; ``of_passes`` are :func:`cukde.density.keywords.of_passes`. With ``one_column`` data of several are refused.
-    With ``may_be_unchecked`` values of arrays may be left so, for the backend's passes to look at them on their way:
-    see :class:`cukde.density.problem.Unchecked`. With ``leave_one_out`` queries have to be the data themselves, or the
-    same values. ``devices`` take shares of the passes.
+    ones; ``boundary`` is what kernels are at bounds; ``of_passes`` are :func:`cukde.density.keywords.of_passes`. With
+    ``one_column`` data of several are refused. With ``may_be_unchecked`` values of arrays may be left so, for the
+    backend's passes to look at them on their way: see :class:`cukde.density.problem.Unchecked`. With ``leave_one_out``
+    queries have to be the data themselves, or the same values. ``devices`` take shares of the passes.
 
     Checks on the host come first (forms, dtypes, the bandwidth). With ``check_finite`` the pre-pass reductions follow,
     whose few numbers come back to the host in one copy.

@@ -202,8 +202,8 @@ def one_left(rest: Sequence[int], labels: Sequence[Any] | None, d: int, function
     """Raise where several columns are left: a distribution function is of one."""
     if len(rest) > 1:
         raise ValueError(
-            f"given must leave one column of X for {function}; got {_listed(labels, d)}, of which {len(rest)} are left: "
-            f"give all but one, or leave columns out of X"
+            f"given must leave one column of X for {function}; of {_listed(labels, d)} {len(rest)} are left: give all "
+            "but one, or leave columns out of X"
         )
 
 
@@ -250,7 +250,9 @@ def masses(values: Any) -> np.ndarray:
 def two_columns(d: int) -> None:
     """Raise for data that have no polygons."""
     if d != 2:
-        raise ValueError(f"X must have two columns for regions; got {d}: choose two, or write cukde.hdr_threshold(X, h)")
+        raise ValueError(
+            f"X must have two columns for regions; got {d}: choose two, or write cukde.hdr_threshold(X, h)"
+        )
 
 
 def latitudes(low: float, high: float) -> None:
@@ -267,6 +269,6 @@ def grid(steps: np.ndarray, most: int) -> None:
     if not float(np.prod(steps + 1.0)) <= most:
         sizes = " x ".join(f"{each:.3g}" for each in steps)
         raise ValueError(
-            f"X must reach over fewer bandwidths for regions: the grid would have {sizes} nodes; leave out rows far from "
-            "all others, or enlarge h"
+            f"X must reach over fewer bandwidths for regions: the grid would have {sizes} nodes; leave out rows far "
+            "from all others, or enlarge h"
         )

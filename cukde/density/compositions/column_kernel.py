@@ -45,12 +45,17 @@ class ColumnKernel(NamedTuple):
         return range(-most, most + 1)
 
     @property
+    def _cells(self) -> range:
+        """Numbers of the cells within reach: a repetition between walls has two."""
+        return range(2 * self._turns.start, 2 * self._turns.stop)
+
+    @property
     def uniform(self) -> bool:
         """Whether the kernel is the same everywhere."""
         return self.h >= _UNIFORM * self._around
 
     def _terms(self) -> tuple[float, list[tuple[float, float, float]]]:
-        """A constant, and sign, offset and slope of arguments: F(y) = constant + sum of sign Phi((offset + slope y - x) / h)."""
+        """A constant and terms of F(y) = constant + sum of sign Phi((offset + slope y - x) / h)."""
         if math.isfinite(self.period):
             both = [[(1.0, k * self.period, 1.0), (-1.0, k * self.period, 0.0)] for k in self._turns]
         elif math.isinf(self.low) and math.isinf(self.high):
@@ -62,7 +67,7 @@ class ColumnKernel(NamedTuple):
         return 0.0, [term for pair in both for term in pair]
 
     def distribution(self, y: Any, x: Any, weights: Any, backend: ModuleType) -> tuple[Any, Any]:
-        """Mass up to ``y`` (m,), and the density there, of kernels at ``x`` (k,) with ``weights`` (m, k), rows of sum 1.
+        """Mass up to ``y`` (m,), and the density there, of kernels at ``x`` (k,) with ``weights`` (m, k) of sum 1.
 
         Errors are absolute, in units of 1 and of 1 / h.
         """
@@ -85,8 +90,7 @@ class ColumnKernel(NamedTuple):
             return xp.zeros((len(y), len(x)))
         width = self.high - self.low
         one_end = math.isinf(width) and not (math.isinf(self.low) and math.isinf(self.high))
-        cells = (0, 1) if one_end else range(2 * self._turns.start, 2 * self._turns.stop)
-        cells = [0] if math.isinf(self._around) and not one_end else cells
+        cells = [0, 1] if one_end else [0] if math.isinf(self._around) else [*self._cells]
         logs = None
         for cell in cells:
             u = (y[:, None] - image(x, cell, self.period, width)) / self.h

@@ -189,6 +189,7 @@ class _Mixture:
     def distribution(self, y: Any) -> Any:
         """The distribution functions at queries in the user's coordinates, (m,)."""
         xp, domain, rest = self.rest.xp, self.rest.domain, self.rest
+        assert rest.Y is not None
         u, turns = rest.Y[:, 0], 0.0
         if domain is not None and domain.periodic.any():
             turns = xp.floor(y / float(domain.period[0]))
@@ -232,8 +233,9 @@ class _Mixture:
 
     def _weights(self, rows: slice) -> Any:
         """Weights of the nodes at some rows of the given values."""
-        some = self._of_given._replace(Y=self._of_given.Y[rows], outside=None)
-        return self._nodes.weights(some)
+        Y = self._of_given.Y
+        assert Y is not None
+        return self._nodes.weights(self._of_given._replace(Y=Y[rows], outside=None))
 
     def _blocks(self, m: int) -> list[slice]:
         """Rows of which a table is held at a time."""

@@ -13,7 +13,7 @@ from cukde.core.entry.public_call import public_call
 from cukde.core.random_state import RandomState
 from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density import results
-from cukde.density.compositions import check, columns as compositions_columns, cost
+from cukde.density.compositions import check, cost
 from cukde.density.compositions.column_kernel import ColumnKernel
 from cukde.density.compositions.question import Question, chosen_others, values_by_name
 from cukde.density.cost import calls as cost_calls
@@ -150,15 +150,16 @@ def _drawn(problem: Problem, u: Any) -> Any:
 def _in_group(problem: Problem, rows: slice, queries: Any, u: Any) -> Any:
     """Rows within a group, (m, s), by their kernels at queries."""
     options, xp = problem.options.of_rows(rows), problem.xp
-    of_queries = problem._replace(X=problem.X[rows], Y=problem.Y[queries], options=options)
+    assert problem.Y is not None
+    X, Y = problem.X[rows], problem.Y[queries]
     if problem.domain is None:
-        X, Y = (problem.whitening.apply(a, options.centre, xp) for a in (of_queries.X, of_queries.Y))
+        X, Y = (problem.whitening.apply(a, options.centre, xp) for a in (X, Y))
         logs = _log_kernels(X, Y, problem.whitening.h, xp)
     else:
         logs = 0.0
         for k in range(problem.X.shape[1]):
             kernel = ColumnKernel.of(problem, k)
-            logs = logs + kernel.log_kernel(of_queries.Y[:, k], of_queries.X[:, k], xp)
+            logs = logs + kernel.log_kernel(Y[:, k], X[:, k], xp)
     return _places(logs if options.log_weights is None else logs + options.log_weights, u, xp)
 
 

@@ -1,4 +1,4 @@
-r"""The distribution of one column given others, as that of kernels at few nodes, whose weights one sum over pairs finds.
+r"""The distribution of one column given others, as that of kernels at few nodes, whose weights a kernel sum finds.
 
 Rows are sorted by the column x and cut into bands. Within a band of half the width a, in bandwidths, the distribution
 function of the kernel is a function of x that a polynomial through p Chebyshev nodes s_l interpolates:

@@ -74,7 +74,7 @@ def outlined(axes: Sequence[np.ndarray], density: np.ndarray, level: float) -> l
     """
     from contourpy import FillType, contour_generator
 
-    generator = contour_generator(*axes, density.T, fill_type=FillType.OuterOffset)
+    generator = contour_generator(x=axes[0], y=axes[1], z=density.T, fill_type=FillType.OuterOffset)
     out = []
     for points, offsets in zip(*generator.filled(level, np.inf), strict=True):
         rings = [points[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]

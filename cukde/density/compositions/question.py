@@ -102,7 +102,7 @@ class Question(NamedTuple):
         return compositions_columns.conditional_kernel(self.widths.h, self.given)
 
     def at(self) -> Any:
-        """Given values, (m, k); a single row, float64, where all are numbers: rounded, one might lie beyond its bound."""
+        """Given values, (m, k); of numbers alone a single row, float64: rounded, one might lie beyond its bound."""
         arrays = self.arrays
         m, dtype = (len(arrays[0]), density_check.result_dtype(*arrays)) if arrays else (1, np.dtype(np.float64))
         at = self.backend.xp.empty((m, len(self.values)), dtype)

@@ -155,7 +155,9 @@ def of_quantile(X: Any, given: Any, q: Any, h: Any = None, **options: Any) -> Si
     return sizes | {"dtype": arguments.promoted(X)}
 
 
-def of_sample(X: Any, given: Any, h: Any = None, *, size: Any = None, random_state: Any = None, **options: Any) -> Sizes:
+def of_sample(
+    X: Any, given: Any, h: Any = None, *, size: Any = None, random_state: Any = None, **options: Any
+) -> Sizes:
     """Sizes of a call with values of some of the columns, each a query."""
     sizes = of_conditional(X, given, _of_values(given, 1), h, **options)
     return sizes | {"dtype": arguments.promoted(X)}
@@ -171,7 +173,9 @@ def of_threshold(X: Any, h: Any = None, mass: Any = None, *, method: str = "kde"
     return of_data(X, h, **options) | {"method": method}
 
 
-def of_regions(X: Any, h: Any = None, mass: Any = None, *, accuracy: float = 1e-3, degrees: bool = False, **options: Any) -> Sizes:
+def of_regions(
+    X: Any, h: Any = None, mass: Any = None, *, accuracy: float = 1e-3, degrees: bool = False, **options: Any
+) -> Sizes:
     """Sizes of a call for regions."""
     return of_data(X, h, **options)
 
