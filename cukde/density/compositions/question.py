@@ -66,6 +66,7 @@ class Question(NamedTuple):
             if not isinstance(values[column], float) and m is None:
                 m = len(values[column])
         made = cls(backend, x, y, rest, values, widths, {**options, "local_factors": factors})
+        density_check.precision(options.get("precision"), made.dtype)
         if widths.domain is not None or made.arrays:
             made._check_values(labels)
         return made
