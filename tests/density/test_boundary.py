@@ -74,6 +74,9 @@ def test_the_slope_of_an_exponential_stays() -> None:
     reflected, linear = (cukde.kde(X, [0.0], h, bounds=(0, None), boundary=each)[0] for each in ("reflect", "linear"))
     assert reflected < 0.96
     assert abs(linear - 1) < 0.02
+    at = np.arange(0.005, 20, 0.01)
+    mass = cukde.kde(X[:5000], at, 0.2, bounds=(0, None), boundary="linear").sum() * 0.01
+    assert 1.01 < mass < 1.02
 
 
 def test_it_is_the_density_far_from_bounds_and_nothing_outside() -> None:

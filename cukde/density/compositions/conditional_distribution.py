@@ -142,10 +142,10 @@ def conditional_quantile(
     >>> import numpy as np, cukde
     >>> X = np.array([[0.0, 5.0], [1.0, 7.0]])
     >>> cukde.conditional_quantile(X, {0: 0.5}, [0.1, 0.5], 1.0).round(4)
-    array([4.1702, 6.    ])
+    array([4.1505, 6.    ])
     >>> cukde.conditional_quantile(X, {0: np.array([0.0, 1.0])}, [[0.25], [0.75]], 1.0).round(4)
-    array([[4.7569, 5.4017],
-           [6.5983, 7.2431]])
+    array([[4.7325, 5.2451],
+           [6.7549, 7.2675]])
 
     Notes
     -----
