@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from benchmarks.conv1d import cases as conv1d
-from benchmarks.density import cases as density
+from benchmarks.density import cases as density, compositions
 from benchmarks.kendall import cases as kendall
 from benchmarks.piecewise import cases as piecewise
 from benchmarks.record import Case
@@ -52,6 +52,11 @@ TABLE = [
     *_each(density.density, "cpu", DENSITIES, 10**6, 10**5, 1, BOTH),
     *_each(density.density, "cpu", ["kde", "sd_kde"], [4 * 10**6, 16 * 10**6], 2 * 10**6, 1, "float64"),
     *_each(density.distribution, "cpu", ["cdf", "log_cdf"], 10**6, BOTH),
+    # Conditional distributions beside statsmodels, and regions.
+    *_each(compositions.conditional, ["cpu", "gpu"], "conditional_cdf", 10**5, 10**4, [2, 3], BOTH),
+    *_each(compositions.conditional, ["cpu", "gpu"], "conditional_quantile", 10**5, 10**4, [2, 3], "float64"),
+    *_each(compositions.conditional, ["cpu", "gpu"], "conditional_sample", 10**5, 10**4, [2, 3], "float64"),
+    *_each(compositions.regions, ["cpu", "gpu"], [10**4, 10**5]),
     # On a GPU: SD-KDE and its passes beside every rival that runs there.
     *_each(density.density, "gpu", "sd_kde", [2048, 32_768], 4096, 16, "float32", (*_FLASH, *_PAPER, *_OTHERS)),
     *_each(density.density, "gpu", "sd_kde", *LARGE, SINGLE, (*_FLASH, *_PAPER)),

@@ -30,6 +30,10 @@ from cukde.density.api import (
 )
 from cukde.density.cdf import cdf, log_cdf
 from cukde.density.compositions.conditional import conditional, marginal
+from cukde.density.compositions.conditional_distribution import conditional_cdf, conditional_quantile
+from cukde.density.compositions.conditional_sample import conditional_sample
+from cukde.density.compositions.outlines import regions
+from cukde.density.compositions.polygons import Region as Region, Regions as Regions
 from cukde.density.compositions.ratio import density_ratio
 from cukde.density.compositions.regions import hdr_threshold
 from cukde.density.grids.api import evaluate_grid
@@ -63,6 +67,9 @@ __all__ = [
     "cdf",
     "concordance",
     "conditional",
+    "conditional_cdf",
+    "conditional_quantile",
+    "conditional_sample",
     "debias",
     "density_and_score",
     "density_ratio",
@@ -88,6 +95,7 @@ __all__ = [
     "positive_mass",
     "positive_score",
     "pwpa",
+    "regions",
     "score",
     "sd_kde",
     "set_output",

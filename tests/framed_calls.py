@@ -221,7 +221,7 @@ def silently_wrong(calls: Framed) -> str | None:
 def _different(got: Any, want: Any) -> str | None:
     if isinstance(want, str):
         return None if got == want else f"{got!r} where arrays give {want!r}"
-    if isinstance(want, tuple):
+    if isinstance(want, tuple | list):
         assert len(got) == len(want)
         return next((found for each in zip(got, want, strict=True) if (found := _different(*each))), None)
     try:

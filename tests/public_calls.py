@@ -119,10 +119,13 @@ class Draw:
 def _density(function: Callable[..., Any], *, log: bool = False) -> Callable[[Draw], Call]:
     def call(a: Draw) -> Call:
         options = a.common() | a.domain() | a.tolerance() | ({"log": a.one(False, True)} if log else {})
-        if "local_factors" in inspect.signature(function).parameters:
+        parameters = inspect.signature(function).parameters
+        if "local_factors" in parameters:
             options["local_factors"] = a.one(None, a.positive(a.n))
         if function is cukde.kde:
             options["kinds"] = a.numbers()
+        if "boundary" in parameters and options.get("local_factors") is None:
+            options["boundary"] = a.one("reflect", "linear")
         return _unlinked(Call(function, (a.points, a.queries, a.h), options), 2)
 
     return call
@@ -192,6 +195,34 @@ def _conditional(a: Draw) -> Call:
     values = {c: a.one(0.5, a.array(a.m)) for c in columns}
     options = a.common() | a.domain() | {"log": a.one(False, True), "kinds": a.numbers()}
     return _unlinked(Call(cukde.conditional, (a.points, values, a.array(a.m, a.d - len(columns)), a.h), options), 3)
+
+
+def _of_one_column(function: Callable[..., Any]) -> Callable[[Draw], Call]:
+    """A distribution of one column given all others, of which no covariance links one with ends."""
+
+    def call(a: Draw) -> Call:
+        a.d = int(a.rng.integers(2, 4))
+        columns = [int(c) for c in a.rng.permutation(a.d)[1:]]
+        values = {c: a.one(0.5, a.array(a.m)) for c in columns}
+        asked = a.array(a.m) if function is cukde.conditional_cdf else a.one(0.3, a.rng.uniform(0.01, 1, (2, 1)))
+        return _unlinked(Call(function, (a.points, values, asked, a.h), a.common() | a.domain()), 3, "periods")
+
+    return call
+
+
+def _conditional_sample(a: Draw) -> Call:
+    whole = _conditional(a)
+    X, values, _, h = whole.args
+    options = {name: value for name, value in whole.kwargs.items() if name != "log"}
+    options |= {"size": a.one(None, 2), "random_state": 3}
+    return _unlinked(Call(cukde.conditional_sample, (X, values, h), options), 2, "periods")
+
+
+def _regions(a: Draw) -> Call:
+    a.d = 2
+    options = a.common() | {"bounds": a.one(None, [(-60, None), None]), "periods": None}
+    options |= {"mass": a.one(0.9, np.array([0.5, 0.9])), "accuracy": 0.1, "degrees": False, "check_finite": True}
+    return _unlinked(Call(cukde.regions, (a.points, a.h), options), 1)
 
 
 def _hdr_threshold(a: Draw) -> Call:
@@ -618,6 +649,10 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "kernel_sum": _kernel_sum,
     "marginal": _marginal,
     "conditional": _conditional,
+    "conditional_cdf": _of_one_column(cukde.conditional_cdf),
+    "conditional_quantile": _of_one_column(cukde.conditional_quantile),
+    "conditional_sample": _conditional_sample,
+    "regions": _regions,
     "hdr_threshold": _hdr_threshold,
     "density_ratio": _density_ratio,
     "evaluate_grid": _evaluate_grid,

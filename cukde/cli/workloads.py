@@ -76,6 +76,20 @@ _WORKLOADS: dict[str, tuple[Arguments, tuple[Mapping[str, int], Mapping[str, int
         lambda a, s: (a(s.n, s.d), dict.fromkeys(range(s.d // 2), 0.0), a(s.m, s.d - s.d // 2), 1.0),
         _PAIRS,
     ),
+    # Of the last column given a value of each other for each query, and given one value.
+    "conditional_cdf": (
+        lambda a, s: (a(s.n, s.d), {k: a(s.m) for k in range(s.d - 1)}, a(s.m), 0.3),
+        ({"n": 2**15, "m": 2**12, "d": 3}, {"n": 2**20, "m": 2**16, "d": 3}),
+    ),
+    "conditional_quantile": (
+        lambda a, s: (a(s.n, s.d), {k: a(s.m) for k in range(s.d - 1)}, 0.5, 0.3),
+        ({"n": 2**15, "m": 2**12, "d": 3}, {"n": 2**20, "m": 2**16, "d": 3}),
+    ),
+    "conditional_sample": (
+        lambda a, s: (a(s.n, s.d), {k: a(s.m) for k in range(s.d - 1)}, 0.3),
+        ({"n": 2**15, "m": 2**12, "d": 3}, {"n": 2**20, "m": 2**16, "d": 3}),
+    ),
+    "regions": (lambda a, s: (a(s.n, 2), 0.1), ({"n": 2**15}, {"n": 2**20})),
     "hdr_threshold": (_data, _DATA),
     "density_ratio": (lambda a, s: (a(s.n, s.d), a(s.n, s.d), a(s.m, s.d), 1.0), _PAIRS),
     "evaluate_grid": (

@@ -20,6 +20,7 @@ from cukde.core.warnings import NegativeDensityWarning, of_user
 from cukde.density import check, results, rules_by_name
 from cukde.density.arguments import prepare, problem_of
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
+from cukde.density.domains import boundary
 from cukde.density.keywords import (
     Moving,
     OfKde,
@@ -104,12 +105,15 @@ def kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfKde]) -> A
     error is at most 1e-12 in float64 and 1e-5 in float32 (GPU: 3e-5). User guide: ``docs/densities.md``.
     """
     log = core_check.flag("log", options.pop("log", False))
+    linear = check.boundary(options)
     if not is_stack(X) and (kinds := options.pop("kinds", None)) is not None:
         of_mixed = mixed_density.density(X, Y, h, kinds, {**options}, log=log)
         if of_mixed is not None:
             return of_mixed
-    problem = _problem_of(X, Y, h, options, may_be_unchecked=True, takes_factors=True)
+    problem = _problem_of(X, Y, h, options, may_be_unchecked=not linear, takes_factors=not linear)
     with problem.device:
+        if linear and problem.domain is not None and problem.domain.bounded.any():
+            return boundary.density(problem, log=log)
         return problem.density(log=log)
 
 

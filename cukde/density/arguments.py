@@ -53,6 +53,7 @@ def checked(
     *,
     steps: int = 1,
     takes_factors: bool = False,
+    boundary: str = "reflect",
 ) -> Checked:
     """Check forms, dtypes, the bandwidth and the precision; ``Y`` None stands for the data themselves.
 
@@ -78,7 +79,7 @@ def checked(
     whitening = whitening_of(h, d, factors=factors is not None, single=single)
     domain = domain_of(bounds, periods, d)
     if domain is not None:
-        domains_check.bandwidth(whitening.bandwidth, domain.bounded)
+        domains_check.bandwidth(whitening.bandwidth, domain.bounded, boundary=boundary)
     return Checked(x, y, v, w, factors, query_shape, dtype, chosen, whitening, domain)
 
 
@@ -101,15 +102,16 @@ def prepare(
     steps: int = 1,
     takes_factors: bool = False,
     devices: Any = None,
+    boundary: str = "reflect",
     **of_passes: Any,
 ) -> tuple[Problem, Any]:
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
 
     ``method`` and its ``steps`` are what a rule for the bandwidth is for; with ``takes_factors`` it may choose local
-    ones; ``of_passes`` are :func:`cukde.density.keywords.of_passes`. With ``one_column`` data of several are refused.
-    With ``may_be_unchecked`` values of arrays may be left so, for the backend's passes to look at them on their way:
-    see :class:`cukde.density.problem.Unchecked`. With ``leave_one_out`` queries have to be the data themselves, or the
-    same values. ``devices`` take shares of the passes.
+    ones; ``boundary`` is what kernels are at bounds; ``of_passes`` are :func:`cukde.density.keywords.of_passes`. With
+    ``one_column`` data of several are refused. With ``may_be_unchecked`` values of arrays may be left so, for the
+    backend's passes to look at them on their way: see :class:`cukde.density.problem.Unchecked`. With ``leave_one_out``
+    queries have to be the data themselves, or the same values. ``devices`` take shares of the passes.
 
     Checks on the host come first (forms, dtypes, the bandwidth). With ``check_finite`` the pre-pass reductions follow,
     whose few numbers come back to the host in one copy.
@@ -137,7 +139,7 @@ def prepare(
         itself = Y is X or Y is None
         of_arrays = backend, X, None if itself else Y, h, weights, V, local_factors
         x, y, v, w, factors, query_shape, dtype, chosen, whitening, domain = checked(
-            *of_arrays, precision, method, bounds, periods, steps=steps, takes_factors=takes_factors
+            *of_arrays, precision, method, bounds, periods, steps=steps, takes_factors=takes_factors, boundary=boundary
         )
         if one_column:
             check.one_column(x.shape[1])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cukde.core import words
-from cukde.core.check import array, count, unmasked
+from cukde.core.check import array, count, option, unmasked
 from cukde.core.dtypes import of_results
 from cukde.density.rules_by_name import ABRAMSON
 
@@ -220,6 +220,7 @@ def weight_range(least: float, largest: float, name: str = "weights") -> None:
 _OF_SIGNED = {
     "log": (False, "a density with weights of both signs may be negative, and then has no logarithm"),
     "leave_one_out": (False, "write cukde.kernel_sum(X, weights, X, h), and take off each row's own weight"),
+    "boundary": ("reflect", "the linear kernels' factor is not linear in the weights"),
     "negative": ("keep", "numpy.maximum(p, 0) clips the result"),
 }
 
@@ -332,3 +333,12 @@ def one_column(d: int) -> None:
             f"X must have one column for a distribution function; got {d}: call it for each column, "
             "e.g. cdf(X[:, 0], Y[:, 0], h)"
         )
+
+
+def boundary(options: Mapping[str, Any]) -> bool:
+    """Whether kernels at bounds are linear; local factors have none."""
+    value = options.get("boundary", "reflect")
+    option("boundary", value, ("reflect", "linear"))
+    if value == "linear" and options.get("local_factors") is not None:
+        raise ValueError('boundary must be "reflect" with local_factors: each kernel would have bounds of its own')
+    return bool(value == "linear")

@@ -97,6 +97,12 @@ TABLE = {
             "Dask arrays": "densities of categories take data in memory",
         },
     ),
+    "boundary": Keyword(
+        "reflect",
+        '{"reflect", "linear"}',
+        'Kernels at a bound: "linear" keeps the slope there, where reflection has none. See ``docs/domains.md``.',
+        {**_EACH, "Dask arrays": "compute it of arrays in memory"},
+    ),
     "leave_one_out": Keyword(False, "bool", "Leave out each row's own kernel; ``Y`` must be ``X`` or None.", _EACH),
     "devices": Keyword(
         None,
@@ -259,7 +265,9 @@ class OfLinear(OfDensity, total=False):
 
 
 class OfKde(OfLinear, Kinds, total=False):
-    """The same, of columns of categories too."""
+    """Of the kernel density itself."""
+
+    boundary: Literal["reflect", "linear"]
 
 
 class OfMoved(OfData, Moving, total=False):

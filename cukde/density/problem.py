@@ -176,7 +176,7 @@ class Problem(NamedTuple):
         if self.leave_one_out:
             return leave_one_out.sums(self, output)
         if self.domain is not None:
-            return images.sums(self, output)
+            return images.sums(self, output, values)
         X, Y = self.whitened()
         passes, options = self._pass(0 if values is None else values.shape[1])
         return passes.partial_sums(X, Y, self.whitening.h, output, options, values=values, ratio=ratio)

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import bench_tables
 from benchmarks.conv1d import cases as conv1d
-from benchmarks.density import cases as density
+from benchmarks.density import cases as density, compositions
 from benchmarks.kendall import cases as kendall
 from benchmarks.piecewise import cases as piecewise
 from benchmarks.record import Case
@@ -31,6 +31,8 @@ SMALL: list[functools.partial[Case]] = [
     functools.partial(density.leave_one_out, "cpu", 200, 8, "float64"),
     functools.partial(density.leave_one_out, "cpu", 200, 8, "float64", "laplace", "least_squares"),
     functools.partial(density.picture, "cpu", "density", 300),
+    functools.partial(compositions.conditional, "cpu", "conditional_cdf", 300, 40, 2, "float64"),
+    functools.partial(compositions.regions, "cpu", 3000),
     functools.partial(kendall.pair, "cpu", 100, True, ("SciPy",)),
     functools.partial(kendall.matrix, "cpu", 4, 50, False, ("pandas",)),
     functools.partial(piecewise.polynomials, 500, 16, 2, "random", "float32"),

@@ -40,6 +40,8 @@ def _numbers(result: Any) -> np.ndarray:
     if isinstance(result, cukde.gaussian_kde):
         result = result.weights, result.covariance, result.neff
     (result,) = dask.compute(result)
+    if isinstance(result, cukde.Regions | list):
+        return np.concatenate([_numbers(each) for each in result])
     if not isinstance(result, tuple):
         return np.asarray(result, np.float64).ravel()
     return np.concatenate([_numbers(each) for each in result if not isinstance(each, str | tuple)])

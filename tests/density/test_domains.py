@@ -307,7 +307,9 @@ def test_images_far_from_the_queries_are_left_out() -> None:
     with pytest.MonkeyPatch.context() as patch:
         one_pass = domains_images._pass
         patch.setattr(
-            domains_images, "_pass", lambda p, o, parts: made.extend(len(i) for i, _ in parts) or one_pass(p, o, parts)
+            domains_images,
+            "_pass",
+            lambda p, o, parts, values: made.extend(len(i) for i, _ in parts) or one_pass(p, o, parts, values),
         )
         cukde.kde(X, Y, 0.01, bounds=[(0, 1), (0, 1)])
         assert 0 < sum(made) < 0.6 * len(X)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import typing
@@ -40,6 +41,7 @@ OTHER: dict[str, Any] = {
     "check_finite": False,
     "bounds": [(0, 1), None],
     "periods": [None, 1.0],
+    "boundary": "linear",
     "leave_one_out": True,
     "devices": "all",
     "nan_policy": "omit",
@@ -62,6 +64,7 @@ WRONG: dict[str, Any] = {
     "check_finite": "no",
     "bounds": "ab",
     "periods": [0.0, 0.0],
+    "boundary": "mirror",
     "leave_one_out": "yes",
     "devices": "some",
     "nan_policy": "keep",
@@ -80,7 +83,8 @@ class Operation(NamedTuple):
 
     @property
     def function(self) -> Any:
-        return getattr(cukde, self.name)
+        function = getattr(cukde, self.name)
+        return functools.partial(function, random_state=0) if self.name == "conditional_sample" else function
 
     @property
     def names(self) -> list[str]:
@@ -99,6 +103,10 @@ class Operation(NamedTuple):
             "density_ratio": (first, X[:20] + 0.05, queries, 0.2),
             "marginal": (first, [0], queries[:, :1], 0.2),
             "conditional": (first, {0: 0.5}, queries[:, :1], 0.2),
+            "conditional_cdf": (first, {0: 0.5}, queries[:, :1], 0.2),
+            "conditional_quantile": (first, {0: 0.5}, [0.2, 0.6], 0.2),
+            "conditional_sample": (first, {0: 0.5}, 0.2),
+            "regions": (first, 0.2),
         }
         return more.get(self.name, (first, queries, 0.2))
 
@@ -125,7 +133,7 @@ IDS = [f"{operation.name}-{name}" for operation, name in CALLS]
 
 def numbers(result: Any) -> list[np.ndarray]:
     """The arrays of a result, computed; those of a tuple or a result class in order."""
-    if isinstance(result, tuple):
+    if isinstance(result, tuple | list):
         return [each for part in result for each in numbers(part)]
     if hasattr(result, "compute"):
         result = result.compute()
@@ -164,7 +172,7 @@ def test_frames_lists_and_tensors_take_it(operation: Operation, name: str) -> No
     want = operation.function(*arguments, **options)
     frame = pandas.DataFrame(arguments[0], columns=list("ab")[: arguments[0].shape[1]])
     same = [frame if each is arguments[0] else each for each in arguments]
-    if name == "leave_one_out" or operation.name in ("marginal", "conditional"):
+    if name == "leave_one_out" or operation.name == "marginal" or "conditional" in operation.name:
         same = [frame, *arguments[1:]] if name != "leave_one_out" else same
     listed = {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in options.items()}
     assert_same(operation.function(*same, **listed), want)

@@ -15,7 +15,8 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 import cukde
-from cukde.estimators import gaussian_kde as module, quantiles
+from cukde.density import inverse
+from cukde.estimators import gaussian_kde as module
 from tests import reference
 from tests.conftest import Backend
 
@@ -189,7 +190,7 @@ def test_quantiles(backend: Backend, name: str, weights: bool, factor: float) ->
         below, above = (np.exp(a) for a in reference.log_distribution(x, at, h, w))
         return np.where(q <= 0.5, (below - q) / q, (1 - q - above) / (1 - q))
 
-    allowed = quantiles.TOLERANCE + 1e-12
+    allowed = inverse.TOLERANCE + 1e-12
     near = 4 * np.spacing(np.abs(got))
     assert ((abs(off(got)) <= allowed) | ((off(got - near) <= allowed) & (off(got + near) >= -allowed))).all()
 
@@ -207,7 +208,7 @@ def test_the_distribution_function(backend: Backend) -> None:
 
 
 def test_a_quantile_that_is_not_found_warns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quantiles, "_STEPS", 1)
+    monkeypatch.setattr(inverse, "_STEPS", 1)
     with pytest.warns(cukde.ConvergenceWarning, match="1 of 1 quantiles"):
         cukde.gaussian_kde(DATA[1]).quantile(0.1)
 

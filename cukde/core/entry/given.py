@@ -133,7 +133,7 @@ class Given:
         d = _columns(a.get("X"))
         if self.labels is not None and len(self.labels) != d:
             self.labels = None
-        for name in (*_LIKE_X, *_BESIDE, *_SAMPLES, "given", "mass", "log_density"):
+        for name in (*_LIKE_X, *_BESIDE, *_SAMPLES, "given", "mass", "q", "log_density"):
             if (value := a.get(name)) is None:
                 continue
             if name in _LIKE_X and value is X and chosen is None:  # the data themselves, which passes take once

@@ -69,17 +69,25 @@ def conditions(given: Any, labels: Sequence[Any] | None, d: int) -> dict[int, An
     return dict(zip(chosen, given.values(), strict=True))
 
 
-def condition(column: int, value: Any, labels: Sequence[Any] | None, m: int, backend: ModuleType) -> Any:
-    """Return a float, or an array of one number for each query."""
+def condition(
+    column: int,
+    value: Any,
+    labels: Sequence[Any] | None,
+    m: int | None,
+    backend: ModuleType,
+    of: str = "each row of Y",
+) -> Any:
+    """Return a float, or an array of one number for each query; ``m`` None: of one dimension."""
     name = condition_name(column, labels)
     out = core_check.array(name, value, backend)
     if out.ndim == 0:
         if not math.isfinite(number := float(out)):
             raise ValueError(f"{name} must be finite; got {number}")
         return number
-    if out.shape != (m,):
+    if out.shape != ((m,) if m is not None or out.ndim != 1 else out.shape):
+        size = "m" if m is None else m
         raise ValueError(
-            f"{name} must be a number, or an array of shape ({m},), one for each row of Y; got shape {out.shape}"
+            f"{name} must be a number, or an array of shape ({size},), one for {of}; got shape {out.shape}"
         )
     return out
 
@@ -183,13 +191,89 @@ def denominator_bandwidth(h: Any, h_denominator: Any, d: int) -> Any:
     return h if h_denominator is None else bandwidth(h_denominator, d, "denominator_bandwidth")
 
 
-def mass(values: Any) -> np.ndarray:
+def mass(values: Any, name: str = "mass") -> np.ndarray:
     """Return probabilities between 0 and 1, float64, of a number or an array of any shape on the host."""
-    out = density_check.rectangular("mass", values)
+    out = density_check.rectangular(name, values)
     if out.dtype.kind not in "fiu" or out.dtype.itemsize > 8:
-        raise TypeError(f"mass must be a number between 0 and 1, or an array of them; got {values!r}")
+        raise TypeError(f"{name} must be a number between 0 and 1, or an array of them; got {values!r}")
     out = out.astype(np.float64)
     inside = (out > 0) & (out < 1)
     if not inside.all():
-        raise ValueError(f"mass must lie between 0 and 1; got {out[~inside].flat[0]:g}")
+        raise ValueError(f"{name} must lie between 0 and 1; got {out[~inside].flat[0]:g}")
     return out
+
+
+def one_left(rest: Sequence[int], labels: Sequence[Any] | None, d: int, function: str) -> None:
+    """Raise where several columns are left: a distribution function is of one."""
+    if len(rest) > 1:
+        raise ValueError(
+            f"given must leave one column of X for {function}; of {_listed(labels, d)} {len(rest)} are left: give all "
+            "but one, or leave columns out of X"
+        )
+
+
+def unlinked(h: np.ndarray, domain: Domain | None) -> None:
+    """Raise for a covariance that links a periodic column: images of a point then have conditional means of their own.
+
+    Of bounded columns it is refused anyway.
+    """
+    if domain is None or h.ndim < 2:
+        return
+    linked = ((h != 0) & ~np.eye(len(h), dtype=bool)).any(axis=1) & domain.periodic
+    if linked.any():
+        raise ValueError(
+            f"h must not correlate a periodic column with another for conditional distributions; correlated columns "
+            f"with periods: {', '.join(map(str, np.flatnonzero(linked)))}: write numpy.sqrt(numpy.diag(h))"
+        )
+
+
+def levels_shape(levels: np.ndarray, m: int | None) -> tuple[int, ...]:
+    """Shape of quantiles of these levels, at ``m`` given values or, None, at one."""
+    if m is None:
+        return levels.shape
+    if levels.ndim and levels.shape[-1] not in (1, m):
+        raise ValueError(
+            f"q must be a number, or have shape ({m},) or (k, 1), to be broadcast with the {m} given values; got shape "
+            f"{levels.shape}"
+        )
+    return np.broadcast_shapes(levels.shape, (m,))
+
+
+def size(value: Any) -> int:
+    """Return a number of rows to draw, 0 or more."""
+    return core_check.count("size", value)
+
+
+def masses(values: Any) -> np.ndarray:
+    """Return probabilities of regions, at least one in a row."""
+    out = mass(values)
+    if out.ndim > 1 or not out.size:
+        raise ValueError(f"mass must be a number, or an array of one dimension with some; got shape {out.shape}")
+    return out
+
+
+def two_columns(d: int) -> None:
+    """Raise for data that have no polygons."""
+    if d != 2:
+        raise ValueError(
+            f"X must have two columns for regions; got {d}: choose two, or write cukde.hdr_threshold(X, h)"
+        )
+
+
+def latitudes(low: float, high: float) -> None:
+    """Raise for a second column that holds no latitudes in degrees."""
+    if not -90 <= low <= high <= 90:
+        raise ValueError(
+            f"with degrees=True the second column of X must hold latitudes from -90 to 90; got {low:g} to {high:g}: "
+            "longitudes come first"
+        )
+
+
+def grid(steps: np.ndarray, most: int) -> None:
+    """Raise for a first grid that is too large."""
+    if not float(np.prod(steps + 1.0)) <= most:
+        sizes = " x ".join(f"{each:.3g}" for each in steps)
+        raise ValueError(
+            f"X must reach over fewer bandwidths for regions: the grid would have {sizes} nodes; leave out rows far "
+            "from all others, or enlarge h"
+        )

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import ModuleType
 from typing import Any, Unpack
 
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
-from cukde.core.dask import check as dask_check
 from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
-from cukde.core.over_dask import is_dask, over_dask
+from cukde.core.over_dask import over_dask
 from cukde.core.types import Array, ArrayLike, Bandwidth, Columns
 from cukde.density import check as density_check, rules_by_name
 from cukde.density.arguments import prepare, problem_of
 from cukde.density.compositions import check, columns as compositions_columns, cost, mixed as compositions_mixed, ratio
 from cukde.density.compositions.columns import Widths
+from cukde.density.compositions.question import Question, chosen_others
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.keywords import LogInDomain, LogOfKinds, before_dask, takes
 from cukde.density.problem import Problem, reweighted
@@ -27,11 +26,6 @@ from cukde.density.problem import Problem, reweighted
 def _of_columns(arguments: Mapping[str, Any], labels: Sequence[Any], d: int) -> list[int]:
     """Positions of the columns that queries of :func:`marginal` have."""
     return check.positions("columns", arguments.get("columns"), labels, d)
-
-
-def _of_others(arguments: Mapping[str, Any], labels: Sequence[Any], d: int) -> list[int]:
-    """Positions of the columns that queries of :func:`conditional` have."""
-    return compositions_columns.others(check.conditions(arguments.get("given"), labels, d), d)
 
 
 @declare(cost_formulas.kde, cost_calls.of_marginal, name="marginal")
@@ -101,7 +95,7 @@ def marginal(X: ArrayLike, columns: Columns, Y: ArrayLike, h: Bandwidth, **optio
 
 
 @declare(cost.conditional, cost_calls.of_conditional)
-@public_call(returned.rows("Y", "density"), chosen=_of_others)
+@public_call(returned.rows("Y", "density"), chosen=chosen_others)
 @over_dask("cukde.density.compositions.dask", before=before_dask)
 @takes(LogOfKinds)
 def conditional(
@@ -181,47 +175,26 @@ def conditional(
     - Hyndman, R. J., Bashtannyk, D. M. and Grunwald, G. K. (1996). Estimating and visualizing conditional densities.
       *Journal of Computational and Graphical Statistics* 5, 315-336.
     """
-    log, weights = core_check.flag("log", options.pop("log", False)), options.get("weights")
-    ends: dict[str, Any] = {"bounds": options.pop("bounds", None), "periods": options.pop("periods", None)}
+    log = core_check.flag("log", options.pop("log", False))
     if (kinds := options.pop("kinds", None)) is not None:
-        of_mixed = compositions_mixed.conditional(X, given, Y, h, kinds, {**options, **ends}, log=log)
+        of_mixed = compositions_mixed.conditional(X, given, Y, h, kinds, {**options}, log=log)
         if of_mixed is not None:
             return of_mixed
-    backend = dispatch.backend(X, Y=Y, weights=weights, **check.values_by_name(given))
+    backend = dispatch.backend(X, Y=Y, weights=options.get("weights"), **check.values_by_name(given))
     with backend.device_of(X):
-        x, _ = density_check.data(X, backend)
-        d = x.shape[1]
-        labels = compositions_columns.labels(X, d)
-        conditions = check.conditions(given, labels, d)
-        rest = compositions_columns.others(conditions, d)
-        y = check.queries(Y, len(rest), check.left(rest, labels), backend)
-        h, factors = rules_by_name.with_factors(h, x, weights, **ends)
-        widths = Widths.of(h, **ends, d=d)
-        values = {}
-        for column, value in conditions.items():
-            dask_check.plain(check.condition_name(column, labels), is_dask(value))
-            values[column] = check.condition(column, value, labels, len(y), backend)
-        passed: dict[str, Any] = {**options, "local_factors": factors}
-        if widths.domain is None and all(isinstance(value, float) for value in values.values()):
-            problem = _at_one_value(x, values, rest, y, widths.h, passed)
+        asked = Question.of(backend, X, given, h, dict(options), Y, takes_factors=True)
+        if asked.widths.domain is None and not asked.arrays:
+            problem = at_one_value(asked)
             with problem.device:
                 return problem.density(log=log)
-        check_finite = core_check.flag("check_finite", options.get("check_finite", True))
-        if check_finite:
-            _check_finite(backend, values, labels)
-        checked = values if check_finite else {k: value for k, value in values.items() if isinstance(value, float)}
-        check.given_inside(checked, widths.domain, labels, backend)
-        return _at_each_value(x, values, rest, y, widths, passed, log=log)
+        return _at_each_value(asked, log=log)
 
 
-def _at_one_value(
-    x: Any, values: dict[int, float], rest: Sequence[int], y: Any, h: np.ndarray, options: dict[str, Any]
-) -> Problem:
+def at_one_value(asked: Question) -> Problem:
     """Pose the density of the other columns, each point with its share in the marginal at the given value."""
-    backend, factors = dispatch.backend(x), options["local_factors"]
-    xp = backend.xp
-    kernel = compositions_columns.conditional_kernel(h, list(values))
-    problem, _ = prepare(x[:, rest], y, kernel.h, **options)
+    x, y, values, backend = asked.x, asked.y, asked.values, asked.backend
+    xp, factors, kernel = backend.xp, asked.options["local_factors"], asked.kernel
+    problem, _ = prepare(x[:, asked.rest], y, kernel.h, **asked.options)
     with problem.device, np.errstate(over="ignore", invalid="ignore"):
         x_given = xp.ascontiguousarray(x[:, list(values)], dtype=xp.float64)
         apart = xp.asarray(list(values.values())) - x_given
@@ -247,27 +220,18 @@ def _at_one_value(
         return problem if moved.squared_radius is None else problem.located()
 
 
-def _at_each_value(
-    x: Any, values: dict[int, Any], rest: Sequence[int], y: Any, widths: Widths, options: dict[str, Any], *, log: bool
-) -> Any:
+def _at_each_value(asked: Question, *, log: bool) -> Any:
     """Divide the joint density by the marginal."""
-    backend, given = dispatch.backend(x), list(values)
-    arrays = [value for value in values.values() if not isinstance(value, float)]
-    dtype = density_check.result_dtype(x, y, *arrays)
-    options |= {"precision": density_check.precision(options.get("precision"), dtype)}
+    x, y, values, arrays, dtype = asked.x, asked.y, asked.values, asked.arrays, asked.dtype
+    assert y is not None
+    options = asked.options | {"precision": density_check.precision(asked.options.get("precision"), dtype)}
     # Numbers stay in double precision where there are no arrays: rounded, one might lie beyond its bound.
-    Y = backend.xp.empty((len(y), x.shape[1]), density_check.result_dtype(y, *arrays) if arrays else np.float64)
-    Y[:, rest] = y
+    of_queries = density_check.result_dtype(y, *arrays) if arrays else np.float64
+    Y = asked.backend.xp.empty((len(y), x.shape[1]), of_queries)
+    Y[:, asked.rest] = y
     for column, value in values.items():
         Y[:, column] = value
-    at = Y[:, given] if arrays else Y[:1, given]
-    joint, _ = prepare(x, Y, **widths.of_columns(range(x.shape[1])), **options)
-    of_given, _ = prepare(x[:, given], at, **widths.of_columns(given), **options)
+    at = Y[:, asked.given] if arrays else Y[:1, asked.given]
+    joint, _ = prepare(x, Y, **asked.widths.of_columns(range(x.shape[1])), **options)
+    of_given, _ = prepare(x[:, asked.given], at, **asked.widths.of_columns(asked.given), **options)
     return ratio.quotient(joint, of_given, log=log, dtype=dtype)
-
-
-def _check_finite(backend: ModuleType, values: dict[int, Any], labels: Sequence[Any] | None) -> None:
-    arrays = {column: value for column, value in values.items() if not isinstance(value, float)}
-    flags = [bool(backend.xp.isfinite(value).all()) for value in arrays.values()]
-    names = [check.condition_name(column, labels) for column in arrays]
-    core_check.finite(dict(zip(names, flags, strict=True)))

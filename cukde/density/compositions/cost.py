@@ -13,13 +13,16 @@ from cukde.core.cost import elementwise, radix_sort
 from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.density import check as density_check
-from cukde.density.cost.formulas import kde, positive_kde, sd_kde
+from cukde.density.cost.formulas import cdf, kde, kernel_sum, positive_kde, sd_kde
 from cukde.density.cost.sizes import OPTIONS, Sizes, sized
 from cukde.density.mass_sizes import SAMPLES
 
 # NumPy's sort, and its order, take as long as so many operations one at a time for each number and each doubling of
 # their count: 0.26 and 0.75 ns on a core of 4.1e9 a second, 4,096 to 1,048,576 numbers of float64.
 _SORT, _ORDER = 1, 3
+
+_GRID = 512**2
+_NODES, _BANDS = 25, 10  # of a distribution function given values, in double precision
 
 
 @sized(f"n m d given each dtype precision weighted {OPTIONS}")
@@ -33,6 +36,34 @@ def conditional(on: Peaks, sizes: Sizes, given: int = 1, each: bool = False) -> 
     shares = elementwise.doubles("shares", on, 8.0 * sizes.n * given + 10.0 * sizes.n, launches=12)
     of_rest = kde(on, sizes, d=sizes.d - given, weighted=True)
     return dataclasses.replace(of_rest, parts=(shares, *of_rest.parts))
+
+
+@sized(f"n m d given each dtype precision weighted {OPTIONS}")
+def conditional_cdf(on: Peaks, sizes: Sizes, given: int = 1, each: bool = False) -> Counted:
+    """Count a distribution function of one column, by the nodes of a range of 40 bandwidths, or a transform."""
+    if not each:
+        shares = elementwise.doubles("shares", on, 8.0 * sizes.n * given + 10.0 * sizes.n, launches=12)
+        of_rest = cdf(on, sizes, d=1)
+        return dataclasses.replace(of_rest, parts=(shares, *of_rest.parts))
+    sums = kernel_sum(on, sizes, d=given, k=_NODES)
+    nodes = elementwise.doubles("nodes", on, 8.0 * sizes.m * _BANDS * _NODES, launches=10)
+    return dataclasses.replace(sums, parts=(*sums.parts, nodes))
+
+
+@sized(f"n m d given each dtype precision weighted {OPTIONS}")
+def conditional_quantile(on: Peaks, sizes: Sizes, given: int = 1, each: bool = False) -> Counted:
+    """Count quantiles, each by six steps on the nodes."""
+    sums = kernel_sum(on, sizes, d=given, k=_NODES)
+    nodes = elementwise.doubles("nodes", on, 6 * 8.0 * sizes.m * _BANDS * _NODES, launches=60)
+    return dataclasses.replace(sums, parts=(*sums.parts, nodes))
+
+
+@sized(f"n m d given each dtype precision weighted {OPTIONS}")
+def conditional_sample(on: Peaks, sizes: Sizes, given: int = 1, each: bool = False) -> Counted:
+    """Count samples: a pass by which a group of rows is chosen, and the rows of one group in 64."""
+    sums = kde(on, sizes, d=given)
+    rows = elementwise.doubles("rows", on, (4.0 + given) * sizes.m * sizes.n / 64, launches=20)
+    return dataclasses.replace(sums, parts=(*sums.parts, rows))
 
 
 @sized(f"n k m d dtype precision weighted {OPTIONS}")
@@ -58,6 +89,15 @@ def hdr_threshold(on: Peaks, sizes: Sizes, method: str = "kde") -> Counted:
     else:
         ordered = [radix_sort.keys("sort", n, size)]
     return dataclasses.replace(estimate, parts=(*estimate.parts, *ordered))
+
+
+@sized(f"n d dtype precision weighted {OPTIONS}")
+def regions(on: Peaks, sizes: Sizes) -> Counted:
+    """Count the level and a grid of 512 nodes along each axis, exactly; contours are not counted."""
+    level = hdr_threshold(on, sizes, d=2)
+    grid = kde(on, sizes, d=2, m=_GRID)
+    parts = [dataclasses.replace(part, name=f"grid: {part.name}") for part in grid.parts]
+    return dataclasses.replace(level, parts=(*level.parts, *parts))
 
 
 def _quotient(on: Peaks, m: int, **densities: Counted) -> Counted:

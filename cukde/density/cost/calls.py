@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from cukde.core.cost import arguments
 from cukde.core.cost.registry import Observed
 from cukde.core.plan import traced
@@ -147,9 +149,35 @@ def of_conditional(X: Any, given: Any, Y: Any, h: Any = None, **options: Any) ->
     return sizes | {"m": _rows(Y)[0], "given": len(given), "each": each}
 
 
+def of_quantile(X: Any, given: Any, q: Any, h: Any = None, **options: Any) -> Sizes:
+    """Sizes of a call with values of some of the columns, and levels."""
+    sizes = of_conditional(X, given, _of_values(given, math.prod(arguments.shape(q))), h, **options)
+    return sizes | {"dtype": arguments.promoted(X)}
+
+
+def of_sample(
+    X: Any, given: Any, h: Any = None, *, size: Any = None, random_state: Any = None, **options: Any
+) -> Sizes:
+    """Sizes of a call with values of some of the columns, each a query."""
+    sizes = of_conditional(X, given, _of_values(given, 1), h, **options)
+    return sizes | {"dtype": arguments.promoted(X)}
+
+
+def _of_values(given: Any, least: int) -> Any:
+    """As many queries as there are given values."""
+    return np.empty(max([least, *(math.prod(arguments.shape(value)) for value in given.values())]), np.float32)
+
+
 def of_threshold(X: Any, h: Any = None, mass: Any = None, *, method: str = "kde", **options: Any) -> Sizes:
     """Sizes of a call for levels of the density at the data."""
     return of_data(X, h, **options) | {"method": method}
+
+
+def of_regions(
+    X: Any, h: Any = None, mass: Any = None, *, accuracy: float = 1e-3, degrees: bool = False, **options: Any
+) -> Sizes:
+    """Sizes of a call for regions."""
+    return of_data(X, h, **options)
 
 
 def of_ratio(X: Any, Z: Any, Y: Any, h: Any = None, *, denominator_weights: Any = None, **options: Any) -> Sizes:

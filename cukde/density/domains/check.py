@@ -62,18 +62,29 @@ def one_kind(low: np.ndarray, high: np.ndarray, period: np.ndarray) -> None:
         )
 
 
-def bandwidth(h: np.ndarray, bounded: np.ndarray, name: str = "h") -> None:
-    """Raise for a covariance that links a bounded column with another: reflection would no longer keep the mass."""
+def bandwidth(h: np.ndarray, bounded: np.ndarray, name: str = "h", boundary: str = "reflect") -> None:
+    """Raise for a covariance that links a bounded column with another: reflection would no longer keep the mass.
+
+    A linear boundary links bounded columns with free ones, but not with each other.
+    """
     if h.ndim < 2:
         return
     linked = (h != 0) & ~np.eye(len(h), dtype=bool)
+    if boundary == "linear":
+        pairs = np.flatnonzero((linked & bounded).any(axis=1) & bounded)
+        if pairs.size:
+            raise ValueError(
+                f"{name} must not correlate bounded columns with each other; correlated columns with bounds: "
+                f"{_listed(pairs)}: take their covariance to be 0"
+            )
+        return
     wrong = np.flatnonzero(linked.any(axis=1) & bounded)
     if wrong.size:
         raise ValueError(
             f"{name} must not correlate a bounded column with another: a kernel so tilted is not its own mirror image, "
             f"and its reflections would not integrate to 1; correlated columns with bounds: {_listed(wrong)}: "
-            f"write a vector of {len(h)} deviations, numpy.sqrt(numpy.diag({name})), or take those columns' "
-            "covariances to be 0"
+            f"write a vector of {len(h)} deviations, numpy.sqrt(numpy.diag({name})), take those columns' "
+            'covariances to be 0, or write boundary="linear", for kde'
         )
 
 

@@ -151,13 +151,13 @@ class _Reach(NamedTuple):
         return index[rows], xp.stack([coordinates[rows] for coordinates in places], axis=1)
 
 
-def sums(problem: Problem, output: Output) -> PartialSums:
+def sums(problem: Problem, output: Output, values: Any = None) -> PartialSums:
     """Sum the kernel of the domain that a problem has over its data; 0 at queries outside."""
     assert problem.domain is not None
     plain = problem._replace(domain=None, outside=None)
-    out = plain.sums(output)
+    out = plain.sums(output, values)
     if len(out.reference):
-        out = _with_images(plain, problem.domain, output, out)
+        out = _with_images(plain, problem.domain, output, out, values)
     if problem.outside is None:
         return out
     inside = ~problem.outside
@@ -171,14 +171,17 @@ def _of_rows(inside: Any, a: Any, xp: Any) -> Any:
     return None if a is None else xp.where(inside if a.ndim == 1 else inside[:, None], a, 0.0)
 
 
-def _with_images(plain: Problem, domain: Domain, output: Output, plain_sums: PartialSums) -> PartialSums:
-    """Add what the images add to the sums of the data themselves."""
+def _with_images(
+    plain: Problem, domain: Domain, output: Output, plain_sums: PartialSums, values: Any = None
+) -> PartialSums:
+    """Add what the images add to the sums of the data themselves; images have the ``values`` of their points."""
     xp = plain.xp
     scales = _Scales.of(plain, domain)
-    reach = _reach(plain, domain, scales, plain_sums)
+    # Sums of values may leave out the total.
+    reach = _reach(plain, domain, scales, plain_sums if values is None else plain.sums("sum"))
     if reach is None:
         return plain_sums
-    product = scales.product and output != "laplace_moments"  # which images alone have
+    product = scales.product and output not in ("laplace_moments", "values")  # which images alone have
     if product and _many(reach, plain, columns_of(scales.h_e, domain, reach.unlike)):
         Y = plain.X if plain.Y is None else plain.Y
         products: PartialSums = dispatch.passes("cukde.density.domains", plain.backend).product_sums(
@@ -196,18 +199,19 @@ def _with_images(plain: Problem, domain: Domain, output: Output, plain_sums: Par
             waiting.append((index, images))
             count += len(index)
         if count >= most:
-            total, waiting, count = merge([total, _pass(plain, output, waiting)], xp), [], 0
-    return merge([total, _pass(plain, output, waiting)], xp) if waiting else total
+            total, waiting, count = merge([total, _pass(plain, output, waiting, values)], xp), [], 0
+    return merge([total, _pass(plain, output, waiting, values)], xp) if waiting else total
 
 
-def _pass(plain: Problem, output: Output, parts: list[tuple[Any, Any]]) -> PartialSums:
+def _pass(plain: Problem, output: Output, parts: list[tuple[Any, Any]], values: Any = None) -> PartialSums:
     """Sum kernels of images at the queries."""
     xp = plain.xp
     index = xp.concatenate([rows for rows, _ in parts])
     images = xp.ascontiguousarray(xp.concatenate([z for _, z in parts]))
     options = plain.options.of_rows(index)._replace(squared_radius=None)  # the backend finds out how far they lie
     Y = plain.X if plain.Y is None else plain.Y
-    return plain._replace(X=images, Y=Y, options=options, points=None).sums(output)
+    of_images = None if values is None else values[index]
+    return plain._replace(X=images, Y=Y, options=options, points=None).sums(output, of_images)
 
 
 class _Scales(NamedTuple):

@@ -60,6 +60,8 @@ def options(given: Mapping[str, Any]) -> None:
         raise ValueError(
             "local_factors must be None where columns have categories: they are factors of a Gaussian's bandwidth"
         )
+    if given.get("boundary", "reflect") != "reflect":
+        raise ValueError(f'boundary must be "reflect" where columns have categories; got {given["boundary"]!r}')
 
 
 def domain(ends: Domain, kinds: Kinds) -> None:
