@@ -30,6 +30,7 @@ from cukde.density.api import (
 )
 from cukde.density.cdf import cdf, log_cdf
 from cukde.density.compositions.conditional import conditional, marginal
+from cukde.density.compositions.interval import DensityInterval as DensityInterval, density_interval
 from cukde.density.compositions.ratio import density_ratio
 from cukde.density.compositions.regions import hdr_threshold
 from cukde.density.grids.api import evaluate_grid
@@ -65,6 +66,7 @@ __all__ = [
     "conditional",
     "debias",
     "density_and_score",
+    "density_interval",
     "density_ratio",
     "depthwise_conv1d",
     "depthwise_conv1d_input_grad",

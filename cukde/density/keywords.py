@@ -35,6 +35,12 @@ TABLE = {
     "weights": Keyword(
         None, "array_like, shape (n,), optional", "Non-negative weights, normalised to sum to 1. Default: 1/n each."
     ),
+    "n_eff": Keyword(
+        None,
+        "float, optional",
+        "Number of independent rows that those of ``X`` are worth, up to n: fewer than n in a chain of correlated rows. "
+        "Default: 1 / sum w^2 of the weights, n without.",
+    ),
     "local_factors": Keyword(
         None,
         "array_like, shape (n,), optional",
@@ -146,6 +152,12 @@ class Weighted(Shared, total=False):
     """The same with weights."""
 
     weights: ArrayLike | None
+
+
+class OfInterval(Weighted, total=False):
+    """Of intervals for a density."""
+
+    n_eff: float | None
 
 
 class OfRule(TypedDict, total=False):

@@ -30,6 +30,7 @@ OTHER: dict[str, Any] = {
     "steps": 2,
     "own_point": False,
     "weights": RNG.uniform(1, 2, 40),
+    "n_eff": 20.5,
     "local_factors": RNG.uniform(0.5, 2, 40),
     "rtol": 1e-2,
     "log": True,
@@ -49,6 +50,7 @@ WRONG: dict[str, Any] = {
     "steps": 0,
     "own_point": "no",
     "weights": -np.ones(40),
+    "n_eff": 41,
     "local_factors": np.zeros(40),
     "rtol": 1.0,
     "log": 2,
@@ -136,7 +138,8 @@ def assert_same(got: Any, want: Any) -> None:
 def test_all_functions_and_keywords_are_here() -> None:
     assert len(OPERATIONS) >= 18
     assert OTHER.keys() == WRONG.keys() == TABLE.keys() == {name for _, name in CALLS}
-    assert typing.get_type_hints(keywords.OfMovedDensity).keys() == TABLE.keys()
+    of_all = typing.get_type_hints(keywords.OfMovedDensity) | typing.get_type_hints(keywords.OfInterval)
+    assert of_all.keys() == TABLE.keys()
 
 
 @pytest.mark.parametrize(("operation", "name"), CALLS, ids=IDS)

@@ -13,8 +13,8 @@ from cukde.core.cost import elementwise, radix_sort
 from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.density import check as density_check
-from cukde.density.cost.formulas import kde, positive_kde, sd_kde
-from cukde.density.cost.sizes import OPTIONS, Sizes, sized
+from cukde.density.cost.formulas import kde, kernel_sum, positive_kde, sd_kde
+from cukde.density.cost.sizes import OF_QUERIES, OPTIONS, Sizes, sized
 from cukde.density.mass_sizes import SAMPLES
 
 # NumPy's sort, and its order, take as long as so many operations one at a time for each number and each doubling of
@@ -58,6 +58,19 @@ def hdr_threshold(on: Peaks, sizes: Sizes, method: str = "kde") -> Counted:
     else:
         ordered = [radix_sort.keys("sort", n, size)]
     return dataclasses.replace(estimate, parts=(*estimate.parts, *ordered))
+
+
+@sized(f"{OF_QUERIES} draws")
+def density_interval(on: Peaks, sizes: Sizes, draws: int = 0) -> Counted:
+    """Count densities of four bandwidths, and with weights two of squared weights; and ``draws`` of simultaneous ones."""
+    one = kde(on, sizes)
+    parts = [part.times(6 if sizes.weighted else 4) for part in one.parts]
+    parts.append(elementwise.doubles("interval", on, 30.0 * sizes.m, launches=20))
+    if draws:
+        sums = kernel_sum(on, sizes, k=draws, weighted=False)
+        parts += [dataclasses.replace(part, name=f"draws: {part.name}").times(2) for part in sums.parts]
+        parts.append(elementwise.doubles("draws", on, 3.0 * sizes.n * draws + 6.0 * sizes.m * draws, launches=20))
+    return Counted(tuple(parts), one.source, one.pairs * (6 if sizes.weighted else 4))
 
 
 def _quotient(on: Peaks, m: int, **densities: Counted) -> Counted:
