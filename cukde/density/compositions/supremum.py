@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -16,8 +17,8 @@ _ROWS, _QUERIES = 4096, 2048  # of the matrices of kernels that are multiplied, 
 def quantile(problem: Problem, found: Estimated, level: float, draws: int, seed: int) -> float:
     r"""The quantile, at ``level``, of the largest error at a query in standard errors.
 
-    An error is drawn as :math:`\sum_j g_j w_j (K_j - \hat p)` with independent signs :math:`g_j`: given the data, it has
-    the variances and covariances of the terms. Kernels are in units of N_b at its centre, with whose
+    An error is drawn as :math:`\sum_j g_j w_j (K_j - \hat p)` with independent normal :math:`g_j`: given the data, it has
+    the variances and covariances of the terms. (Signs would make it too small where few terms count.) Kernels are in units of N_b at its centre, with whose
     exponential s the kernel is :math:`2^{1 + d/2} s^2 - s`, as b^2 = 2 a^2. Matrices of kernels and of multipliers are
     products of NumPy and CuPy, which are faster than sums of as many values.
     """
@@ -34,20 +35,26 @@ def quantile(problem: Problem, found: Estimated, level: float, draws: int, seed:
         total = xp.zeros((len(Y[some]), draws))
         for start in range(0, n, _ROWS):
             rows = slice(start, start + _ROWS)
-            g = _signs(len(X[rows]), draws, [seed, start], xp) * weights[rows, None]  # the same for all queries
+            g = weights[rows, None] * _normal(len(X[rows]), draws, [seed, start], xp)  # the same for all queries
             s = _exponentials(X[rows], Y[some], wide.whitening.h, xp)
-            total += (2 ** (1 + d / 2) * s * s - s - estimate[some].astype(np.float32)) @ g
+            total += ((2 ** (0.5 + d / 4) * s) ** 2 - s - estimate[some].astype(np.float32)) @ g
         errors = xp.where(error[some] > 0, abs(total) / error[some], 0.0)
         largest = xp.maximum(largest, errors.max(axis=0))
     return float(np.quantile(problem.backend.asnumpy(largest), level, method="higher"))
 
 
-def _signs(n: int, draws: int, seed: list[int], xp: Any) -> Any:
-    """Random signs, (n, draws) float32, the same on every backend: a bit each."""
-    count = -(-draws // 8)
-    packed = np.frombuffer(np.random.default_rng(seed).bytes(n * count), np.uint8).reshape(n, count)
-    bits = xp.unpackbits(xp.asarray(packed).reshape(-1)).reshape(n, 8 * count)[:, :draws]
-    return 2 * bits.astype(np.float32) - 1
+def _normal(n: int, draws: int, seed: list[int], xp: Any) -> Any:
+    """Normal numbers, (n, draws) float32, of 16 random bits each: five times as fast as NumPy's, on every backend."""
+    bits = np.frombuffer(np.random.default_rng(seed).bytes(2 * n * draws), np.uint16)
+    return xp.asarray(_quantiles())[xp.asarray(bits).reshape(n, draws)]
+
+
+@functools.cache
+def _quantiles() -> np.ndarray:
+    """Quantiles of the normal distribution in the middle of 2^16 equal shares."""
+    from scipy.special import ndtri
+
+    return ndtri((np.arange(2**16) + 0.5) / 2**16).astype(np.float32)
 
 
 def _exponentials(X: Any, Y: Any, h: float, xp: Any) -> Any:
