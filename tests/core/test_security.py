@@ -171,6 +171,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "marginal": lambda X, **words: cukde.marginal(X, [0], X[:, 0], 0.5, **words),
     "conditional": lambda X, **words: cukde.conditional(X, {0: 0.5}, X[:, 1], 0.5, **words),
     "hdr_threshold": lambda X, **words: cukde.hdr_threshold(X, 0.5, **words),
+    "density_interval": lambda X, **words: cukde.density_interval(X, X, 0.5, **words),
     "density_ratio": lambda X, **words: cukde.density_ratio(X, X, X, 0.5, **words),
     "cdf": lambda X, **words: cukde.cdf(X[:, 0], X[:, 0], 0.5, **words),
     "log_cdf": lambda X, **words: cukde.log_cdf(X[:, 0], X[:, 0], 0.5, **words),

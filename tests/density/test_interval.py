@@ -50,9 +50,7 @@ def expected(X: Any, Y: Any, h: Any, weights: Any = None, n_eff: float | None = 
     ("d", "h"), [(1, 0.3), (2, np.array([0.5, 0.3])), (3, np.eye(3) * 0.2 + 0.1)], ids=["1", "2", "3"]
 )
 @pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-10), (np.float32, 2e-4)])
-def test_the_estimate_and_its_error(
-    backend: Backend, d: int, h: Any, weighted: bool, dtype: Any, rtol: float
-) -> None:
+def test_the_estimate_and_its_error(backend: Backend, d: int, h: Any, weighted: bool, dtype: Any, rtol: float) -> None:
     n = backend.size(200, 40)
     X, Y = RNG.normal(size=(n, d)).astype(dtype), RNG.normal(size=(6, d)).astype(dtype)
     w = RNG.uniform(size=n) if weighted else None
@@ -66,7 +64,8 @@ def test_the_estimate_and_its_error(
     assert (abs(estimate - p) <= rtol * scale).all()
     np.testing.assert_allclose(standard_error, error, rtol=rtol)
     assert found.quantile == pytest.approx(Z)
-    assert (low >= 0).all() and (low <= high).all()
+    assert (low >= 0).all()
+    assert (low <= high).all()
 
 
 def test_the_ends_solve_the_equation_of_the_interval(backend: Backend) -> None:

@@ -62,7 +62,7 @@ def hdr_threshold(on: Peaks, sizes: Sizes, method: str = "kde") -> Counted:
 
 @sized(f"{OF_QUERIES} draws")
 def density_interval(on: Peaks, sizes: Sizes, draws: int = 0) -> Counted:
-    """Count densities of four bandwidths, and with weights two of squared weights; and ``draws`` of simultaneous ones."""
+    """Count densities of four bandwidths, with weights two more; and ``draws`` of the largest error."""
     one = kde(on, sizes)
     parts = [part.times(6 if sizes.weighted else 4) for part in one.parts]
     parts.append(elementwise.doubles("interval", on, 30.0 * sizes.m, launches=20))

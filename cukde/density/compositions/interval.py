@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Unpack
-
-import numpy as np
+from typing import NamedTuple, Unpack
 
 from cukde.core import check as core_check, random_state as core_random_state, reprs
 from cukde.core.cost.registry import declare
@@ -72,8 +70,8 @@ def density_interval(
 ) -> DensityInterval:
     r"""Confidence intervals for the density of the data ``X`` at queries ``Y``, with the bias of the kernel corrected.
 
-    An interval about :func:`cukde.kde` misses the density, which that estimate smooths, more often the better its
-    bandwidth. Here the estimate has the leading bias removed, and the interval counts what the correction varies.
+    An interval about :func:`cukde.kde` covers too seldom, since with a good bandwidth its bias is as large as its
+    standard error. Here the estimate has the leading bias removed, and its variance is that of the corrected estimate.
 
     Parameters
     ----------
@@ -109,6 +107,7 @@ def density_interval(
     >>> X = np.random.default_rng(0).normal(size=2000)
     >>> found = cukde.density_interval(X, [0.0, 2.0], "isj")  # the densities are 0.3989 and 0.0540
     >>> found.low.round(3), found.high.round(3)
+    (array([0.352, 0.038]), array([0.419, 0.065]))
 
     Notes
     -----
@@ -119,11 +118,11 @@ def density_interval(
     v, weights squared, and :math:`u = \int K^2 / n_\mathrm{eff}`, by which v grows with the density. Where few rows
     count, they do not undercover as :math:`\hat p \pm z \sqrt v` does; where none do, the interval is [0, z^2 u].
 
-    *Coverage* of 0.95 is 0.93 to 0.97 in one to three dimensions (``interval_coverage_cpu.json``), at points
-    where the bandwidth follows the density. No interval holds a peak that is narrower than the bandwidth.
+    Sums have the accuracy of :func:`cukde.kde`. No interval holds a peak that is narrower than the bandwidth.
+    ``docs/intervals.md`` has the measured coverage, and says what simultaneous intervals are.
 
-    Cost: four passes of :func:`cukde.kde`, six with weights; ``simultaneous`` two of :func:`cukde.kernel_sum` with
-    ``draws`` values. ``docs/intervals.md`` is the guide.
+    Cost: four passes of :func:`cukde.kde`, six with weights; ``simultaneous`` takes n m exponentials and 2 n m ``draws``
+    flops besides.
 
     References
     ----------

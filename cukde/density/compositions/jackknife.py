@@ -21,7 +21,7 @@ from cukde.density.whitening import whitening_of
 NARROW, WIDE = 2**-0.25, 2**0.25
 """Bandwidths a and b, as factors of h."""
 
-# Terms of the square: a factor, the variance of N(0; .) in units of h^2, and the bandwidth of the density in units of h.
+# Terms of the square: a factor, the variance of N(0; .) in units of h^2, and a bandwidth in units of h.
 _SQUARE = ((4.0, 2**0.5, 2**-0.75), (-4.0, 4.5**0.5, (2**0.5 / 3) ** 0.5), (1.0, 8**0.5, NARROW))
 
 _LARGEST_LOG = 700.0  # of a constant in float64

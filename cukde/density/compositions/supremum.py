@@ -17,10 +17,11 @@ _ROWS, _QUERIES = 4096, 2048  # of the matrices of kernels that are multiplied, 
 def quantile(problem: Problem, found: Estimated, level: float, draws: int, seed: int) -> float:
     r"""The quantile, at ``level``, of the largest error at a query in standard errors.
 
-    An error is drawn as :math:`\sum_j g_j w_j (K_j - \hat p)` with independent normal :math:`g_j`: given the data, it has
-    the variances and covariances of the terms. (Signs would make it too small where few terms count.) Kernels are in units of N_b at its centre, with whose
-    exponential s the kernel is :math:`2^{1 + d/2} s^2 - s`, as b^2 = 2 a^2. Matrices of kernels and of multipliers are
-    products of NumPy and CuPy, which are faster than sums of as many values.
+    An error is drawn as :math:`\sum_j g_j w_j (K_j - \hat p)` with independent normal :math:`g_j`: given the data, it
+    has the variances and covariances of the terms. (Random signs would make it too small where few terms count.)
+
+    Kernels are in units of N_b at its centre. With s for its exponential they are :math:`2^{1 + d/2} s^2 - s`, as
+    b^2 = 2 a^2. Products of matrices of kernels and of g are faster than passes for as many columns of values.
     """
     wide, xp = at_width(problem, WIDE), problem.xp
     X, Y = wide.whitened()
