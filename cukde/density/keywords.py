@@ -38,7 +38,7 @@ TABLE = {
     "n_eff": Keyword(
         None,
         "float, optional",
-        "Number of independent rows that those of ``X`` are worth, up to n: fewer than n for correlated rows of a chain. "
+        "Number of independent rows that those of ``X`` are worth, up to n: fewer for correlated rows of a chain. "
         "Default: 1 / sum w^2 of the weights, n without.",
     ),
     "local_factors": Keyword(

@@ -121,8 +121,8 @@ def density_interval(
     Sums have the accuracy of :func:`cukde.kde`. No interval holds a peak that is narrower than the bandwidth.
     ``docs/intervals.md`` has the measured coverage, and says what simultaneous intervals are.
 
-    Cost: four passes of :func:`cukde.kde`, six with weights; ``simultaneous`` takes n m exponentials and 2 n m ``draws``
-    flops besides.
+    Cost: four passes of :func:`cukde.kde`, six with weights. ``simultaneous`` takes as many exponentials as one of them, and
+    2 n m ``draws`` flops.
 
     References
     ----------
