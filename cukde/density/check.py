@@ -290,7 +290,7 @@ def rows_to_leave_out(n: int, option: str = "leave_one_out=True") -> None:
         raise ValueError(f"{option} needs two rows or more that have a weight; got {n}")
 
 
-def effective_rows(value: Any, n: int) -> float | None:
+def effective_rows(value: Any, n: float) -> float | None:
     """Return the number of independent rows that ``n`` rows are worth; None: it is not given."""
     if value is None:
         return None

@@ -64,8 +64,7 @@ def density(
     band : float or None
         Share of the resampled densities that lie within the band at each point; None draws no band.
     interval : bool or float
-        Level of the intervals of :func:`cukde.density_interval` to draw in place of that band, True for 0.95: they
-        count the bias, too. For ``method="kde"``, without bounds, periods and local factors.
+        Level of :func:`cukde.density_interval`, for "kde" only, to draw in place of the band, True for 0.95.
     resamples, points : int
         Numbers of resamples for the band, 2 to 100,000, and of evenly spaced points of the curve, 2 to 1,000,000.
     limits : (float, float), optional
@@ -82,12 +81,11 @@ def density(
 
     Raises
     ------
-    ImportError
-        Without Matplotlib.
-    TypeError, ValueError
-        For more columns than one, fewer than two rows (in every group), what :func:`cukde.kde` and the rule refuse,
-        data or a domain that ``log_scale`` does not allow, an ``ax`` that is not plain Axes or whose scale is another,
-        options out of their range, ``random_state`` together with ``seed``, and ``hue`` with Dask collections.
+    ImportError, TypeError, ValueError
+        Without Matplotlib. For several columns, fewer than two rows (in every group), what :func:`cukde.kde`, the rule
+        and intervals refuse, data or a domain that ``log_scale`` does not allow, an ``ax`` that is not plain Axes or
+        whose scale is another, options out of their range, ``random_state`` together with ``seed``, and ``hue`` with
+        Dask collections.
 
     Examples
     --------

@@ -121,8 +121,8 @@ def density_interval(
     Sums have the accuracy of :func:`cukde.kde`. No interval holds a peak that is narrower than the bandwidth.
     ``docs/intervals.md`` has the measured coverage, and says what simultaneous intervals are.
 
-    Cost: four passes of :func:`cukde.kde`, six with weights. ``simultaneous`` takes as many exponentials as one of them, and
-    2 n m ``draws`` flops.
+    Cost: four passes of :func:`cukde.kde`, six with weights. ``simultaneous`` takes as many exponentials as
+    one of them, and 2 n m ``draws`` flops.
 
     References
     ----------
@@ -143,7 +143,8 @@ def density_interval(
             quantile = max(quantile, supremum.quantile(problem, found, level, draws, seed))
         low, high = jackknife.interval(found, quantile, problem.xp)
         arrays = low, high, found.estimate, problem.xp.sqrt(found.variance)
-        return DensityInterval(*(results.cast(a, problem.dtype) for a in arrays), quantile)
+        low, high, estimate, error = (results.cast(a, problem.dtype) for a in arrays)
+        return DensityInterval(low, high, estimate, error, quantile)
 
 
 def _estimated(problem: Problem, rows: float | None) -> Estimated:

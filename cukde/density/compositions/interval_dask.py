@@ -75,7 +75,8 @@ def density_interval(
     found = jackknife.estimated(density, of_squares, share, log_norm, d, da, independent)
     quantile = normal_quantile(level)
     arrays = *jackknife.interval(found, quantile, da), found.estimate, da.sqrt(found.variance)
-    return DensityInterval(*(a.astype(dtype) for a in arrays), quantile)
+    low, high, estimate, error = (a.astype(dtype) for a in arrays)
+    return DensityInterval(low, high, estimate, error, quantile)
 
 
 def _densities(x: Any, y: Any, h: np.ndarray, options: dict[str, Any]) -> Density:
