@@ -32,6 +32,7 @@ from cukde.density.cdf import cdf, log_cdf
 from cukde.density.compositions.conditional import conditional, marginal
 from cukde.density.compositions.conditional_distribution import conditional_cdf, conditional_quantile
 from cukde.density.compositions.conditional_sample import conditional_sample
+from cukde.density.compositions.interval import DensityInterval as DensityInterval, density_interval
 from cukde.density.compositions.outlines import regions
 from cukde.density.compositions.polygons import Region as Region, Regions as Regions
 from cukde.density.compositions.ratio import density_ratio
@@ -72,6 +73,7 @@ __all__ = [
     "conditional_sample",
     "debias",
     "density_and_score",
+    "density_interval",
     "density_ratio",
     "depthwise_conv1d",
     "depthwise_conv1d_input_grad",

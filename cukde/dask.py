@@ -8,6 +8,7 @@ for users.
 from cukde.conv1d.dask import depthwise_conv1d
 from cukde.core.dask.devices import to_gpu
 from cukde.density.compositions.dask import conditional, density_ratio, hdr_threshold, marginal
+from cukde.density.compositions.interval_dask import density_interval
 from cukde.density.dask.api import debias, density_and_score, kde, kernel_sum, laplace_kde, score, sd_kde
 from cukde.density.dask.boxes import block_boxes
 from cukde.density.dask.parts import BlockBoxes
@@ -23,6 +24,7 @@ __all__ = [
     "conditional",
     "debias",
     "density_and_score",
+    "density_interval",
     "density_ratio",
     "depthwise_conv1d",
     "evaluate_grid",

@@ -241,6 +241,11 @@ def _density_ratio(a: Draw) -> Call:
     return _unlinked(Call(cukde.density_ratio, (a.points, a.array(7, a.d), a.queries, a.h), options), 3)
 
 
+def _density_interval(a: Draw) -> Call:
+    options = a.common() | a.tolerance() | {"level": a.one(0.5, 0.95), "n_eff": a.one(None, 1.5)}
+    return Call(cukde.density_interval, (a.points, a.queries, a.h), options)
+
+
 def _evaluate_grid(a: Draw) -> Call:
     axes = [a.array(int(a.rng.integers(0, 6))) if a.one(False, True) else np.linspace(-1, 1, 5) for _ in range(a.d)]
     log, algorithm = a.one((False, "auto"), (True, "auto"), (False, "exact"), (False, "fft" if a.d < 3 else "auto"))
@@ -585,6 +590,7 @@ def _plot_density(a: Draw) -> Call:
     own = {
         "rug": a.one(False, True),
         "band": a.one(None, 0.9),
+        "interval": False,
         "resamples": 3,
         "points": a.one(2, 9),
         "limits": a.one(None, (-1.0, 2.0)),
@@ -655,6 +661,7 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "regions": _regions,
     "hdr_threshold": _hdr_threshold,
     "density_ratio": _density_ratio,
+    "density_interval": _density_interval,
     "evaluate_grid": _evaluate_grid,
     "cdf": _distribution(cukde.cdf),
     "log_cdf": _distribution(cukde.log_cdf),
@@ -764,6 +771,7 @@ _LAZY = {
     "marginal": 3,
     "conditional": 3,
     "density_ratio": 3,
+    "density_interval": 2,
     "hdr_threshold": 1,
     "evaluate_grid": 1,
     "kendall_matrix": 2,

@@ -66,7 +66,7 @@ def _rows(a: Any, s: SimpleNamespace) -> tuple[Any, ...]:
 
 
 _WORKLOADS: dict[str, tuple[Arguments, tuple[Mapping[str, int], Mapping[str, int]]]] = {
-    "kde score density_and_score sd_kde laplace_kde positive_kde positive_score": (_pairs, _PAIRS),
+    "kde score density_and_score sd_kde laplace_kde positive_kde positive_score density_interval": (_pairs, _PAIRS),
     "positive_mass debias": (_data, _DATA),
     "modes": (_data, _FEW),
     "kernel_sum": (lambda a, s: (a(s.n, s.d), a(s.n), a(s.m, s.d), 1.0), _PAIRS),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cukde.core import words
-from cukde.core.check import array, count, option, unmasked
+from cukde.core.check import array, count, number, option, unmasked
 from cukde.core.dtypes import of_results
 from cukde.density.rules_by_name import ABRAMSON
 
@@ -324,6 +324,16 @@ def rows_to_leave_out(n: int, option: str = "leave_one_out=True") -> None:
     """Raise where nothing is left without a row; ``n`` rows have a weight."""
     if n < 2:
         raise ValueError(f"{option} needs two rows or more that have a weight; got {n}")
+
+
+def effective_rows(value: Any, n: float) -> float | None:
+    """Return the number of independent rows that ``n`` rows are worth; None: it is not given."""
+    if value is None:
+        return None
+    out = number("n_eff", value, above=True)
+    if out > n:
+        raise ValueError(f"n_eff must be at most the number of rows of X, {n}; got {value!r}")
+    return out
 
 
 def one_column(d: int) -> None:

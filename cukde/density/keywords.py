@@ -179,6 +179,12 @@ class Weighted(Shared, total=False):
     weights: ArrayLike | None
 
 
+class OfInterval(Weighted, total=False):
+    """Of intervals for a density."""
+
+    n_eff: float | None
+
+
 class OfRule(TypedDict, total=False):
     """Of rules for the bandwidth: what they know of a density."""
 

@@ -61,7 +61,9 @@ def colours(value: Any, labels: Sequence[str | None], numbers: Sequence[int]) ->
     return out
 
 
-def draw_curve(axes: Axes, curve: Curve, label: str, level: float | None, colour: Any) -> None:
+def draw_curve(
+    axes: Axes, curve: Curve, label: str, level: float | None, colour: Any, *, intervals: bool = False
+) -> None:
     """Draw a density over its band; curves on the same axes differ in dashes and, unless one is given, in colour."""
     number = sum(line.get_gid() == _CURVE for line in axes.lines)
     colour = COLOURS[number % len(COLOURS)] if colour is None else colour
@@ -70,7 +72,8 @@ def draw_curve(axes: Axes, curve: Curve, label: str, level: float | None, colour
     (line,) = axes.plot(curve.x, curve.density, color=colour, linestyle=dashes, linewidth=1.8, label=label, gid=_CURVE)
     line.sticky_edges.y.append(0.0)
     if curve.band is not None and level is not None:
-        explained = f"{100 * level:g}% bootstrap band (variability, not bias)"
+        kind = "intervals of the density (bias-corrected)" if intervals else "bootstrap band (variability, not bias)"
+        explained = f"{100 * level:g}% {kind}"
         if explained in axes.get_legend_handles_labels()[1]:  # by another curve
             explained = "_nolegend_"
         axes.fill_between(curve.x, *curve.band, color=colour, alpha=0.25, linewidth=0, label=explained)

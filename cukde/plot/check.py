@@ -15,6 +15,7 @@ from cukde.density.compositions import check as compositions_check
 
 # Limits of sizes: the product of two densities of such columns is within float64.
 _LARGEST, _SMALLEST = 1e100, 1e-100
+_LEVEL = 0.95  # of intervals, where none is given
 _MOST_PANELS = 16  # columns of a pair plot
 _MOST_MASSES = 8
 _MOST_GROUPS = 7  # the number of colours
@@ -103,6 +104,27 @@ def extent(low: np.ndarray, high: np.ndarray, widths: np.ndarray) -> None:
         )
     if (widths < 1e-13 * size).any():
         raise ValueError("X must lie nearer to 0 for its bandwidth to be told on an axis; subtract an offset from it")
+
+
+def interval(value: Any) -> float | None:
+    """Return the level of intervals, None for none."""
+    if isinstance(value, bool | np.bool_):
+        return _LEVEL if value else None
+    return share("interval", value)
+
+
+def with_interval(method: str, *, in_domain: bool) -> None:
+    """Raise for estimates that have no intervals."""
+    if method != "kde":
+        raise ValueError(f'interval must be False for method="{method}": its bandwidth is too wide for intervals')
+    if in_domain:
+        raise ValueError("interval must be False with bounds and periods, where density_interval has no variance")
+
+
+def no_factors(factors: bool) -> None:
+    """Raise for local factors of the bandwidth beside intervals."""
+    if factors:
+        raise ValueError("interval must be False for a bandwidth with local factors: give a number, or h='isj'")
 
 
 def limits(value: Any, logarithmic: bool) -> tuple[float, float] | None:

@@ -16,6 +16,7 @@ from cukde.core.over_dask import is_dask
 from cukde.density import check as density_check, correction, rules_by_name
 from cukde.density.api import debias, kernel_sum
 from cukde.density.compositions import columns as compositions_columns, regions as compositions_regions
+from cukde.density.compositions.interval import density_interval
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, arguments_of
 from cukde.density.estimates import ESTIMATES, Estimate as Kind
@@ -180,7 +181,7 @@ def curve(
     resamples: int = 0,
     seed: int = 0,
 ) -> Curve:
-    """Return the density of one column, and with ``level`` a pointwise bootstrap band."""
+    """Return the density of one column, and with ``level`` a pointwise bootstrap band; of no resamples, intervals."""
     h = float(data.widths[0])
     low, high = float(data.low[0]) - _REACH * h, float(data.high[0]) + _REACH * h
     if data.factors is not None:
@@ -192,7 +193,9 @@ def curve(
         queries = data.backend.asarray(x)
         options = {"weights": data.weights, "local_factors": data.factors, "deterministic": data.repeats} | data.ends
         density = data.backend.asnumpy(data.of.density(data.X[:, 0], queries, h, **options))
-        ends = None if level is None else _band(data, queries, h, level, resamples, seed)
+        ends = None
+        if level is not None:
+            ends = _band(data, queries, h, level, resamples, seed) if resamples else _intervals(data, queries, h, level)
     return Curve(x, density, ends)
 
 
@@ -200,6 +203,14 @@ def as_drawn(curve: Curve, log: bool, share: float) -> Curve:
     """Return a curve times the share of its group; that of log10 data, per decade, at places in units of the data."""
     band = None if curve.band is None else (curve.band[0] * share, curve.band[1] * share)
     return Curve(10.0**curve.x if log else curve.x, curve.density * share, band)
+
+
+def _intervals(data: Estimate, queries: Any, h: float, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of the intervals of the density at each point of the axis."""
+    check.no_factors(data.factors is not None)
+    options: dict[str, Any] = {"weights": data.weights, "deterministic": data.repeats}
+    found = density_interval(data.X[:, 0], queries, h, level, **options)
+    return data.backend.asnumpy(found.low), data.backend.asnumpy(found.high)
 
 
 def _band(

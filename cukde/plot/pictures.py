@@ -38,6 +38,7 @@ def density(
     ax: Axes | None = None,
     rug: bool = True,
     band: float | None = 0.95,
+    interval: bool | float = False,
     resamples: int = 200,
     points: int = 512,
     limits: tuple[float, float] | None = None,
@@ -62,6 +63,8 @@ def density(
         Whether to mark rows below the curve: all, or 1,000 at random if there are more.
     band : float or None
         Share of the resampled densities that lie within the band at each point; None draws no band.
+    interval : bool or float
+        Level of :func:`cukde.density_interval`, for "kde" only, to draw in place of the band, True for 0.95.
     resamples, points : int
         Numbers of resamples for the band, 2 to 100,000, and of evenly spaced points of the curve, 2 to 1,000,000.
     limits : (float, float), optional
@@ -78,12 +81,11 @@ def density(
 
     Raises
     ------
-    ImportError
-        Without Matplotlib.
-    TypeError, ValueError
-        For more columns than one, fewer than two rows (in every group), what :func:`cukde.kde` and the rule refuse,
-        data or a domain that ``log_scale`` does not allow, an ``ax`` that is not plain Axes or whose scale is another,
-        options out of their range, ``random_state`` together with ``seed``, and ``hue`` with Dask collections.
+    ImportError, TypeError, ValueError
+        Without Matplotlib. For several columns, fewer than two rows (in every group), what :func:`cukde.kde`, the rule
+        and intervals refuse, data or a domain that ``log_scale`` does not allow, an ``ax`` that is not plain Axes or
+        whose scale is another, options out of their range, ``random_state`` together with ``seed``, and ``hue`` with
+        Dask collections.
 
     Examples
     --------
@@ -109,11 +111,14 @@ def density(
     """
     artists = _artists(ax)
     rug = core_check.flag("rug", rug)
-    level = None if band is None else check.share("band", band)
+    level, own_level = None if band is None else check.share("band", band), check.interval(interval)
     resamples = check.between("resamples", resamples, 2, 100_000)
     points = check.between("points", points, 2, 1_000_000)
     label, of = check.text("label", label), filled(options)
     common_norm = core_check.flag("common_norm", common_norm)
+    if own_level is not None:
+        check.with_interval(of.method, in_domain=of.bounds is not None or of.periods is not None)
+        level, resamples = own_level, 0
     log_scale = core_check.flag("log_scale", of.log_scale)
     ends = check.limits(limits, log_scale)
     rows = _rows(X, of)
@@ -134,7 +139,7 @@ def density(
     ax = artists.scaled(ax, rows.log)
     for k, (group, estimate, curve) in enumerate(zip(rows.groups, estimates, curves, strict=True)):
         said = _of_curve(group, label, estimate, log_scale)
-        artists.draw_curve(ax, curve, said, level, colours.get(group.number))
+        artists.draw_curve(ax, curve, said, level, colours.get(group.number), intervals=not resamples)
         if rug:
             artists.draw_rug(ax, marked[k], _of_rug(rows, [len(marks) for marks in marked], k))
     artists.finish_curve(ax, rows.names[0], rows.title, rows.notes, log=log_scale)

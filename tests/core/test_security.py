@@ -175,6 +175,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "conditional_sample": lambda X, **words: cukde.conditional_sample(X, {0: 0.5}, 0.5, **words),
     "regions": lambda X, **words: cukde.regions(X, 0.5, **words),
     "hdr_threshold": lambda X, **words: cukde.hdr_threshold(X, 0.5, **words),
+    "density_interval": lambda X, **words: cukde.density_interval(X, X, 0.5, **words),
     "density_ratio": lambda X, **words: cukde.density_ratio(X, X, X, 0.5, **words),
     "cdf": lambda X, **words: cukde.cdf(X[:, 0], X[:, 0], 0.5, **words),
     "log_cdf": lambda X, **words: cukde.log_cdf(X[:, 0], X[:, 0], 0.5, **words),

@@ -151,7 +151,7 @@ def test_all_functions_and_keywords_are_here() -> None:
     assert len(OPERATIONS) >= 18
     of_rules = typing.get_type_hints(keywords.OfReference).keys()
     assert OTHER.keys() == WRONG.keys() == TABLE.keys() == {name for _, name in CALLS} | of_rules
-    kinds = keywords.OfMovedDensity, keywords.OfKde, keywords.OfReference
+    kinds = keywords.OfMovedDensity, keywords.OfKde, keywords.OfReference, keywords.OfInterval
     assert set[str]().union(*map(typing.get_type_hints, kinds)) == TABLE.keys()
 
 

@@ -16,6 +16,7 @@ from cukde.density import check as density_check
 from cukde.density.domains.domain import Domain
 
 _NAMED = 12  # columns that a message lists
+_FEWEST_DRAWS = 100
 _SQUARED_RANGE = 1e300  # of squared distances, as of all points in double precision
 
 
@@ -276,4 +277,28 @@ def grid(steps: np.ndarray, most: int) -> None:
         raise ValueError(
             f"X must reach over fewer bandwidths for regions: the grid would have {sizes} nodes; leave out rows far "
             "from all others, or enlarge h"
+        )
+
+
+def level(value: Any) -> float:
+    """Return the level of an interval, between 0 and 1."""
+    out = core_check.real("level", value)
+    if not 0 < out < 1:
+        raise ValueError(f"level must lie between 0 and 1, as 0.95; got {value!r}")
+    return out
+
+
+def draws(value: Any) -> int:
+    """Return a number of draws of the largest error, enough for a quantile."""
+    out = core_check.count("draws", value)
+    if out < _FEWEST_DRAWS:
+        raise ValueError(f"draws must be at least {_FEWEST_DRAWS}; got {out}")
+    return out
+
+
+def not_simultaneous(simultaneous: Any) -> None:
+    """Raise for simultaneous intervals of Dask arrays, whose draws are of data in memory."""
+    if core_check.flag("simultaneous", simultaneous):
+        raise ValueError(
+            "simultaneous must be False for Dask arrays: its draws take data in memory, such as X.compute()"
         )

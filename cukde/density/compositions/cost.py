@@ -14,7 +14,7 @@ from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.density import check as density_check
 from cukde.density.cost.formulas import cdf, kde, kernel_sum, positive_kde, sd_kde
-from cukde.density.cost.sizes import OPTIONS, Sizes, sized
+from cukde.density.cost.sizes import OF_QUERIES, OPTIONS, Sizes, sized
 from cukde.density.mass_sizes import SAMPLES
 
 # NumPy's sort, and its order, take as long as so many operations one at a time for each number and each doubling of
@@ -98,6 +98,19 @@ def regions(on: Peaks, sizes: Sizes) -> Counted:
     grid = kde(on, sizes, d=2, m=_GRID)
     parts = [dataclasses.replace(part, name=f"grid: {part.name}") for part in grid.parts]
     return dataclasses.replace(level, parts=(*level.parts, *parts))
+
+
+@sized(f"{OF_QUERIES} draws")
+def density_interval(on: Peaks, sizes: Sizes, draws: int = 0) -> Counted:
+    """Count densities of four bandwidths, with weights two more; and ``draws`` of the largest error."""
+    one = kde(on, sizes)
+    parts = [part.times(6 if sizes.weighted else 4) for part in one.parts]
+    parts.append(elementwise.doubles("interval", on, 30.0 * sizes.m, launches=20))
+    if draws:
+        sums = kernel_sum(on, sizes, k=draws, weighted=False)
+        parts += [dataclasses.replace(part, name=f"draws: {part.name}").times(2) for part in sums.parts]
+        parts.append(elementwise.doubles("draws", on, 3.0 * sizes.n * draws + 6.0 * sizes.m * draws, launches=20))
+    return Counted(tuple(parts), one.source, one.pairs * (6 if sizes.weighted else 4))
 
 
 def _quotient(on: Peaks, m: int, **densities: Counted) -> Counted:

@@ -189,6 +189,15 @@ def of_ratio(X: Any, Z: Any, Y: Any, h: Any = None, *, denominator_weights: Any 
     return sizes | {"k": _rows(Z)[0], "m": _rows(Y)[0], "dtype": dtype, "weighted": weighted}
 
 
+def of_interval(
+    X: Any, Y: Any, h: Any = None, level: Any = None, *, simultaneous: bool = False, draws: int = 1000, **options: Any
+) -> Sizes:
+    """Sizes of a call for intervals; with ``draws`` where they are simultaneous."""
+    sizes = of_queries(X, Y, h, **options)
+    sizes.pop("rtol", None)
+    return sizes | {"draws": int(draws) if simultaneous else 0}
+
+
 def of_bandwidth(
     X: Any,
     *,
