@@ -29,7 +29,9 @@ class Convolution(Operation):
     def struct(cls, arrays: Arrays, options: Mapping[str, Any]) -> Struct:
         options = dict(options)
         _derivative(options.pop("activation", None))
-        found = check.operands(*(arrays.get(name) for name in cls.operands), None, host, check.options(**options), False)
+        found = check.operands(
+            *(arrays.get(name) for name in cls.operands), None, host, check.options(**options), False
+        )
         return Struct(found.geometry.shape(found.geometry.outputs), found.dtype)
 
     def _result(self, wanted: frozenset[str]) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 from cukde.core.check import flag
 from cukde.core.cpu import arrays as host
 from cukde.density import axes as density_axes, check as density_check, leave_one_out, results
-from cukde.density.arguments import checked, prepare
+from cukde.density.arguments import prepare
 from cukde.density.grids.api import evaluate_grid
 from cukde.density.problem import Problem
 from cukde.density.sums import Output, PartialSums, to_density
@@ -41,8 +41,7 @@ class Density(Operation):
 
     @classmethod
     def struct(cls, arrays: Arrays, options: Mapping[str, Any]) -> Struct:
-        X, Y, h, weights = (arrays.get(name) for name in cls.operands)
-        found = checked(host, X, Y, bandwidth.given(h), weights, precision=options.get("precision"))
+        found = gradients_sums.checked(arrays, bandwidth.given(arrays["h"]), options)
         return Struct(found.query_shape[:1], found.dtype)
 
     def _result(self, wanted: frozenset[str]) -> Any:

@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cukde.core.cpu import arrays as host
 from cukde.density import results
-from cukde.density.arguments import checked, prepare
+from cukde.density.arguments import prepare
 from cukde.gradients import bandwidth, sums as gradients_sums
 from cukde.gradients.operation import Arrays, Operation, Struct
 
@@ -26,16 +25,15 @@ class KernelSum(Operation):
     operands = ("X", "V", "Y", "h")
 
     def _pose(self) -> None:
-        X, V, Y, h = (self.arrays[name] for name in self.operands)
+        X, V, Y, h = (self.arrays.get(name) for name in self.operands)
         self._problem, v = prepare(X, Y, bandwidth.given(h), V=V, **self.options)
         self._flat = v.ndim == 1
         self._values = v.reshape(len(v), -1)
 
     @classmethod
     def struct(cls, arrays: Arrays, options: Mapping[str, Any]) -> Struct:
-        X, V, Y, h = (arrays[name] for name in cls.operands)
-        found = checked(host, X, Y, bandwidth.given(h), V=V, precision=options.get("precision"))
-        return Struct((*found.query_shape[:1], *V.shape[1:]), found.dtype)
+        found = gradients_sums.checked(arrays, bandwidth.given(arrays["h"]), options)
+        return Struct((*found.query_shape[:1], *arrays["V"].shape[1:]), found.dtype)
 
     def _result(self, wanted: frozenset[str]) -> Any:
         problem = self._problem

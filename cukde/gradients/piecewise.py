@@ -15,13 +15,11 @@ from cukde.piecewise.pwpa import pwpa
 
 def slope(p: PiecewisePolynomial, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
     """The derivative of what ``p(x, nu, extrapolate)`` returns, with respect to x."""
-    beyond = p.extrapolate if extrapolate is None else extrapolate
-    values = p(x, nu + 1, False if isinstance(beyond, str) and beyond == "raise" else beyond)
-    if isinstance(beyond, str) and beyond == "clamp" and nu == 0:  # constant there; derivatives of p are those at ends
-        values = _where_beyond(x, float(p.x.min()), float(p.x.max()), values, 0.0)
-    elif isinstance(beyond, str) and beyond == "clamp":
-        values = _where_beyond(x, float(p.x.min()), float(p.x.max()), values, 0.0)
-    return values
+    beyond = check.extrapolate(p.extrapolate if extrapolate is None else extrapolate)
+    values = p(x, nu + 1, False if beyond == "raise" else beyond)
+    if beyond != "clamp":
+        return values
+    return _where_beyond(x, float(p.x.min()), float(p.x.max()), values, 0.0)  # constant there, as its derivatives are
 
 
 class Curve(Operation):

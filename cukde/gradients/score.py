@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cukde.core.cpu import arrays as host
-from cukde.density.arguments import checked, prepare
+from cukde.density.arguments import prepare
 from cukde.gradients import bandwidth, sums as gradients_sums
 from cukde.gradients.operation import Arrays, Operation, Struct
 
@@ -37,8 +36,7 @@ class Score(Operation):
 
     @classmethod
     def struct(cls, arrays: Arrays, options: Mapping[str, Any]) -> Struct:
-        X, Y, h, weights = (arrays.get(name) for name in cls.operands)
-        found = checked(host, X, Y, bandwidth.given(h), weights, precision=options.get("precision"))
+        found = gradients_sums.checked(arrays, bandwidth.given(arrays["h"]), options)
         _refuse_columns(found.x.shape[1])
         return Struct(found.query_shape, found.dtype)
 

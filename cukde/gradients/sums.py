@@ -8,15 +8,24 @@ at which they are summed, so nothing cancels far from the origin, and references
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from cukde.density import leave_one_out
+from cukde.core.cpu import arrays as host
+from cukde.density import arguments, keywords, leave_one_out
 from cukde.density.problem import Problem
 from cukde.density.sums import Output
 
 _ZERO = -1e30  # the logarithm of a weight of zero
+
+
+def checked(arrays: Mapping[str, Any], h: Any, options: Mapping[str, Any]) -> arguments.Checked:
+    """Check forms and options of arrays on the host, whose values are of no matter."""
+    X, Y, V, weights = (arrays.get(name) for name in ("X", "Y", "V", "weights"))
+    keywords.of_passes({name: value for name, value in options.items() if name in keywords.OF_PASSES})
+    return arguments.checked(host, X, Y, h, weights, V, precision=options.get("precision"))
 
 
 def exchanged(problem: Problem) -> Problem:
