@@ -1,4 +1,4 @@
-"""The public functions of :mod:`cukde.torch` and :mod:`cukde.jax`: they take arrays of either, and know them by type."""
+"""The public functions of :mod:`cukde.torch` and :mod:`cukde.jax`, which know arrays of either by their type."""
 
 from __future__ import annotations
 

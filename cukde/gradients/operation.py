@@ -56,7 +56,7 @@ class Operation:
             if not bool(self.xp.isfinite(g).all()):
                 return {name: self.xp.full(np.shape(self.arrays[name]), np.nan) for name in wanted}
             found = self._gradients(g, frozenset(wanted))
-            return {name: found[name].reshape(np.shape(self.arrays[name])) for name in wanted}
+            return {name: self.xp.asarray(found[name]).reshape(np.shape(self.arrays[name])) for name in wanted}
 
     def _pose(self) -> None:
         """Check values."""

@@ -71,7 +71,7 @@ def signed(problem: Problem, output: Output, factors: Any, log_scale: Any = 0.0)
 
 
 def weighted(problem: Problem, logs: Any, rows: Any = None) -> tuple[Problem, Any]:
-    """The problem, or some rows of its data, with such logarithms of weights, brought to a sum of 1, and of that sum."""
+    """The problem of all or some rows, with logarithms of weights brought to a sum of 1, and that of their sum."""
     xp, options = problem.xp, problem.options
     of_rows = logs if rows is None else logs[rows]
     top = of_rows.max()
