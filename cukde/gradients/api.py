@@ -55,7 +55,7 @@ def differentiable(of: type[Operation], like: Callable[..., Any], without: Colle
                 return like(*args, **kwargs)
             options = {each: value for each, value in given.items() if each not in of.operands}
             operands = {each: given.get(each) for each in of.operands}
-            if operands.get("Y") is operands.get("X"):
+            if "Y" in operands and operands["Y"] is operands["X"]:
                 operands["Y"] = None
             module: Any = importlib.import_module(f"cukde.gradients.of_{library}")
             return module.call(of, operands, options)

@@ -24,9 +24,9 @@ from cukde.gradients.operation import Operation, Struct
 def call(operation: type[Operation], operands: Mapping[str, Any], options: Mapping[str, Any]) -> jax.Array:
     """Compute an operation of arrays and what else is given; operands may be None."""
     arrays = {name: _array(name, a) for name, a in operands.items() if a is not None}
-    struct = operation.struct({name: _sample(name, a) for name, a in arrays.items()}, options)
-    held = tuple((name, _constant(name, value)) for name, value in sorted(options.items()))
-    out: jax.Array = _function(operation, tuple(arrays), held, struct)(*arrays.values())
+    held = {name: _constant(name, value) for name, value in options.items()}
+    struct = operation.struct({name: _sample(name, a) for name, a in arrays.items()}, held)
+    out: jax.Array = _function(operation, tuple(arrays), tuple(held.items()), struct)(*arrays.values())
     return out
 
 
