@@ -29,17 +29,16 @@ class Convolution(Operation):
     def struct(cls, arrays: Arrays, options: Mapping[str, Any]) -> Struct:
         options = dict(options)
         _derivative(options.pop("activation", None))
-        found = check.operands(
-            *(arrays.get(name) for name in cls.operands), None, host, check.options(**options), False
-        )
+        x, w, bias = (arrays.get(name) for name in cls.operands)
+        found = check.operands(x, w, bias, None, host, check.options(**options), False)
         return Struct(found.geometry.shape(found.geometry.outputs), found.dtype)
 
     def _result(self, wanted: frozenset[str]) -> Any:
         return self._convolved(self._activation)
 
     def _convolved(self, activation: Any) -> Any:
-        x, w, bias = (self.arrays.get(name) for name in self.operands)
-        return depthwise_conv1d(x, w, bias=bias, activation=activation, **self.options)
+        x, w = self.arrays["x"], self.arrays["w"]
+        return depthwise_conv1d(x, w, bias=self.arrays.get("bias"), activation=activation, **self.options)
 
     def _gradients(self, g: Any, wanted: frozenset[str]) -> dict[str, Any]:
         x, w = self.arrays["x"], self.arrays["w"]

@@ -12,7 +12,7 @@ the kernel phi with covariance H:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from cukde.gradients.operation import Arrays, Operation, Struct
 class Density(Operation):
     """:func:`cukde.kde`."""
 
-    operands = ("X", "Y", "h", "weights")
+    operands: ClassVar[tuple[str, ...]] = ("X", "Y", "h", "weights")
 
     def _pose(self) -> None:
         options = self.options

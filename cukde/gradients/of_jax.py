@@ -32,14 +32,15 @@ def call(operation: type[Operation], operands: Mapping[str, Any], options: Mappi
 
 @functools.lru_cache(maxsize=512)
 def _function(
-    operation: type[Operation], names: tuple[str, ...], options: tuple[tuple[str, Any], ...], struct: Struct
+    operation: Any, names: tuple[str, ...], options: tuple[tuple[str, Any], ...], struct: Struct
 ) -> Callable[..., Any]:
     """Make the function of the operands of these names, kept so that JAX compiles it once."""
 
     def posed(arrays: tuple[Any, ...]) -> Operation:
         backend = dispatch.named("gpu") if _on_gpu() else dispatch.named("cpu")
         placed = (backend.asarray(np.asarray(a)) for a in arrays)
-        return operation(dict(zip(names, placed, strict=True)), dict(options))
+        posed: Operation = operation(dict(zip(names, placed, strict=True)), dict(options))
+        return posed
 
     def compute(*arrays: Any) -> np.ndarray:
         return np.asarray(dispatch.to_host(posed(arrays).result()), struct.dtype)
