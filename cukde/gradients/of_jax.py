@@ -26,7 +26,8 @@ def call(operation: type[Operation], operands: Mapping[str, Any], options: Mappi
     arrays = {name: _array(name, a) for name, a in operands.items() if a is not None}
     held = {name: _constant(name, value) for name, value in options.items()}
     struct = operation.struct({name: _sample(name, a) for name, a in arrays.items()}, held)
-    out: jax.Array = _function(operation, tuple(arrays), tuple(held.items()), struct)(*arrays.values())
+    of: Any = operation
+    out: jax.Array = _function(of, tuple(arrays), tuple(held.items()), struct)(*arrays.values())
     return out
 
 
