@@ -80,12 +80,12 @@ class Density(Operation):
             Y = problem.X if problem.Y is None else problem.Y
             own = float(self._shares(g).sum())
             found["h"] = xp.asarray(bandwidth.gradient(problem, own, [(found["X"], problem.X), (found["Y"], Y)]))
-        if problem.Y is None and "Y" in found:
+        if self.itself and "Y" in found:
             found["X"] = found["X"] + found["Y"]
         return found
 
     def _to_queries(self, wanted: frozenset[str]) -> bool:
-        return "Y" in wanted or (self._problem.Y is None and "X" in wanted)
+        return "Y" in wanted or (self.itself and "X" in wanted)
 
     def _by_laplace(self, wanted: frozenset[str]) -> bool:
         return "h" in wanted and self._problem.whitening.bandwidth.ndim == 0

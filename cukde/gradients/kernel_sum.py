@@ -48,8 +48,7 @@ class KernelSum(Operation):
         if whole:  # points cancel against each other
             problem = gradients_sums.in_float64(problem)
         back = gradients_sums.exchanged(problem)
-        itself = problem.Y is None
-        to_data, to_queries = whole or "X" in wanted, whole or "Y" in wanted or (itself and "X" in wanted)
+        to_data, to_queries = whole or "X" in wanted, whole or "Y" in wanted or (self.itself and "X" in wanted)
         columns = list(zip(V.T, G.T, strict=True))
         found: dict[str, Any] = {}
         if to_queries:
@@ -64,8 +63,8 @@ class KernelSum(Operation):
         elif "V" in wanted:
             found["V"] = results.values(back.sums("values", G), xp.float64, xp)
         if whole:
-            Y = problem.X if itself else problem.Y
+            Y = problem.X if problem.Y is None else problem.Y
             found["h"] = xp.asarray(bandwidth.gradient(problem, 0.0, [(found["X"], problem.X), (found["Y"], Y)]))
-        if itself and to_queries and to_data:
+        if self.itself and to_queries and to_data:
             found["X"] = found["X"] + found["Y"]
         return found

@@ -58,6 +58,11 @@ class Operation:
             found = self._gradients(g, frozenset(wanted))
             return {name: self.xp.asarray(found[name]).reshape(np.shape(self.arrays[name])) for name in wanted}
 
+    @property
+    def itself(self) -> bool:
+        """Whether the data are the queries: gradients with respect to those are then the data's."""
+        return self.arrays.get("Y") is None
+
     def _pose(self) -> None:
         """Check values."""
 

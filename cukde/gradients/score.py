@@ -45,7 +45,7 @@ class Score(Operation):
 
     def _gradients(self, g: Any, wanted: frozenset[str]) -> dict[str, Any]:
         xp, problem = self.xp, gradients_sums.in_float64(self._problem)
-        whitening, itself = problem.whitening, problem.Y is None
+        whitening = problem.whitening
         n, d = problem.X.shape
         X, Y = problem.whitened()
         origin = whitening.image(problem.options.centre, xp)
@@ -82,10 +82,10 @@ class Score(Operation):
             found["weights"] = b / self.arrays["weights"].astype(xp.float64).sum()
         if "h" in wanted:
             score = whitening.score((mean - y) / h2, xp)
-            points = problem.X if itself else problem.Y
+            points = problem.X if Y is None else problem.Y
             parts = [(found["X"], problem.X), (found["Y"], points)]
             found["h"] = xp.asarray(bandwidth.gradient(problem, score.T @ g, parts))
-        if itself:
+        if self.itself:
             found["X"] = found["X"] + found["Y"]
         return found
 

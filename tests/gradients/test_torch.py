@@ -103,6 +103,16 @@ def test_tensors_without_gradients_and_other_arrays() -> None:
     torch.testing.assert_close(found, expected)
 
 
+def test_queries_that_equal_the_data_have_gradients_of_their_own() -> None:
+    X, _, h, *_ = operands()
+    Y = X.detach().clone().requires_grad_()
+    options = {"log": True, "leave_one_out": True}
+    apart = torch.autograd.grad(cukde.torch.kde(X, Y, h, **options).square().sum(), (X, Y))
+    (together,) = torch.autograd.grad(cukde.torch.kde(X, X, h, **options).square().sum(), X)
+    torch.testing.assert_close(apart[0] + apart[1], together)
+    assert not torch.allclose(apart[0], together)
+
+
 def test_only_what_is_wanted_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     from cukde.gradients import sums
 
