@@ -49,7 +49,7 @@ from cukde.piecewise.polynomial import PiecewisePolynomial
 from cukde.piecewise.pwpa import aos_to_soa, pwpa, soa_to_aos
 
 if TYPE_CHECKING:
-    from cukde import dask as dask, plot
+    from cukde import dask as dask, jax as jax, plot, torch as torch
     from cukde.estimators import KernelDensity
     from cukde.estimators.gaussian_kde import gaussian_kde
 
@@ -110,7 +110,7 @@ _ESTIMATORS = {"KernelDensity": "cukde.estimators", "gaussian_kde": "cukde.estim
 
 def __getattr__(name: str) -> Any:
     """Load what takes long, or needs an extra, when it is first asked for: with the estimator scikit-learn, 0.5 s."""
-    if name in ("plot", "dask"):
+    if name in ("plot", "dask", "torch", "jax"):
         return importlib.import_module(f"cukde.{name}")
     if name in _ESTIMATORS:
         found = getattr(importlib.import_module(_ESTIMATORS[name]), name)

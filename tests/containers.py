@@ -167,8 +167,8 @@ _RANDOM = {"gaussian_kde.integrate_box", "perf.measure", "positive_mass"}
 SEEDS = (0, 1)
 """Of the calls of each cell."""
 
-FUNCTIONS = [name for name in CALLS if not name.startswith("dask.") and name not in _RANDOM]
-"""Those of Dask arrays by name are the same functions."""
+FUNCTIONS = [name for name in CALLS if not name.startswith(("dask.", "torch.")) and name not in _RANDOM]
+"""Those of Dask arrays by name are the same functions, and so are those with gradients for plain arrays."""
 
 
 def called(name: str, container: Container, seed: int, others: Choose | None = None) -> tuple[Call, Call | None]:

@@ -20,6 +20,7 @@ import numpy as np
 
 import cukde
 import cukde.dask
+import cukde.torch
 from cukde import bandwidth, functions, perf, plot
 from cukde.core import warnings as core_warnings
 from cukde.core.cost.peaks import Load
@@ -783,6 +784,22 @@ _LAZY = {
 CALLS |= {f"dask.{name}": _lazily(getattr(cukde.dask, name), arrays, CALLS[name]) for name, arrays in _LAZY.items()}
 
 CALLS["dask.modes"] = _modes_of_blocks
+
+
+def _with_gradients(name: str) -> Callable[[Draw], Call]:
+    """A call of plain arrays, which are handed on, without the options that have no gradients."""
+    function = getattr(cukde.torch, name)
+
+    def call(a: Draw) -> Call:
+        whole = CALLS[name](a)
+        taken = inspect.signature(function).parameters
+        return replace(whole, function=function, kwargs={k: v for k, v in whole.kwargs.items() if k in taken})
+
+    return call
+
+
+CALLS |= {f"torch.{name}": _with_gradients(name) for name in cukde.torch.__all__ if name != "evaluate"}
+CALLS["torch.evaluate"] = lambda a: Call(cukde.torch.evaluate, (_polynomial(a), a.array(a.m), a.one(0, 1)))
 CALLS["dask.block_boxes"] = lambda a: Call(
     lambda X, **options: cukde.dask.block_boxes(_blocks(X), **options), (a.points,), {"weights": a.weights}
 )
@@ -801,7 +818,7 @@ def public_names() -> set[str]:
     And but for ``dask.to_gpu``, of which no call is right where there is no GPU (tests/core/test_dask_devices.py).
     """
     found = set()
-    for module in (cukde, functions, perf, plot, bandwidth, cukde.dask):
+    for module in (cukde, functions, perf, plot, bandwidth, cukde.dask, cukde.torch):  # and cukde.jax, the same ones
         prefix = module.__name__.removeprefix("cukde").removeprefix(".")
         for name in getattr(module, "__all__", [n for n in dir(module) if not n.startswith("_")]):
             f = getattr(module, name)

@@ -1,12 +1,14 @@
 """Code blocks of a page in Markdown, and how they are run: in order, in one namespace and one folder.
 
-A block runs unless the line before it is ``<!-- not run: REASON -->``. Blocks of Python are statements, or a session
+A block runs unless the line before it is ``<!-- not run: REASON -->``, or ``<!-- runs where NAME is installed -->`` and
+that package is not. Blocks of Python are statements, or a session
 with ``>>>`` whose results are compared; CuPy is NumPy where no GPU works. Those of the shell are commands of ``cukde``.
 """
 
 from __future__ import annotations
 
 import doctest
+import importlib.util
 import re
 import shlex
 import sys
@@ -32,6 +34,7 @@ PROSE = ("text", "")  # output, formulas, references
 
 _FENCE = re.compile(r"( *)(`{3,}|~{3,}) *([\w+-]*)(.*)")
 _NOT_RUN = re.compile(r" *<!-- not run: (.+) -->")
+_WHERE = re.compile(r" *<!-- runs where (\w+) is installed -->")
 _CI_RUNS = re.compile(r" *<!-- (test|demo) command -->")  # the test command is .ci/run's; both install the package
 
 
@@ -71,6 +74,8 @@ def blocks(page: str) -> Iterator[Block]:
 def _reason(before: str) -> str | None:
     if said := _NOT_RUN.fullmatch(before):
         return said[1]
+    if (needed := _WHERE.fullmatch(before)) and importlib.util.find_spec(needed[1]) is None:
+        return f"{needed[1]} is not installed here"
     return "it installs the package" if _CI_RUNS.fullmatch(before) else None
 
 

@@ -16,6 +16,8 @@ import yaml
 
 import cukde
 import cukde.dask
+import cukde.jax
+import cukde.torch
 from benchmarks.perf import kernel_budget
 from tests import public_calls
 from tests.docs import capabilities
@@ -26,7 +28,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if not path.is_relative_to(DOCS / "site"))
 FROM_THE_TOP = {"contributing.md", "changelog.md"}  # which docs/site/pages.py adds
 ENTRIES = {name for path in PAGES for name in re.findall(r"^::: (\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)}
-MODULES = (cukde, cukde.bandwidth, cukde.functions, cukde.perf, cukde.plot, cukde.dask)
+MODULES = (cukde, cukde.bandwidth, cukde.functions, cukde.perf, cukde.plot, cukde.dask, cukde.torch, cukde.jax)
 PUBLIC = {
     f"{module.__name__}.{name}": getattr(module, name)
     for module in MODULES
@@ -188,6 +190,8 @@ def folder() -> Iterator[Path]:
 @pytest.mark.parametrize("name", OBJECTS)
 def test_docstring(name: str) -> None:
     docstring = inspect.getdoc(OBJECTS[name]) or ""
+    if "import torch" in docstring:
+        pytest.importorskip("torch", reason="PyTorch is not installed, of whose tensors the example is")
     assert re.search(r"^Examples\n-+\n", docstring, re.MULTILINE), "no example"
     said = {word.lower() for word in SAYS_HOW_GOOD.findall(without_errors_raised(docstring))}
     if name.startswith("cukde.perf"):  # which is about costs

@@ -117,7 +117,8 @@ def eager(policy: str) -> None:
 def no_gradient(argument: str, tracked: bool) -> None:
     """Raise for a tensor whose operations are recorded for automatic differentiation."""
     if tracked:
-        raise TypeError(f"{argument} must not require a gradient, which would be lost: write {argument}.detach()")
+        write = f"write {argument}.detach(), or see cukde.torch for functions with gradients"
+        raise TypeError(f"{argument} must not require a gradient, which would be lost: {write}")
 
 
 def not_taken(argument: str, a: Any, error: Exception) -> TypeError:

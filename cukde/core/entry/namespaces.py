@@ -25,13 +25,13 @@ def is_foreign(a: Any) -> bool:
 def _is_foreign(kind: type) -> bool:
     if kind.__module__.partition(".")[0] in _OURS:
         return False
-    return _is_tensor(kind) or hasattr(kind, "__array_namespace__")
+    return is_tensor(kind) or hasattr(kind, "__array_namespace__")
 
 
 def taken(argument: str, a: Any) -> Any:
     """Return an array of NumPy or CuPy over the same memory, where its library lets others read it."""
     if getattr(a, "requires_grad", False) is True:
-        torch = sys.modules.get("torch") if _is_tensor(type(a)) else None
+        torch = sys.modules.get("torch") if is_tensor(type(a)) else None
         check.no_gradient(argument, torch is None or torch.is_grad_enabled())
         a = a.detach()
     if hasattr(a, "resolve_neg"):
@@ -49,7 +49,7 @@ def like(array: Any, a: Any) -> Any:
 
     JAX without ``jax_enable_x64`` has no float64, in which small p-values are not 0, and no int64, which counts need.
     """
-    namespace = sys.modules["torch"] if _is_tensor(type(a)) else a.__array_namespace__()
+    namespace = sys.modules["torch"] if is_tensor(type(a)) else a.__array_namespace__()
     given = np.asarray(array) if isinstance(array, np.generic) else array
     try:
         out = namespace.from_dlpack(given)
@@ -72,5 +72,6 @@ def each_array(result: Any, to: Callable[[Any], Any]) -> Any:
     return to(result) if is_array else result
 
 
-def _is_tensor(kind: type) -> bool:
+def is_tensor(kind: type) -> bool:
+    """Whether a type is PyTorch's tensor, or of a subclass."""
     return any(each.__name__ == "Tensor" and each.__module__.partition(".")[0] == "torch" for each in kind.__mro__)
