@@ -38,7 +38,11 @@ def options(method: Any, objective: Any, per_dimension: Any, *, in_domain: bool 
 
 def of_kinds(method: Any, bandwidths: Any, objective: Any) -> None:
     """Raise for what is not searched where columns have categories."""
-    for name, value, only in (("method", method, "kde"), ("bandwidths", bandwidths, None), ("objective", objective, "likelihood")):
+    for name, value, only in (
+        ("method", method, "kde"),
+        ("bandwidths", bandwidths, None),
+        ("objective", objective, "likelihood"),
+    ):
         if not (value is None if only is None else isinstance(value, str) and value == only):
             raise ValueError(f"{name} must be {only!r} where kinds are given or columns have categories; got {value!r}")
 

@@ -151,7 +151,9 @@ def encoded(kinds: Kinds | None) -> Any:
     """Levels for a file; those of several types are refused, whose types it does not have."""
     for of in kinds or ():
         if of is not None and np.asarray(of.values).tolist() != [*of.values]:
-            raise TypeError(f"save takes categories of one type; got {categories.listed(of.values)}: pickle the estimator")
+            raise TypeError(
+                f"save takes categories of one type; got {categories.listed(of.values)}: pickle the estimator"
+            )
     return None if kinds is None else [None if of is None else [[*of.values], *of[1:]] for of in kinds]
 
 
@@ -173,4 +175,3 @@ def refuse_lazy(kinds: Any) -> None:
     """Raise for kinds beside Dask collections."""
     if kinds is not None:
         raise ValueError("kinds must be None for Dask arrays: densities of categories take data in memory")
-

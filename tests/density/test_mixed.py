@@ -146,7 +146,7 @@ def test_the_ends_of_bandwidths(backend: Backend) -> None:
 
 
 def test_statsmodels_has_the_same_densities() -> None:
-    """Of numbers and unordered levels. Its ordered kernel is that of all integers, and does not sum to 1 over levels."""
+    """Of numbers and unordered levels. Its ordered kernel is that of all integers: it does not sum to 1 over levels."""
     multivariate = pytest.importorskip("statsmodels.nonparametric.kernel_density").KDEMultivariate
     X, Y, columns = sample(80), sample(30, 1), [0, 1, 3, 4]
     theirs = multivariate(X[:, columns], "cucu", bw=H[columns]).pdf(Y[:, columns])
@@ -164,7 +164,8 @@ def test_frames_say_the_kinds_by_their_dtypes() -> None:
     by_name = dict(zip(frame(X).columns, H, strict=True))
     queries = frame(Y)[["wet", "b", "a", "site", "level"]].set_axis(np.arange(40) + 5)
     p = cukde.kde(frame(X), queries, by_name)
-    assert isinstance(p, pd.Series) and p.index[0] == 5
+    assert isinstance(p, pd.Series)
+    assert p.index[0] == 5
     for got in (
         p,
         cukde.kde(of_polars(frame(X)), of_polars(frame(Y)), by_name),
@@ -185,7 +186,9 @@ def test_kinds_of_a_frame_may_be_said() -> None:
     kinds = {"b": "categorical", "c": "ordered", "e": "categorical"}
     np.testing.assert_allclose(cukde.kde(table, None, H, kinds=kinds), want, rtol=1e-12)
     np.testing.assert_allclose(cukde.kde(table, table, H, kinds=KINDS), want, rtol=1e-12)
-    np.testing.assert_allclose(cukde.kde(codes, codes, H, kinds={1: "categorical", 2: "ordered", 4: "categorical"}), want)
+    np.testing.assert_allclose(
+        cukde.kde(codes, codes, H, kinds={1: "categorical", 2: "ordered", 4: "categorical"}), want
+    )
     booleans = frame(codes)[["a", "wet"]]  # numbers where no column says otherwise
     want = cukde.kde(booleans.astype(float), None, 0.4)
     np.testing.assert_allclose(cukde.kde(booleans, None, 0.4), want, rtol=1e-12)
@@ -195,7 +198,9 @@ def test_missing_values() -> None:
     table = frame(sample(30))
     table.loc[3, "site"] = None
     table.loc[7, "level"] = np.nan
-    with pytest.raises(ValueError, match=r"X must not have missing values; its column 'site' has 1, the first in row 3"):
+    with pytest.raises(
+        ValueError, match=r"X must not have missing values; its column 'site' has 1, the first in row 3"
+    ):
         cukde.kde(table, None, H)
     p = cukde.kde(table, None, H, nan_policy="omit")
     assert p.isna().sum() == 2
@@ -238,7 +243,8 @@ class TestConditional:
         p = cukde.conditional(table, {"a": 0.5, "level": "mid"}, ["bay", "hill", "wood"], H[columns])
         assert p.sum() == pytest.approx(1, abs=1e-12)
         p = cukde.conditional(table, {"a": 0.5}, pd.DataFrame({"level": LEVELS, "site": ["bay"] * 4}), H[columns])
-        assert isinstance(p, pd.Series) and len(p) == 4
+        assert isinstance(p, pd.Series)
+        assert len(p) == 4
 
 
 H_OF = dict(zip(["a", "site", "level", "b", "wet"], H, strict=True))
@@ -253,9 +259,17 @@ H_OF = dict(zip(["a", "site", "level", "b", "wet"], H, strict=True))
         (lambda t: cukde.kde(t, t, H_OF | {"site": 0.7}), ValueError, "from 0 to 0.666667 for column 1, categorical"),
         (lambda t: cukde.kde(t, t, H_OF | {"level": -0.1}), ValueError, "from 0 to 1 for column 2, ordered with 4"),
         (lambda t: cukde.kde(t, t, H_OF | {"a": 0}), ValueError, "^h must be positive and finite"),
-        (lambda t: cukde.kde(t, t.assign(site="sea"), H_OF), ValueError, "^Y must have categories of X; .*'site'.*'sea'"),
+        (
+            lambda t: cukde.kde(t, t.assign(site="sea"), H_OF),
+            ValueError,
+            "^Y must have categories of X; .*'site'.*'sea'",
+        ),
         (lambda t: cukde.kde(t, t[["a", "b"]], H_OF), ValueError, "^Y must have the columns of X"),
-        (lambda t: cukde.kde(t, t, H_OF, kinds={"site": "ordered"}), ValueError, "^kinds must be 'categorical' for text"),
+        (
+            lambda t: cukde.kde(t, t, H_OF, kinds={"site": "ordered"}),
+            ValueError,
+            "^kinds must be 'categorical' for text",
+        ),
         (lambda t: cukde.kde(t, t, H_OF, kinds={"sites": "ordered"}), ValueError, "^kinds must have a value"),
         (lambda t: cukde.kde(t, t, H_OF, kinds={"site": "numbers"}), ValueError, "did you mean 'number'"),
         (lambda t: cukde.kde(t, t, H_OF, kinds=["number"]), ValueError, "^kinds must be a mapping, or a sequence of 5"),
@@ -263,7 +277,11 @@ H_OF = dict(zip(["a", "site", "level", "b", "wet"], H, strict=True))
         (lambda t: cukde.kde(t, t, H_OF, bounds={"site": (0, 1)}), ValueError, "^bounds must be None for columns of"),
         (lambda t: cukde.kde(t, t.to_numpy()[:, :2], H_OF), ValueError, "^Y must have 5 columns like X"),
         (lambda t: cukde.score(t, t, 0.3), TypeError, "^X must hold real numbers.*kinds"),
-        (lambda t: cukde.conditional(t, {"site": "sea"}, t.drop(columns="site"), H_OF), ValueError, r"^given\['site'\]"),
+        (
+            lambda t: cukde.conditional(t, {"site": "sea"}, t.drop(columns="site"), H_OF),
+            ValueError,
+            r"^given\['site'\]",
+        ),
         (lambda t: cukde.bandwidth.cross_validate(t, "sd"), ValueError, "^method must be 'kde'"),
         (lambda t: cukde.bandwidth.cross_validate(t, bounds={"a": (-9, 9)}), ValueError, "^bounds must be None"),
     ],
@@ -279,10 +297,10 @@ def test_arrays_have_levels_of_their_own() -> None:
     codes = np.column_stack([X[:, 0], np.resize([0, 1, 2], 20)])
     want = product(codes, np.array([[0.0, 1.0]]), [0.5, 0.2], ["number", "categorical"], [0, 3])
     np.testing.assert_allclose(p, want, rtol=1e-12)
-    with pytest.raises(ValueError, match=r"^Y must have categories of X; its column 1 has 4 in row 0, and in X 2.0, 5.0"):
+    with pytest.raises(
+        ValueError, match=r"^Y must have categories of X; its column 1 has 4 in row 0, and in X 2.0, 5.0"
+    ):
         cukde.kde(X, np.array([[0.0, 4.0]]), [0.5, 0.2], kinds=["number", "categorical"])
-    with pytest.raises(ValueError, match="^kinds must be None for Dask"):
-        da = pytest.importorskip("dask.array")
+    da = pytest.importorskip("dask.array")
+    with pytest.raises(ValueError, match=r"^kinds must be None for Dask"):
         cukde.kde(da.from_array(X), X, [0.5, 0.2], kinds=["number", "categorical"])
-
-

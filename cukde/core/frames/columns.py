@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 
 from cukde.core.frames.categories import Levels, coded_column
-
 from cukde.core.frames.libraries import Library, library_of
 from cukde.core.frames.numbers import together
 from cukde.core.frames.unread import call
 
 
-def taken(
-    argument: str, a: Any, *, by_order: bool = False, kinds: Sequence[Levels | None] | None = None
-) -> Any:
+def taken(argument: str, a: Any, *, by_order: bool = False, kinds: Sequence[Levels | None] | None = None) -> Any:
     """Return a frame or a series as an array of numbers, (n, d) or (n,), NaN where values are missing.
 
     Columns of different dtypes are promoted as NumPy promotes them: booleans beside floats are floats. With

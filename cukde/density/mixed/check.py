@@ -36,7 +36,8 @@ def bandwidth(h: Any, kinds: Kinds, name: str = "h") -> np.ndarray:
         if of is not None and not 0 <= width <= kernels.largest(of) * (1 + 1e-12):
             kind = "ordered" if of.ordered else "categorical"
             raise ValueError(
-                f"{name} must lie from 0 to {kernels.largest(of):g} for column {k}, {kind} with {len(of.values)} levels; got {width:g}"
+                f"{name} must lie from 0 to {kernels.largest(of):g} for column {k}, {kind} with {len(of.values)} "
+                f"levels; got {width:g}"
             )
     return out
 
@@ -49,7 +50,7 @@ def of_data(h: Any, X: Any, kinds: Kinds, weights: Any, name: str = "h", **other
         h = rules_by_name.applied(h, X, weights, "kde", kinds=kinds, **others)
     if rules_by_name.is_result(h):
         if getattr(h, "method", "kde") != "kde":
-            raise ValueError(f'{name} must be a result of cross_validate with kinds; got one of method {h.method!r}')
+            raise ValueError(f"{name} must be a result of cross_validate with kinds; got one of method {h.method!r}")
         h = h.bandwidth
     return bandwidth(dispatch.to_host(h), kinds, name)
 
