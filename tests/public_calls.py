@@ -542,6 +542,7 @@ def _lazily(function: Callable[..., Any], arrays: int, plain: Callable[[Draw], C
     def lazy(a: Draw) -> Call:
         whole = plain(a)
         options = whole.kwargs | ({"out": None} if "out" in whole.kwargs else {})  # nothing is there to write yet
+        options.pop("kinds", None)
         return replace(whole, function=call, kwargs=options)
 
     return lazy

@@ -2,9 +2,9 @@
 
 python -m benchmarks.density.bench_mixed --record benchmarks/results/NAME.json
 
-Columns are two of numbers, one of three unordered levels and a boolean. Each row of the record has milliseconds of both,
-the best of several runs, and the largest relative difference of the densities; of cross-validation the mean log density
-of each row given the others, at the bandwidths that each search finds, those of statsmodels cut to their range.
+Columns are two of numbers, one of three unordered levels and a boolean. Each row of the record has milliseconds of
+both, the best of several runs, and the largest relative difference of the densities; of cross-validation the mean log
+density of each row given the others, at the bandwidths that each search finds, those of statsmodels cut to their range.
 """
 
 from __future__ import annotations
@@ -52,7 +52,14 @@ def density(n: int, m: int) -> dict[str, Any]:
     X, Y = sample(n), sample(m, 1)
     ours, p = milliseconds(lambda: cukde.kde(X, Y, H, kinds=KINDS), 5)
     theirs, q = milliseconds(lambda: KDEMultivariate(X, TYPES, bw=H).pdf(Y), 1)
-    return {"call": "density", "n": n, "m": m, "cukde_ms": ours, "statsmodels_ms": theirs, "error": abs(p / q - 1).max()}
+    return {
+        "call": "density",
+        "n": n,
+        "m": m,
+        "cukde_ms": ours,
+        "statsmodels_ms": theirs,
+        "error": abs(p / q - 1).max(),
+    }
 
 
 def search(n: int, *, beside: bool) -> dict[str, Any]:
@@ -83,7 +90,9 @@ def rows() -> Iterator[dict[str, Any]]:
 
 def line(row: dict[str, Any]) -> str:
     """A row for people."""
-    return "  ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in row.items())
+    return "  ".join(
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in row.items()
+    )
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ _ITERATIONS = 60
 
 
 class Likelihood:
-    """The mean log density of rows, each given the others, by the parameters: logarithms of widths, shares of levels."""
+    """The mean log density of rows, each given the others, by logarithms of widths and shares of the largest."""
 
     def __init__(self, x: Any, kinds: Kinds, weights: Any | None, precision: str, backend: ModuleType) -> None:
         xp = self._xp = backend.xp
@@ -100,7 +100,7 @@ class Likelihood:
         return score, out
 
     def _log_mass(self, log_sums: Any | None) -> float:
-        """Logarithm of the sum of weights over what their kernels sum to, by which the weights of kernels are divided."""
+        """Logarithm of the sum of the weights of kernels, which are those of rows over what each kernel sums to."""
         return 0.0 if log_sums is None else math.log(float((self._w * self._xp.exp(-log_sums)).sum()))
 
     def _shares(self, points: Any, logs: Any, xp: Any) -> Any:

@@ -90,8 +90,8 @@ TABLE = {
     "kinds": Keyword(
         None,
         "sequence of length d or mapping, optional",
-        'For each column "number", "categorical" or "ordered", or None: by the dtype of a frame. Bandwidths are then one '
-        "for each column: see ``docs/mixed.md``.",
+        'For each column "number", "categorical" or "ordered", or None: by the dtype of a frame. Bandwidths are then '
+        "one for each column: see ``docs/mixed.md``.",
         {
             "stacks": "call for each member",
             "Dask arrays": "densities of categories take data in memory",

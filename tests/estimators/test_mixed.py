@@ -19,7 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 import cukde
 from cukde import KernelDensity
 from tests.conftest import Backend
-from tests.density.test_mixed import H, KINDS, frame, of_polars, sample
+from tests.density.test_mixed import KINDS, H, frame, of_polars, sample
 
 TABLE = frame(sample(60))
 BY_NAME = dict(zip(TABLE.columns, H, strict=True))
@@ -56,7 +56,8 @@ def test_frames_and_objects(make: Any, tmp_path: Path) -> None:
         pd.testing.assert_frame_equal(drawn, again)
         assert drawn.dtypes.to_dict() == table.dtypes.to_dict()
     elif isinstance(drawn, pl.DataFrame):
-        assert drawn.equals(again) and drawn.schema == table.schema
+        assert drawn.equals(again)
+        assert drawn.schema == table.schema
     else:
         np.testing.assert_array_equal(drawn, again)
 
@@ -81,14 +82,16 @@ def test_samples_stay_within_bounds() -> None:
     table = TABLE[["a", "site"]].assign(a=abs(TABLE["a"]))
     fitted = KernelDensity(bandwidth={"a": 1.0, "site": 0.2}, bounds={"a": (0, None)}).fit(table)
     drawn = fitted.sample(500, random_state=0)
-    assert drawn["a"].min() >= 0 and set(drawn["site"]) == {"bay", "hill", "wood"}
+    assert drawn["a"].min() >= 0
+    assert set(drawn["site"]) == {"bay", "hill", "wood"}
 
 
 def test_pipelines_and_searches() -> None:
     doubled = FunctionTransformer(lambda t: t.assign(a=2 * t["a"]))
     line = make_pipeline(doubled, KernelDensity(bandwidth="cross_validate")).fit(TABLE)
     assert np.isfinite(line.score(TABLE))
-    assert line[-1].bandwidth_.shape == (5,) and line[-1].feature_names_in_.tolist() == list(TABLE.columns)
+    assert line[-1].bandwidth_.shape == (5,)
+    assert line[-1].feature_names_in_.tolist() == list(TABLE.columns)
     table = TABLE.astype({"site": "category"})  # whose levels a part of the rows has, too
     search = GridSearchCV(KernelDensity(), {"bandwidth": [BY_NAME, BY_NAME | {"a": 30.0}]}, error_score="raise")
     assert search.fit(table).best_params_["bandwidth"]["a"] == H[0]
@@ -136,5 +139,5 @@ def test_wrong_arguments_say_what_to_do(call: Any, error: Any, match: str) -> No
 
 def test_dask_is_refused() -> None:
     da = pytest.importorskip("dask.array")
-    with pytest.raises(ValueError, match="^kinds must be None for Dask"):
+    with pytest.raises(ValueError, match=r"^kinds must be None for Dask"):
         KernelDensity(bandwidth=H, kinds=KINDS).fit(da.from_array(sample(20)))

@@ -23,7 +23,7 @@ class Levels(NamedTuple):
     ordered: bool
     is_category: bool = False  # of a frame's dtype that has the levels itself
 
-    def codes(self, argument: str, values: Sequence[Any], column: str = "it") -> np.ndarray:
+    def codes(self, argument: str, values: Sequence[Any] | np.ndarray, column: str = "it") -> np.ndarray:
         """Return the codes of labels; -1 of missing ones."""
         positions = {value: code for code, value in enumerate(self.values)}
         objects = np.empty(len(values), object)
@@ -49,13 +49,14 @@ def listed(values: Sequence[Any]) -> str:
     return ", ".join(map(repr, values[:_NAMED])) + more
 
 
-def words_of(kinds: Any, d: int) -> list[str | None]:
+def words_of(kinds: Any, d: int) -> list[Any]:
     """Check the kinds of ``d`` columns, words or None for that of the dtype; a single one is for one column."""
-    if isinstance(kinds, str) or isinstance(kinds, Levels):
+    if isinstance(kinds, (str, Levels)):
         kinds = [kinds]
     if not isinstance(kinds, list | tuple) or len(kinds) != d:
         raise ValueError(
-            f"kinds must be a mapping, or a sequence of {d}, one for each column of X: {_choices()} or None; got {kinds!r}"
+            f"kinds must be a mapping, or a sequence of {d}, one for each column of X: {_choices()} or None; got "
+            f"{kinds!r}"
         )
     for each in kinds:
         if not (each is None or isinstance(each, Levels) or (isinstance(each, str) and each in KINDS)):
@@ -93,7 +94,8 @@ def _of_column(argument: str, found: Found, kind: str, column: str) -> Levels:
     if kind == "ordered" and not found.ordered:
         raise ValueError(
             f"kinds must be 'categorical' for categories that have no order; {column} of {argument} has "
-            f"{listed(found.values)}: give them one, by cat.set_categories(..., ordered=True) of pandas or an Enum of polars"
+            f"{listed(found.values)}: give them one, by cat.set_categories(..., ordered=True) of pandas or an Enum of "
+            "polars"
         )
     return Levels(tuple(found.values), kind == "ordered", True)
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from cukde.core.frames.categories import Levels, coded_column
-
 from cukde.core.frames.libraries import Library, library_of
 from cukde.core.frames.numbers import together
 from cukde.core.frames.unread import call

@@ -80,7 +80,7 @@ class Library:
 
     def frame(self, columns: dict[Any, Any]) -> Any:
         """Return a frame of columns by their names."""
-        return getattr(importlib.import_module(self.library), "DataFrame")(columns)
+        return importlib.import_module(self.library).DataFrame(columns)
 
     def whole(self, a: Any) -> Any | None:
         """Return a frame as an array at once where all columns are of one plain dtype, else None."""

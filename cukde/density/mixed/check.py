@@ -36,7 +36,8 @@ def bandwidth(h: Any, kinds: Kinds, name: str = "h") -> np.ndarray:
         if of is not None and not 0 <= width <= kernels.largest(of) * (1 + 1e-12):
             kind = "ordered" if of.ordered else "categorical"
             raise ValueError(
-                f"{name} must lie from 0 to {kernels.largest(of):g} for column {k}, {kind} with {len(of.values)} levels; got {width:g}"
+                f"{name} must lie from 0 to {kernels.largest(of):g} for column {k}, {kind} with {len(of.values)} "
+                f"levels; got {width:g}"
             )
     return out
 

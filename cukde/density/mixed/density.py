@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from cukde.density.mixed import check
 from cukde.density.mixed.kernels import Mixed
 from cukde.density.problem import Problem
 from cukde.density.whitening import Whitening
-
 
 FEW, LEAST_QUERIES = 8, 16
 """Cells of queries that are taken one by one: so many, or so few that each has as many queries in the mean."""
@@ -120,7 +119,7 @@ def _by_cells(
         problem = problem._replace(whitening=_of_constant(1, 0.0))
     log_w = problem.options.log_weights
     log_w = xp.full(len(x), -np.log(len(x))) if log_w is None else log_w
-    out = xp.empty(len(y))
+    out, queries = xp.empty(len(y)), cast(Any, problem.Y)
     with problem.device:
         for i, cell in enumerate(cells):
             rows = xp.asarray(np.flatnonzero(which == i))
@@ -128,7 +127,7 @@ def _by_cells(
             most = float(of_cell.max())
             options = problem.options._replace(log_weights=of_cell - most)
             outside = None if problem.outside is None else problem.outside[rows]
-            Y = xp.ascontiguousarray(problem.Y[rows])
+            Y = xp.ascontiguousarray(queries[rows])
             one = problem._replace(Y=Y, query_shape=Y.shape, options=options, outside=outside)
             out[rows] = one._replace(dtype=np.dtype(np.float64)).density(log=True) + most
     return out
