@@ -45,7 +45,7 @@ from cukde.piecewise.pwpa import aos_to_soa, pwpa, soa_to_aos
 
 if TYPE_CHECKING:
     from cukde import dask as dask, plot
-    from cukde.estimators import KernelDensity
+    from cukde.estimators import KernelDensity, OutlierDetector
     from cukde.estimators.gaussian_kde import gaussian_kde
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "KernelDensity",
     "MemoryWarning",
     "NegativeDensityWarning",
+    "OutlierDetector",
     "PiecewisePolynomial",
     "__version__",
     "activation_grad",
@@ -95,7 +96,11 @@ __all__ = [
     "warmup",
 ]
 
-_ESTIMATORS = {"KernelDensity": "cukde.estimators", "gaussian_kde": "cukde.estimators.gaussian_kde"}
+_ESTIMATORS = {
+    "KernelDensity": "cukde.estimators",
+    "OutlierDetector": "cukde.estimators",
+    "gaussian_kde": "cukde.estimators.gaussian_kde",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from cukde.core import check as core_check, dispatch, words
 from cukde.density import check as density_check, kernels, rules_by_name
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
-from cukde.density.estimates import ESTIMATES, with_methods
+from cukde.density.estimates import ESTIMATES, NOT_NEGATIVE, with_methods
 from cukde.density.positive.check import mass as mass
 from cukde.estimators import bandwidths
 
@@ -217,6 +217,35 @@ def are_data(*, same: bool) -> None:
     """Raise for queries that are not the data, where each leaves out its own datum."""
     if not same:
         raise ValueError("leave_one_out=True needs the data of fit as X, in their order; got other rows")
+
+
+def contamination(value: Any, auto: float) -> float:
+    """Check the share of outliers; "auto" is one that is given."""
+    if isinstance(value, str) and value == "auto":
+        return auto
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) <= 0.5:
+        raise ValueError(f'contamination must be "auto" or a number in (0, 0.5]; got {value!r}')
+    return float(value)
+
+
+def method_of_level(method: Any) -> None:
+    """Raise for an estimate that has no logarithm everywhere, and so no order of rows."""
+    core_check.option("method", method, NOT_NEGATIVE)
+
+
+def others(n: int) -> None:
+    """Raise for a single row, which no other row can judge."""
+    if n < 2:
+        raise ValueError(f"X must have at least 2 rows, which judge each other; got n_samples={n}")
+
+
+def rows_in_memory(*, lazy: bool) -> None:
+    """Raise for lazy arrays where rows are told from others."""
+    if lazy:
+        raise TypeError(
+            "OutlierDetector takes arrays in memory; got a Dask collection: fit a sample of the rows, and write "
+            "X.map_blocks(detector.decision_function, dtype=float, drop_axis=1) for the others"
+        )
 
 
 def no_rule(value: Any) -> None:
