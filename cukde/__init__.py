@@ -7,7 +7,7 @@ Functions compute on the CPU for NumPy arrays and on the GPU for CuPy arrays. Mo
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from cukde import bandwidth, functions, perf
+from cukde import bandwidth, functions, perf, sphere
 from cukde._version import __version__
 from cukde.conv1d.activations import activation_grad
 from cukde.conv1d.api import depthwise_conv1d, depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad
@@ -93,6 +93,7 @@ __all__ = [
     "sd_kde",
     "set_output",
     "soa_to_aos",
+    "sphere",
     "warmup",
 ]
 
