@@ -11,16 +11,19 @@ import numpy as np
 
 from cukde.bandwidth.factors import FACTORS
 from cukde.core import check as core_check, dispatch, words
+from cukde.core.warnings import BandwidthRangeWarning, of_user
 from cukde.density import check as density_check, kernels, rules_by_name
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.estimates import ESTIMATES, NOT_NEGATIVE, with_methods
+from cukde.density.metric_density import mass_on_globe
 from cukde.density.positive.check import mass as mass
 from cukde.estimators import bandwidths
 
 KERNELS = ("gaussian", *kernels.KERNELS)
 BACKENDS = ("auto", "cpu", "gpu")
 _ALGORITHMS = ("auto", "kd_tree", "ball_tree")
+_PLANE = 0.01  # that a mass on the globe may be off
 _SAMPLED = ("gaussian", "tophat")
 
 
@@ -153,6 +156,17 @@ def distance(metric: Any, X: np.ndarray, name: str) -> None:
         metric.pairwise(X[:1].astype(np.float64))
     except ValueError as error:
         raise ValueError(f"X must suit metric={name!r}; got {X.shape[1]} columns: {error}") from None
+
+
+def warn_of_globe(metric: str, kernel: str, h: Any) -> None:
+    """Warn where the constant of the plane is wrong by more than 1% on the globe."""
+    if metric == "haversine" and abs((mass := mass_on_globe(kernel, float(h))) - 1) > _PLANE:
+        of_user(
+            f'metric="haversine" has the constant of a plane: with a bandwidth of {float(h):.4g} radians densities '
+            f"integrate to {mass:.3g} over the globe; cukde.sphere.kde(cukde.sphere.from_degrees(lon, lat), Y, h) "
+            "integrates to 1",
+            BandwidthRangeWarning,
+        )
 
 
 def metric_device(metric: Any | None, name: str, backend: ModuleType) -> None:

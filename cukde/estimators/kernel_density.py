@@ -78,7 +78,8 @@ class KernelDensity(BaseEstimator):
         of the Gaussian alone.
     metric : str
         A distance of scikit-learn's KDTree or BallTree. Only "euclidean" ("l2", "minkowski" with p = 2) runs on the
-        GPU. Others have its normalising constant, so the result is at best proportional to a density.
+        GPU. Others have its normalising constant, so the result is at best proportional to a density; for "haversine"
+        see :mod:`cukde.sphere`.
     rtol, atol : float, optional
         Tolerances of :meth:`score_samples`: beside rounding the error of a density, in units of 1/volume, is at most
         ``atol + rtol * density``. As in :func:`cukde.kde` an ``rtol`` of 0 sums all pairs, and None, the default, is
@@ -205,7 +206,8 @@ class KernelDensity(BaseEstimator):
         -----
         BandwidthRangeWarning
             If "scott" or "silverman" is far from what the spread of the data says, 8 times or more, or such that next
-            to all of the density at the rows is their own kernels'. It names the rule that follows the data.
+            to all of the density at the rows is their own kernels'. It names the rule that follows the data. For metric
+            "haversine" if densities integrate to less than 0.99 over the globe.
         """
         metric = check.parameters(self.get_params(deep=False))
         backend = self._backend_of_fit(meta(X), meta(sample_weight))
@@ -220,6 +222,7 @@ class KernelDensity(BaseEstimator):
             self.__dict__.pop(name, None)
         self.points_, self.bandwidth_, self.sample_weight_, self.local_factors_, dtype, domain = fitted
         self._ends = None if domain is None else np.stack(domain)
+        check.warn_of_globe(self.metric, self.kernel, self.bandwidth_)
         self._dtype = dtype.name
         self._of_centres = {name: getattr(self, name) for name in _OF_CENTRES}
         for name in _MASS:

@@ -91,7 +91,7 @@ def to_degrees(X: ArrayLike) -> tuple[Array, Array]:
     Raises
     ------
     TypeError, ValueError
-        For anything but an array of real numbers with three columns.
+        For anything but an array of real, finite numbers with three columns.
 
     Examples
     --------
@@ -106,6 +106,7 @@ def to_degrees(X: ArrayLike) -> tuple[Array, Array]:
         out = core_check.array("X", X, backend)
         if out.ndim != 2 or out.shape[1] != 3:
             raise ValueError(f"X must have shape (n, 3), vectors in space; got {out.shape}")
+        core_check.finite({"X": bool(xp.isfinite(out).all())})
         dtype = density_check.result_dtype(out)
         x, y, z = out.astype(np.float64).T
         lon, lat = xp.arctan2(y, x), xp.arctan2(z, xp.hypot(x, y))
