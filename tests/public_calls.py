@@ -725,7 +725,9 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "sphere.modes": _sphere_modes,
     "sphere.reference": lambda a: Call(sphere.reference, (a.directions(a.n),), {"weights": a.weights}),
     "sphere.cross_validate": _sphere_cross_validate,
-    "sphere.from_degrees": lambda a: Call(sphere.from_degrees, (100 * a.array(a.m), np.clip(30 * a.array(a.m), -90, 90))),
+    "sphere.from_degrees": lambda a: Call(
+        sphere.from_degrees, (100 * a.array(a.m), np.clip(30 * a.array(a.m), -90, 90))
+    ),
     "sphere.to_degrees": lambda a: Call(sphere.to_degrees, (a.array(a.m, 3),)),
     "gaussian_kde": _gaussian_kde,
     "gaussian_kde.evaluate": _of_gaussian_kde("evaluate", lambda a, d: (a.array(d, a.m),)),

@@ -159,21 +159,45 @@ class OutlierDetector(OutlierMixin, KernelDensity):
     ) -> np.ndarray:
         """Fit the detector, and return -1 for the outliers among the training rows and 1 for the others.
 
-        Parameters and errors are those of :meth:`fit`; the result is an int array on the host, of shape (n,).
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in :meth:`fit`, whose errors are raised.
+
+        Returns
+        -------
+        ndarray of int, shape (n,)
+            On the host.
         """
         return self.fit(X, y, sample_weight).predict(X)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return -1 for outliers and 1 for the other rows: where :meth:`decision_function` is negative or not.
 
-        Parameters and errors are those of :meth:`score_samples`; the result is an int array on the host, (m,).
+        Parameters
+        ----------
+        X : array_like or dataframe, shape (m, d)
+            Queries, as in :meth:`score_samples`, whose errors are raised.
+
+        Returns
+        -------
+        ndarray of int, shape (m,)
+            On the host.
         """
         return np.where(dispatch.to_host(self.decision_function(X)) >= 0, 1, -1)
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Return ``score_samples(X) - offset_``, (m,): negative for outliers.
+        """Return ``score_samples(X) - offset_``: negative for outliers.
 
-        Parameters and errors are those of :meth:`score_samples`.
+        Parameters
+        ----------
+        X : array_like or dataframe, shape (m, d)
+            Queries, as in :meth:`score_samples`, whose errors are raised.
+
+        Returns
+        -------
+        array, shape (m,)
+            In units of the logarithm of the density.
         """
         return self.score_samples(X) - self.offset_
 

@@ -6,7 +6,7 @@ radians. The kernel is von Mises-Fisher's: no seam at the date line, no poles th
 
 from cukde.sphere.api import hdr_threshold, kde, score
 from cukde.sphere.degrees import from_degrees, to_degrees
-from cukde.sphere.modes import modes
+from cukde.sphere.mean_shift import modes
 from cukde.sphere.rules import cross_validate, reference
 
 __all__ = ["cross_validate", "from_degrees", "hdr_threshold", "kde", "modes", "reference", "score", "to_degrees"]

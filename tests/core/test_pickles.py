@@ -15,7 +15,9 @@ import cukde
 from cukde import perf
 from tests.perf import toys
 
-PUBLIC = {f"cukde{name}" for name in ("", ".bandwidth", ".dask", ".estimators", ".functions", ".perf", ".plot", ".sphere")}
+PUBLIC = {
+    f"cukde{name}" for name in ("", ".bandwidth", ".dask", ".estimators", ".functions", ".perf", ".plot", ".sphere")
+}
 SIZES = {"n": 100, "m": 10, "d": 2}
 X = np.random.default_rng(0).normal(size=(20, 2)).round(3)
 

@@ -140,8 +140,12 @@ def test_degrees_and_vectors(backend: ModuleType) -> None:
     lon, lat = np.array([0, 90, 180, 270, -180, 33.3, 200, 7]), np.array([0, 0, 0, 0, 0, -45.5, 80, 90.0])
     X = sphere.from_degrees(backend.asarray(lon), backend.asarray(lat))
     expected = np.stack(
-        [np.cos(np.radians(lat)) * np.cos(np.radians(lon)), np.cos(np.radians(lat)) * np.sin(np.radians(lon)),
-         np.sin(np.radians(lat))], axis=1
+        [
+            np.cos(np.radians(lat)) * np.cos(np.radians(lon)),
+            np.cos(np.radians(lat)) * np.sin(np.radians(lon)),
+            np.sin(np.radians(lat)),
+        ],
+        axis=1,
     )
     np.testing.assert_allclose(backend.asnumpy(X), expected, atol=1e-15)
     assert backend.asnumpy(X)[:4].tolist() == [[1, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0]]  # exactly
