@@ -16,9 +16,11 @@ import pytest
 
 from benchmarks.conv1d import cases as conv1d
 from benchmarks.density import cases as density, compositions
+from benchmarks.estimators import cases as estimators
 from benchmarks.kendall import cases as kendall
 from benchmarks.piecewise import cases as piecewise
 from benchmarks.record import Case
+from benchmarks.sphere import cases as sphere
 from tests.conftest import why_no_gpu
 
 
@@ -100,6 +102,10 @@ TABLE = [
     *_each(density.leave_one_out, "gpu", 100_000, 16, "float32", ["kde", "sd", "laplace"], "least_squares"),
     *_each(density.picture, "cpu", ["density", "contours", "pairs"], 100_000),
     *_each(density.picture, "gpu", ["density", "contours", "pairs"], 1_000_000),
+    # Places on the globe, and outliers.
+    *_each(sphere.density, "cpu", 10**5, [10**4, 10**5], [1.0, 5.0], BOTH),
+    *_each(sphere.density, "gpu", 10**6, 10**5, [1.0, 5.0], BOTH),
+    *_each(estimators.outliers, ["cpu", "gpu"], [*estimators.SETS], ["silverman_deviations", "cross_validate"]),
     # Kendall's tau; the source's kernel would take half a minute for the most columns.
     *_each(kendall.pair, "cpu", [100_000, 1_000_000], TIES, ("SciPy", "pandas")),
     *_each(kendall.matrix, "cpu", 64, 2000, TIES, ("pandas",)),

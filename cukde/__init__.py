@@ -7,7 +7,7 @@ Functions compute on the CPU for NumPy arrays and on the GPU for CuPy arrays. Mo
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from cukde import bandwidth, functions, perf
+from cukde import bandwidth, functions, perf, sphere
 from cukde._version import __version__
 from cukde.conv1d.activations import activation_grad
 from cukde.conv1d.api import depthwise_conv1d, depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad
@@ -50,7 +50,7 @@ from cukde.piecewise.pwpa import aos_to_soa, pwpa, soa_to_aos
 
 if TYPE_CHECKING:
     from cukde import dask as dask, jax as jax, plot, torch as torch
-    from cukde.estimators import KernelDensity
+    from cukde.estimators import KernelDensity, OutlierDetector
     from cukde.estimators.gaussian_kde import gaussian_kde
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "KernelDensity",
     "MemoryWarning",
     "NegativeDensityWarning",
+    "OutlierDetector",
     "PiecewisePolynomial",
     "__version__",
     "activation_grad",
@@ -102,10 +103,15 @@ __all__ = [
     "sd_kde",
     "set_output",
     "soa_to_aos",
+    "sphere",
     "warmup",
 ]
 
-_ESTIMATORS = {"KernelDensity": "cukde.estimators", "gaussian_kde": "cukde.estimators.gaussian_kde"}
+_ESTIMATORS = {
+    "KernelDensity": "cukde.estimators",
+    "OutlierDetector": "cukde.estimators",
+    "gaussian_kde": "cukde.estimators.gaussian_kde",
+}
 
 
 def __getattr__(name: str) -> Any:

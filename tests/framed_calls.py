@@ -52,7 +52,7 @@ if importlib.util.find_spec("polars"):
 FRAMED = frozenset(
     name
     for name, call in CALLS.items()
-    if not name.startswith(("dask.", "plot.", "perf.", "Kernel"))
+    if not name.startswith(("dask.", "plot.", "perf.", "Kernel", "Outlier"))
     and {"X", "A"} & inspect.signature(call(Draw(0)).function).parameters.keys()
 )
 """Functions of data in columns."""

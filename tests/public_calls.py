@@ -21,7 +21,7 @@ import numpy as np
 import cukde
 import cukde.dask
 import cukde.torch
-from cukde import bandwidth, functions, perf, plot
+from cukde import bandwidth, functions, perf, plot, sphere
 from cukde.core import warnings as core_warnings
 from cukde.core.cost.peaks import Load
 from cukde.perf import _loads_cpu
@@ -72,6 +72,11 @@ class Draw:
     @property
     def queries(self) -> np.ndarray:
         return self.array(self.m, self.d)
+
+    def directions(self, count: int) -> np.ndarray:
+        """Unit vectors."""
+        out = self.array(count, max(2, self.d))
+        return np.asarray(out / np.linalg.norm(out, axis=1, keepdims=True), self.dtype)
 
     @property
     def h(self) -> Any:
@@ -245,6 +250,37 @@ def _density_ratio(a: Draw) -> Call:
 def _density_interval(a: Draw) -> Call:
     options = a.common() | a.tolerance() | {"level": a.one(0.5, 0.95), "n_eff": a.one(None, 1.5)}
     return Call(cukde.density_interval, (a.points, a.queries, a.h), options)
+
+
+def _of_sphere(a: Draw) -> dict[str, Any]:
+    return a.common() | a.tolerance()
+
+
+def _on_sphere(function: Callable[..., Any], *, log: bool = False) -> Callable[[Draw], Call]:
+    def call(a: Draw) -> Call:
+        a.d += 1
+        options = _of_sphere(a) | ({"log": a.one(False, True)} if log else {})
+        return Call(function, (a.directions(a.n), a.directions(a.m), a.one(0.7, 0.05, "reference")), options)
+
+    return call
+
+
+def _sphere_threshold(a: Draw) -> Call:
+    a.d += 1
+    options = _of_sphere(a) | {"log": a.one(False, True), "leave_one_out": a.one(False, True)}
+    return Call(sphere.hdr_threshold, (a.directions(a.n), 0.5, a.one(0.9, np.array([0.5, 0.9]))), options)
+
+
+def _sphere_modes(a: Draw) -> Call:
+    a.d += 1
+    options = {"seeds": a.one(None, a.directions(5)), "merge_distance": a.one(None, 0.5), "max_iterations": 1000}
+    return Call(sphere.modes, (a.directions(a.n), 0.5), a.common() | options)
+
+
+def _sphere_cross_validate(a: Draw) -> Call:
+    a.d += 1
+    options = {"objective": a.one("likelihood", "least_squares"), "bandwidths": np.geomspace(0.2, 2, 4)}
+    return Call(sphere.cross_validate, (a.directions(a.n),), options | {"weights": a.weights, "precision": "float64"})
 
 
 def _evaluate_grid(a: Draw) -> Call:
@@ -443,6 +479,18 @@ def _fitted(a: Draw, **options: Any) -> Any:
 
 def _fit(a: Draw) -> Call:
     return Call(cukde.KernelDensity(**_estimator_options(a)).fit, (a.points, None, a.weights))
+
+
+def _detector(a: Draw) -> Any:
+    options = {"bandwidth": a.one(0.7, "silverman_deviations"), "method": a.one("kde", "sd", "positive")}
+    return cukde.OutlierDetector(contamination=a.one("auto", 0.2), **options)
+
+
+def _of_detector(function: str) -> Callable[[Draw], Call]:
+    def call(a: Draw) -> Call:
+        return Call(getattr(_detector(a).fit(a.points, sample_weight=a.weights), function), (a.array(5, a.d),))
+
+    return call
 
 
 def _at_queries(function: str, /, **options: Any) -> Callable[[Draw], Call]:
@@ -717,6 +765,22 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "KernelDensity.sample": lambda a: Call(_fitted(a, **_WITH_GRADIENT).sample, (a.one(1, 5), 3)),
     "KernelDensity.save": lambda a: Call(_fitted(a).save, (a.path(),)),
     "KernelDensity.load": lambda a: Call(cukde.KernelDensity.load, (_saved(a),)),
+    "OutlierDetector": lambda a: Call(cukde.OutlierDetector, (), {"contamination": a.one("auto", 0.1), "bandwidth": 1}),
+    "OutlierDetector.fit": lambda a: Call(_detector(a).fit, (a.points, None, a.weights)),
+    "OutlierDetector.fit_predict": lambda a: Call(_detector(a).fit_predict, (a.points, None, a.weights)),
+    "OutlierDetector.predict": _of_detector("predict"),
+    "OutlierDetector.decision_function": _of_detector("decision_function"),
+    "OutlierDetector.score_samples": _of_detector("score_samples"),
+    "sphere.kde": _on_sphere(sphere.kde, log=True),
+    "sphere.score": _on_sphere(sphere.score),
+    "sphere.hdr_threshold": _sphere_threshold,
+    "sphere.modes": _sphere_modes,
+    "sphere.reference": lambda a: Call(sphere.reference, (a.directions(a.n),), {"weights": a.weights}),
+    "sphere.cross_validate": _sphere_cross_validate,
+    "sphere.from_degrees": lambda a: Call(
+        sphere.from_degrees, (100 * a.array(a.m), np.clip(30 * a.array(a.m), -90, 90))
+    ),
+    "sphere.to_degrees": lambda a: Call(sphere.to_degrees, (a.array(a.m, 3),)),
     "gaussian_kde": _gaussian_kde,
     "gaussian_kde.evaluate": _of_gaussian_kde("evaluate", lambda a, d: (a.array(d, a.m),)),
     "gaussian_kde.__call__": _of_gaussian_kde("__call__", lambda a, d: (a.array(d, a.m),)),
@@ -808,7 +872,8 @@ CALLS["dask.block_boxes"] = lambda a: Call(
 ON_DEVICE = frozenset(
     name
     for name in CALLS
-    if not name.startswith(("perf.", "PiecewisePolynomial.from", "KernelDensity.", "gaussian_kde.")) or "fit" in name
+    if not name.startswith(("perf.", "PiecewisePolynomial.from", "KernelDensity.", "OutlierDetector.", "gaussian_kde."))
+    or name == "KernelDensity.fit"
 )
 """What takes arrays of a GPU."""
 
@@ -819,14 +884,15 @@ def public_names() -> set[str]:
     And but for ``dask.to_gpu``, of which no call is right where there is no GPU (tests/core/test_dask_devices.py).
     """
     found = set()
-    for module in (cukde, functions, perf, plot, bandwidth, cukde.dask, cukde.torch):  # and cukde.jax, the same ones
+    # and cukde.jax, the same ones
+    for module in (cukde, functions, perf, plot, bandwidth, sphere, cukde.dask, cukde.torch):
         prefix = module.__name__.removeprefix("cukde").removeprefix(".")
         for name in getattr(module, "__all__", [n for n in dir(module) if not n.startswith("_")]):
             f = getattr(module, name)
             own = hasattr(module, "__all__") or getattr(f, "__module__", None) == module.__name__
             if own and inspect.isroutine(inspect.unwrap(f)):
                 found.add(f"{prefix}.{name}".removeprefix("."))
-    for of in (cukde.KernelDensity, cukde.PiecewisePolynomial, cukde.gaussian_kde):
+    for of in (cukde.KernelDensity, cukde.OutlierDetector, cukde.PiecewisePolynomial, cukde.gaussian_kde):
         found.add(of.__name__)
         for name, value in vars(of).items():
             f = value.__func__ if isinstance(value, classmethod | staticmethod) else value

@@ -175,7 +175,15 @@ def climbed(objective: Criterion, start: CrossValidation) -> tuple[CrossValidati
     return best, "smallest" if widest < 0 else "largest"
 
 
-def warn(end: str, h: np.ndarray, tied: Tied, *, listed: bool = False, per_dimension: bool = False) -> None:
+def warn(
+    end: str,
+    h: np.ndarray,
+    tied: Tied,
+    *,
+    listed: bool = False,
+    per_dimension: bool = False,
+    call: str = "cukde.bandwidth.cross_validate(X, method, bandwidths)",
+) -> None:
     """Say that the best is at an end, and what of: rows that share values, or else what to try."""
     if per_dimension:
         reach = f"{math.exp(BOX):.0f} times from that of the best bandwidth tried"
@@ -184,7 +192,7 @@ def warn(end: str, h: np.ndarray, tied: Tied, *, listed: bool = False, per_dimen
         ends = "among those given" if listed else "of the grid, which has gone on as far as it does"
         what, then = f"the best bandwidth is the {end} {ends}", f"give {end.removesuffix('est')}er ones"
         if not listed:
-            then = f"{then} as cukde.bandwidth.cross_validate(X, method, bandwidths)"
+            then = f"{then} as {call}"
     if end == "smallest" and tied():
         then = f"{then}; {_TIES}" if listed or per_dimension else _TIES
     of_user(f"{what}: {_text(h)}; {then}", BandwidthRangeWarning)

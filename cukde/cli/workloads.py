@@ -47,6 +47,8 @@ _PAIRS = {"n": 4096, "m": 4096, "d": 16}, {"n": 65536, "m": 65536, "d": 16}
 _DATA = {"n": 4096, "d": 16}, {"n": 65536, "d": 16}
 _FEW = {"n": 1024, "d": 4}, {"n": 16384, "d": 4}
 _COLUMNS = {"n": 2000, "d": 32}, {"n": 4000, "d": 512}
+_GLOBE = {"n": 4096, "m": 4096, "d": 3}, {"n": 65536, "m": 65536, "d": 3}
+_ON_GLOBE = {"n": 4096, "d": 3}, {"n": 65536, "d": 3}
 _POINTS = {"n": 2**21}, {"n": 2**26}
 _PIECES = {"n": 2**21, "pieces": 64, "degree": 3}, {"n": 2**26, "pieces": 64, "degree": 3}
 _SIGNALS = {"b": 8, "c": 64, "length": 2048, "k": 31}, {"b": 64, "c": 256, "length": 4096, "k": 31}
@@ -59,6 +61,11 @@ def _pairs(a: Any, s: SimpleNamespace) -> tuple[Any, ...]:
 
 def _data(a: Any, s: SimpleNamespace) -> tuple[Any, ...]:
     return a(s.n, s.d), 1.0
+
+
+def _unit(points: Any) -> Any:
+    """Points moved to the sphere."""
+    return points / (points * points).sum(axis=1, keepdims=True) ** 0.5
 
 
 def _rows(a: Any, s: SimpleNamespace) -> tuple[Any, ...]:
@@ -95,6 +102,14 @@ _WORKLOADS: dict[str, tuple[Arguments, tuple[Mapping[str, int], Mapping[str, int
     "evaluate_grid": (
         lambda a, s: (a(s.n, 2), [np.linspace(-6, 6, s.g, dtype=np.float32)] * 2, 0.1),
         ({"n": 2**17, "g": 256}, {"n": 2**22, "g": 1024}),
+    ),
+    "sphere.kde sphere.score": (lambda a, s: (_unit(a(s.n, s.d)), _unit(a(s.m, s.d)), 0.2), _GLOBE),
+    "sphere.hdr_threshold": (lambda a, s: (_unit(a(s.n, s.d)), 0.2), _ON_GLOBE),
+    "sphere.reference": (lambda a, s: (_unit(a(s.n, s.d)),), ({"n": 2**17, "d": 3}, {"n": 2**22, "d": 3})),
+    "sphere.modes": (lambda a, s: (_unit(a(s.n, s.d)), 0.3), ({"n": 1024, "d": 3}, {"n": 16384, "d": 3})),
+    "sphere.cross_validate": (
+        lambda a, s: (_unit(a(s.n, s.d)),),
+        ({"n": 1024, "d": 3}, {"n": 16384, "d": 3}),
     ),
     "cdf log_cdf": (lambda a, s: (a(s.n), a(s.m), 0.1), ({"n": 2**20, "m": 2**17}, {"n": 2**24, "m": 2**21})),
     "bandwidth.scott bandwidth.silverman bandwidth.sd bandwidth.laplace bandwidth.positive bandwidth.effective_size": (

@@ -103,8 +103,9 @@ def dask_form(**own: Any) -> Callable[[Callable[..., T]], Callable[..., T]]:
 
 
 def takes_collections(function: Callable[..., Any]) -> bool:
-    """Whether a public function has a form for Dask collections."""
-    return function.__name__ in _plain
+    """Whether a public function has a form for Dask collections: it is what :func:`over_dask` has returned."""
+    of = getattr(function, "__wrapped__", None)
+    return of is not None and _plain.get(function.__name__) is of
 
 
 def plain(name: str) -> Callable[..., Any]:

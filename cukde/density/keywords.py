@@ -185,6 +185,43 @@ class OfInterval(Weighted, total=False):
     n_eff: float | None
 
 
+class LogWeighted(Weighted, total=False):
+    """The same, or their logarithms."""
+
+    log: bool
+
+
+class OfRows(Weighted, total=False):
+    """Of sums at queries that may be the rows themselves."""
+
+    leave_one_out: bool
+
+
+class LogOfRows(OfRows, total=False):
+    """The same, or their logarithms."""
+
+    log: bool
+
+
+class OfClimb(Computed, total=False):
+    """Of points that climb a density without ends."""
+
+    weights: ArrayLike | None
+
+
+class OfRowWeights(TypedDict, total=False):
+    """Of rules for densities without ends."""
+
+    weights: ArrayLike | None
+    nan_policy: Literal["raise", "omit"]
+
+
+class OfPrecision(OfRowWeights, total=False):
+    """Of their cross-validation."""
+
+    precision: str | None
+
+
 class OfRule(TypedDict, total=False):
     """Of rules for the bandwidth: what they know of a density."""
 

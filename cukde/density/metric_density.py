@@ -29,6 +29,19 @@ def log_kernel(kernel: str, u: np.ndarray) -> np.ndarray:
     return np.where(inside, _LOG_KERNELS[kernel](np.where(inside, u, 0)), -np.inf)
 
 
+def mass_on_globe(kernel: str, h: float) -> float:
+    """What a kernel of the angle, with its constant in the plane, integrates to over the globe; ``h`` in radians."""
+    reach = 1.0 if kernel not in _ENDLESS else 12.0 if kernel == "gaussian" else 40.0
+    nodes, shares = np.polynomial.legendre.leggauss(200)
+
+    def integral(upper: float, *, curved: bool) -> float:
+        angles = 0.5 * upper * (nodes + 1)
+        radii = np.sin(angles) if curved else angles
+        return float(0.5 * upper * (shares @ (np.exp(log_kernel(kernel, angles / h)) * radii)))
+
+    return integral(min(np.pi, reach * h), curved=True) / integral(reach * h, curved=False)
+
+
 def log_sums(
     distance: Any,
     X: np.ndarray,

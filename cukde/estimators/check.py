@@ -11,16 +11,19 @@ import numpy as np
 
 from cukde.bandwidth.factors import FACTORS
 from cukde.core import check as core_check, dispatch, words
+from cukde.core.warnings import BandwidthRangeWarning, of_user
 from cukde.density import check as density_check, kernels, rules_by_name
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
-from cukde.density.estimates import ESTIMATES, with_methods
+from cukde.density.estimates import ESTIMATES, NOT_NEGATIVE, with_methods
+from cukde.density.metric_density import mass_on_globe
 from cukde.density.positive.check import mass as mass
 from cukde.estimators import bandwidths
 
 KERNELS = ("gaussian", *kernels.KERNELS)
 BACKENDS = ("auto", "cpu", "gpu")
 _ALGORITHMS = ("auto", "kd_tree", "ball_tree")
+_PLANE = 0.01  # that a mass on the globe may be off
 
 
 def parameters(values: Mapping[str, Any]) -> Any | None:
@@ -154,6 +157,17 @@ def distance(metric: Any, X: np.ndarray, name: str) -> None:
         raise ValueError(f"X must suit metric={name!r}; got {X.shape[1]} columns: {error}") from None
 
 
+def warn_of_globe(metric: str, kernel: str, h: Any) -> None:
+    """Warn where the constant of the plane is wrong by more than 1% on the globe."""
+    if metric == "haversine" and abs((mass := mass_on_globe(kernel, float(h))) - 1) > _PLANE:
+        of_user(
+            f'metric="haversine" has the constant of a plane: with a bandwidth of {float(h):.4g} radians densities '
+            f"integrate to {mass:.3g} over the globe; cukde.sphere.kde(cukde.sphere.from_degrees(lon, lat), Y, h) "
+            "integrates to 1",
+            BandwidthRangeWarning,
+        )
+
+
 def metric_device(metric: Any | None, name: str, backend: ModuleType) -> None:
     """Raise on the GPU for a metric that only the CPU has."""
     if metric is not None and backend.name == "gpu":
@@ -216,6 +230,35 @@ def are_data(*, same: bool) -> None:
     """Raise for queries that are not the data, where each leaves out its own datum."""
     if not same:
         raise ValueError("leave_one_out=True needs the data of fit as X, in their order; got other rows")
+
+
+def contamination(value: Any, auto: float) -> float:
+    """Check the share of outliers; "auto" is one that is given."""
+    if isinstance(value, str) and value == "auto":
+        return auto
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) <= 0.5:
+        raise ValueError(f'contamination must be "auto" or a number in (0, 0.5]; got {value!r}')
+    return float(value)
+
+
+def method_of_level(method: Any) -> None:
+    """Raise for an estimate that has no logarithm everywhere, and so no order of rows."""
+    core_check.option("method", method, NOT_NEGATIVE)
+
+
+def others(n: int) -> None:
+    """Raise for a single row, which no other row can judge."""
+    if n < 2:
+        raise ValueError(f"X must have at least 2 rows, which judge each other; got n_samples={n}")
+
+
+def rows_in_memory(*, lazy: bool) -> None:
+    """Raise for lazy arrays where rows are told from others."""
+    if lazy:
+        raise TypeError(
+            "OutlierDetector takes arrays in memory; got a Dask collection: fit a sample of the rows, and write "
+            "X.map_blocks(detector.decision_function, dtype=float, drop_axis=1) for the others"
+        )
 
 
 def no_rule(value: Any) -> None:

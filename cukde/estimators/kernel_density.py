@@ -41,7 +41,7 @@ from cukde.estimators import bandwidths, check, file, mixed, rejection, sampling
 _DTYPES = [np.float64, np.float32, np.float16]  # others are converted to the first
 _ARRAYS = ("points_", "sample_weight_", "local_factors_")
 _FLAGS = ("_on_gpu", "_from_gpu")  # where the fitted arrays are, and where the user's were and results go
-_KEPT = "_problem_kept"  # what was made of the fit by the last call; neither pickled nor saved
+_KEPT, _ROWS_KEPT = "_problem_kept", "_rows_kept"  # what was made of the fit by calls; neither pickled nor saved
 _NEGATIVE = (
     "a Laplace-corrected density is negative at some rows, so that the score is -inf: enlarge bandwidth, leave those "
     'rows out by score_samples, or take method="kde" or "sd"'
@@ -80,7 +80,8 @@ class KernelDensity(BaseEstimator):
         of the Gaussian alone.
     metric : str
         A distance of scikit-learn's KDTree or BallTree. Only "euclidean" ("l2", "minkowski" with p = 2) runs on the
-        GPU. Others have its normalising constant, so the result is at best proportional to a density.
+        GPU. Others have its normalising constant, so the result is at best proportional to a density; for "haversine"
+        see :mod:`cukde.sphere`.
     rtol, atol : float, optional
         Tolerances of :meth:`score_samples`: beside rounding the error of a density, in units of 1/volume, is at most
         ``atol + rtol * density``. As in :func:`cukde.kde` an ``rtol`` of 0 sums all pairs, and None, the default, is
@@ -212,7 +213,8 @@ class KernelDensity(BaseEstimator):
         -----
         BandwidthRangeWarning
             If "scott" or "silverman" is far from what the spread of the data says, 8 times or more, or such that next
-            to all of the density at the rows is their own kernels'. It names the rule that follows the data.
+            to all of the density at the rows is their own kernels'. It names the rule that follows the data. For metric
+            "haversine" if densities integrate to less than 0.99 over the globe.
         """
         metric = check.parameters(self.get_params(deep=False))
         backend = self._backend_of_fit(meta(X), meta(sample_weight))
@@ -225,9 +227,11 @@ class KernelDensity(BaseEstimator):
             fitted = _lazily().taken(self, self._array(X, backend, reset=True), weights, metric, backend, X)
         else:
             fitted = self._taken(X, weights, metric, backend, sample_weight)
-        self.__dict__.pop(_KEPT, None)
+        for name in (_KEPT, _ROWS_KEPT):
+            self.__dict__.pop(name, None)
         self.points_, self.bandwidth_, self.sample_weight_, self.local_factors_, dtype, domain = fitted
         self._ends = None if domain is None else np.stack(domain)
+        check.warn_of_globe(self.metric, self.kernel, self.bandwidth_)
         self._dtype = dtype.name
         self._of_centres = {name: getattr(self, name) for name in _OF_CENTRES}
         for name in _MASS:
@@ -449,7 +453,7 @@ class KernelDensity(BaseEstimator):
         path = core_check.path("path", path)
         check_is_fitted(self, "points_")
         check.in_memory(is_dask(self.points_) or is_dask(self.sample_weight_))
-        fitted = {name: getattr(self, name) for name in _FITTED if hasattr(self, name)}
+        fitted = {name: getattr(self, name) for name in (*_FITTED, *self._more_fitted) if hasattr(self, name)}
         if "feature_names_in_" in fitted:
             fitted["feature_names_in_"] = fitted["feature_names_in_"].astype(str)
         if self._kinds is not None:
@@ -475,6 +479,7 @@ class KernelDensity(BaseEstimator):
             estimator = cls(**values["parameters"])
             fitted = values["fitted"]
             _check_loaded(estimator, fitted)
+            estimator._check_more(fitted)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise file.unreadable(path, error) from None
         if "feature_names_in_" in fitted:
@@ -483,18 +488,26 @@ class KernelDensity(BaseEstimator):
         return estimator
 
     def __getstate__(self) -> dict[str, Any]:
-        moved = {"bandwidth", *_ARRAYS}
+        moved, kept = {"bandwidth", *_ARRAYS, *self._more_arrays}, (_KEPT, _ROWS_KEPT)
         state = super().__getstate__().items()
-        return {name: dispatch.to_host(value) if name in moved else value for name, value in state if name != _KEPT}
+        return {name: dispatch.to_host(value) if name in moved else value for name, value in state if name not in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if state.get("_on_gpu") and not is_dask(state["points_"]):
             if dispatch.why_no_gpu() is None:
                 gpu = dispatch.named("gpu")
-                state |= {name: gpu.asarray(state[name]) for name in _ARRAYS if state[name] is not None}
+                moved = (*_ARRAYS, *self._more_arrays)
+                state |= {name: gpu.asarray(state[name]) for name in moved if state[name] is not None}
             else:
                 state |= dict.fromkeys(_FLAGS, False)
         super().__setstate__(state)
+
+    # What classes that build on this one learn beside it: names of attributes, and of those that are arrays of rows.
+    _more_fitted: tuple[str, ...] = ()
+    _more_arrays: tuple[str, ...] = ()
+
+    def _check_more(self, fitted: dict[str, Any]) -> None:
+        """Raise unless these attributes, read from a file, fit the others."""
 
     def _taken(
         self, X: Any, sample_weight: Any, metric: Any | None, backend: ModuleType, weights_given: Any
@@ -662,7 +675,10 @@ class KernelDensity(BaseEstimator):
             same = bool((X.astype(points.dtype, copy=False) == points).all())
         check.are_data(same=same)
 
-    def _log_density(self, queries: Any, backend: ModuleType, *, leave_one_out: bool = False) -> Any:
+    def _log_density(
+        self, queries: Any, backend: ModuleType, *, leave_one_out: bool = False, checked: bool = False
+    ) -> Any:
+        """Log densities; ``checked`` queries are what :meth:`_array` has returned."""
         metric = None
         if self._kinds is not None:
             Y = self._array(queries, backend, reset=False)
@@ -675,7 +691,8 @@ class KernelDensity(BaseEstimator):
         of = self._estimate.of_centres
         masses = () if of.mass is None else (self.mass_,)
         if metric is None and not self._is_lazy(queries):
-            problem, dtype = self._problem(queries, backend, self._tolerance, unchecked=not leave_one_out)
+            of_pass = {"unchecked": not leave_one_out, "checked": checked}
+            problem, dtype = self._problem(queries, backend, self._tolerance, **of_pass)
             if leave_one_out:
                 problem = problem._replace(leave_one_out=True)
             if self.atol > 0 and problem.domain is None:  # or each of several passes would leave out as much
@@ -686,7 +703,7 @@ class KernelDensity(BaseEstimator):
                 else:
                     out = of.of_problem(problem, *masses, log=True)
             return _rounded(out, dtype)
-        Y = self._array(queries, backend, reset=False)
+        Y = queries if checked else self._array(queries, backend, reset=False)
         X, h, dtype = self.points_, self.bandwidth_, self._result_dtype(Y)
         options = {"weights": self.sample_weight_, "rtol": self._tolerance}
         if metric is not None and self._is_lazy(Y):
@@ -715,13 +732,19 @@ class KernelDensity(BaseEstimator):
         return is_dask(queries) or is_dask(self.points_) or is_dask(self.sample_weight_)
 
     def _problem(
-        self, queries: Any, backend: ModuleType, tolerance: float | None, *, unchecked: bool = True
+        self,
+        queries: Any,
+        backend: ModuleType,
+        tolerance: float | None,
+        *,
+        unchecked: bool = True,
+        checked: bool = False,
     ) -> tuple[Problem, np.dtype]:
         """Return the sum of Gaussians at the queries as a problem, and the dtype of its result.
 
         With ``unchecked`` values of the queries may be left for the pass to look at.
         """
-        Y = queries if self._in_order(queries, backend) else self._array(queries, backend, reset=False)
+        Y = queries if checked or self._in_order(queries, backend) else self._array(queries, backend, reset=False)
         problem, dtype = self._problem_of_data(Y.dtype, backend, tolerance)
         try:
             return problem.at(Y, "X", gaussian=unchecked and self.kernel == "gaussian"), dtype
@@ -781,7 +804,7 @@ def _rounded(out: Any, dtype: np.dtype) -> Any:
 def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
     """Raise unless a file's contents are a fitted estimator."""
     metric = check.parameters(estimator.get_params(deep=False))
-    unknown = fitted.keys() - {*_FITTED, "_kinds"}
+    unknown = fitted.keys() - {*_FITTED, "_kinds", *estimator._more_fitted}
     if unknown:
         raise ValueError(f"unknown contents {sorted(unknown)}")
     points, weights = fitted["points_"], fitted["sample_weight_"]

@@ -15,7 +15,10 @@ from cukde import perf
 from cukde.core.types import Array
 from tests import processes
 
-MODULES = ["cukde", *(f"cukde.{name}" for name in ("bandwidth", "dask", "estimators", "functions", "perf", "plot"))]
+MODULES = [
+    "cukde",
+    *(f"cukde.{name}" for name in ("bandwidth", "dask", "estimators", "functions", "perf", "plot", "sphere")),
+]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -15,7 +15,9 @@ import cukde
 from cukde import perf
 from tests.perf import toys
 
-PUBLIC = {f"cukde{name}" for name in ("", ".bandwidth", ".dask", ".estimators", ".functions", ".perf", ".plot")}
+PUBLIC = {
+    f"cukde{name}" for name in ("", ".bandwidth", ".dask", ".estimators", ".functions", ".perf", ".plot", ".sphere")
+}
 SIZES = {"n": 100, "m": 10, "d": 2}
 X = np.random.default_rng(0).normal(size=(20, 2)).round(3)
 
@@ -28,6 +30,7 @@ def _explained() -> perf.Explanation:
 # By the name of the class: public, or of what a public function returns.
 MADE: dict[str, Callable[[], Any]] = {
     "KernelDensity": lambda: cukde.KernelDensity(bandwidth=0.5).fit(X),
+    "OutlierDetector": lambda: cukde.OutlierDetector(bandwidth=0.5).fit(X),
     "gaussian_kde": lambda: cukde.gaussian_kde(X.T),
     "PiecewisePolynomial": lambda: cukde.PiecewisePolynomial([[1.0, 2.0]], [0.0, 1.0, 2.0]),
     "FittedPolynomial": lambda: cukde.fit_piecewise(np.exp, (0, 1), 1),

@@ -28,7 +28,17 @@ DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if not path.is_relative_to(DOCS / "site"))
 FROM_THE_TOP = {"contributing.md", "changelog.md"}  # which docs/site/pages.py adds
 ENTRIES = {name for path in PAGES for name in re.findall(r"^::: (\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)}
-MODULES = (cukde, cukde.bandwidth, cukde.functions, cukde.perf, cukde.plot, cukde.dask, cukde.torch, cukde.jax)
+MODULES = (
+    cukde,
+    cukde.bandwidth,
+    cukde.functions,
+    cukde.perf,
+    cukde.plot,
+    cukde.sphere,
+    cukde.dask,
+    cukde.torch,
+    cukde.jax,
+)
 PUBLIC = {
     f"{module.__name__}.{name}": getattr(module, name)
     for module in MODULES

@@ -260,10 +260,23 @@ def test_metrics_are_scikit_learns(metric: str, options: dict[str, Any] | None, 
 
 def test_distances_are_taken_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     X, Y, _ = _data(2, n=50, m=23)
-    fitted = KernelDensity(metric="haversine", bandwidth=0.5).fit(X)
+    fitted = KernelDensity(metric="haversine", bandwidth=0.1).fit(X)
     whole = fitted.score_samples(Y)
     monkeypatch.setattr("cukde.density.metric_density._BLOCK_ELEMENTS", 5 * 50)
     np.testing.assert_array_equal(fitted.score_samples(Y), whole)
+
+
+def test_where_the_constant_of_the_plane_is_wrong_it_says_so() -> None:
+    """Of the globe, by quadrature: 1 - h^2 / 3 for a narrow Gaussian, and 0.64 at a bandwidth of 1.2."""
+    X, _, _ = _data(2, n=50, m=23)
+    KernelDensity(metric="haversine", bandwidth=0.17).fit(X)
+    with pytest.warns(cukde.BandwidthRangeWarning, match=r"integrate to 0\.637 over the globe; cukde\.sphere"):
+        fitted = KernelDensity(metric="haversine", bandwidth=1.2).fit(X[:1])
+    lat = np.arcsin(np.linspace(-1, 1, 4001)[1:-1])
+    p = np.exp(fitted.score_samples(np.stack([lat, np.full_like(lat, X[0, 1])], axis=1)))
+    assert p.max() == pytest.approx(1 / (2 * np.pi * 1.44), rel=1e-3)
+    with pytest.warns(cukde.BandwidthRangeWarning, match="integrate to 0.886"):
+        KernelDensity(metric="haversine", bandwidth=1.2, kernel="tophat").fit(X)
 
 
 def test_a_metric_on_the_gpu_is_refused_with_the_way_out(device: Any) -> None:

@@ -14,17 +14,20 @@ import pytest
 
 import benchmarks
 import cukde
-from cukde import bandwidth, functions, perf
+from cukde import bandwidth, functions, perf, sphere
 from cukde.core.cost.sizes import takes
 from tests.private import kernels_folder, registry
 
 # What computes nothing of a size on a device, and why it has no cost.
 WITHOUT = {
     "KernelDensity": "its methods are the functions",
+    "OutlierDetector": "its methods are the functions",
     "gaussian_kde": "its methods are the functions",
     "warmup": "loads kernels",
     "set_output": "is an option",
     "fit_piecewise": "its time is that of the function that is fitted",
+    "sphere.from_degrees": "gives points other coordinates",
+    "sphere.to_degrees": "gives points other coordinates",
     "functions.polynomial": "returns a polynomial that is kept",
 }
 
@@ -36,7 +39,7 @@ STUDY = {module.__name__: module for module in _STUDY if hasattr(module, "STEM")
 
 def public() -> Iterator[tuple[str, Any]]:
     """Functions and classes by the names of their costs."""
-    for module in (cukde, bandwidth, functions):
+    for module in (cukde, bandwidth, functions, sphere):
         for name in module.__all__:
             found = getattr(module, name)
             if callable(found) and getattr(found, "__module__", "").startswith("cukde"):

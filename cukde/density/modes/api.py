@@ -22,7 +22,7 @@ from cukde.density.modes.mean_shift import Field
 from cukde.density.modes.search import Modes, reported, searched
 
 
-def _with_names(given: Given, found: Modes) -> Modes:
+def with_names(given: Given, found: Modes) -> Modes:
     """Modes are rows of their own, by whose numbers the rows of the seeds are labelled."""
     return found._replace(
         points=returned.as_new_rows(given, found.points, "seeds", "mode"),
@@ -32,7 +32,7 @@ def _with_names(given: Given, found: Modes) -> Modes:
 
 
 @declare(cost, of_modes)
-@public_call(_with_names)
+@public_call(with_names)
 @over_dask("cukde.density.modes.dask")
 @takes(InDomain)
 def modes(

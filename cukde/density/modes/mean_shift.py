@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cukde.core import row_keys
 from cukde.density.modes.coordinates import Coordinates
 from cukde.density.modes.newton import Maxima, climb
 from cukde.density.problem import Problem
@@ -48,8 +49,6 @@ _UNKNOWN, _NEW = 0.5, 1e-2
 
 # Between two looks at whether every point knows whom it follows in the end: up to 32 follow each other in a row then.
 _DOUBLINGS = 5
-
-_ODD = 0x9E3779B97F4A7C15
 
 
 class Climbed:
@@ -260,10 +259,4 @@ def _highest(z: Any, log_density: Any, most: int, field: Climbed) -> np.ndarray:
 def _cells(z: Any, size: float, xp: Any) -> Any:
     """A number for the cell of each point in a grid: of 1e7 different cells two have the same by a chance of 3e-6."""
     with np.errstate(all="ignore"):
-        corners = xp.floor(z / size) + 0.0  # no -0.0, whose bits differ
-    keys = xp.zeros(len(z), np.uint64)
-    for column in range(z.shape[1]):  # bits of small whole numbers differ in their upper half alone
-        bits = xp.ascontiguousarray(corners[:, column]).view(np.uint64)
-        keys = (keys ^ bits ^ (bits >> np.uint64(32))) * np.uint64(_ODD)
-        keys = keys ^ (keys >> np.uint64(29))
-    return keys
+        return row_keys.of(xp.floor(z / size), xp)

@@ -1,0 +1,1 @@
+"""Benchmarks of densities on the sphere."""
