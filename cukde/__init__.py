@@ -33,6 +33,8 @@ from cukde.density.compositions.conditional import conditional, marginal
 from cukde.density.compositions.ratio import density_ratio
 from cukde.density.compositions.regions import hdr_threshold
 from cukde.density.grids.api import evaluate_grid
+from cukde.density.information.api import entropy, kl_divergence, mutual_information
+from cukde.density.information.estimate import Information as Information
 from cukde.density.modes.api import Modes as Modes, modes
 from cukde.density.positive.api import positive_kde, positive_mass, positive_score
 from cukde.density.positive.mass import Mass as Mass
@@ -69,6 +71,7 @@ __all__ = [
     "depthwise_conv1d",
     "depthwise_conv1d_input_grad",
     "depthwise_conv1d_weight_grad",
+    "entropy",
     "evaluate_grid",
     "fit_piecewise",
     "functions",
@@ -78,10 +81,12 @@ __all__ = [
     "kendall_matrix",
     "kendalltau",
     "kernel_sum",
+    "kl_divergence",
     "laplace_kde",
     "log_cdf",
     "marginal",
     "modes",
+    "mutual_information",
     "perf",
     "plot",
     "positive_kde",
