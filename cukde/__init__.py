@@ -33,6 +33,7 @@ from cukde.density.compositions.conditional import conditional, marginal
 from cukde.density.compositions.ratio import density_ratio
 from cukde.density.compositions.regions import hdr_threshold
 from cukde.density.grids.api import evaluate_grid
+from cukde.density.hessian import hessian
 from cukde.density.information.api import entropy, kl_divergence, mutual_information
 from cukde.density.information.estimate import Information as Information
 from cukde.density.modes.api import Modes as Modes, modes
@@ -77,6 +78,7 @@ __all__ = [
     "functions",
     "gaussian_kde",
     "hdr_threshold",
+    "hessian",
     "kde",
     "kendall_matrix",
     "kendalltau",

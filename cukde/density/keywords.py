@@ -142,6 +142,12 @@ class Shared(Computed, total=False):
     devices: Devices | None
 
 
+class OfValues(Shared, total=False):
+    """The same of sums of values, or their logarithms."""
+
+    log: bool
+
+
 class Weighted(Shared, total=False):
     """The same with weights."""
 
@@ -199,6 +205,19 @@ class OfDensity(OfScore, total=False):
     """Of densities at queries."""
 
     log: bool
+
+
+class OfCurvature(TypedDict, total=False):
+    """Of second derivatives at queries, which are always summed in double precision."""
+
+    weights: ArrayLike | None
+    local_factors: ArrayLike | None
+    rtol: float | None
+    log: bool
+    deterministic: bool
+    check_finite: bool
+    devices: Devices | None
+    nan_policy: Literal["raise", "omit"]
 
 
 class OfMoved(OfData, Moving, total=False):

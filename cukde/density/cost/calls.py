@@ -122,13 +122,14 @@ def of_modes(X: Any, h: Any = None, *, seeds: Any = None, **options: Any) -> Siz
     return of_queries(X, seeds, h, **options)
 
 
-def of_values(X: Any, V: Any, Y: Any, h: Any = None, **options: Any) -> Sizes:
+def of_values(X: Any, V: Any, Y: Any, h: Any = None, *, log: bool = False, **options: Any) -> Sizes:
     """Sizes of a call with values, which takes no weights."""
     shape = arguments.shape(V)
     sizes = of_queries(X, Y, h, **options)
     del sizes["weighted"]
     dtype = arguments.promoted(X, V, *(() if Y is None else (Y,)))
-    return sizes | {"dtype": dtype, "k": shape[1] if len(shape) > 1 else 1}
+    sizes |= {"dtype": dtype, "k": shape[1] if len(shape) > 1 else 1}
+    return sizes | {"log": True} if log else sizes
 
 
 def of_marginal(X: Any, columns: Any, Y: Any, h: Any = None, **options: Any) -> Sizes:
