@@ -109,7 +109,7 @@ def _curvature(problem: Problem, *, log: bool) -> tuple[Any, Any]:
         log_density[rows], second[rows] = _of_cell(problem, rows, centre, log=log)
     for _ in range(2):  # L^-T M L^-1, by rows and by columns
         second = (whitening.score(second, xp) / whitening.h).swapaxes(1, 2)
-    return log_density, second
+    return log_density, 0.5 * (second + second.swapaxes(1, 2))
 
 
 def _cells(problem: Problem) -> Iterator[tuple[Any, Any]]:
