@@ -184,7 +184,7 @@ def test_the_correction_brings_values_closer(either: Backend) -> None:
     for corrected in (False, True):
         found = [
             cukde.entropy(either.asarray(sample(400, 3, 0.5, seed)), "silverman_covariance", bias_correction=corrected)
-            for seed in range(12)
+            for seed in range(11)
         ]
         bias.append(np.mean([each.value for each in found]) - normal_entropy(3, 0.5))
     assert bias[0] > 0.06
@@ -260,7 +260,6 @@ def wrong(X: np.ndarray) -> dict[str, Any]:
         "columns_a and columns_b must have no column in common; both have 0": lambda: cukde.mutual_information(
             X, 0, [-2], 1.0
         ),
-        "columns and given must|given and columns must": lambda: cukde.entropy(table, 1.0, "a", given=["a"]),
         "both have 'a'": lambda: cukde.entropy(table, 1.0, "a", given=["a"]),
         "columns_b must name columns where": lambda: cukde.mutual_information(X, [0, 1], None, 1.0),
         "columns must name columns where": lambda: cukde.entropy(X, 1.0, given=[0, 1]),
@@ -268,13 +267,13 @@ def wrong(X: np.ndarray) -> dict[str, Any]:
         "columns_a must hold columns of X": lambda: cukde.mutual_information(X, 2, 0, 1.0),
         "bias_correction must be True or False": lambda: cukde.entropy(X, 1.0, bias_correction="yes"),
         "Z must have 2 columns": lambda: cukde.kl_divergence(X, X[:, :1], 1.0),
-        "at least two rows": lambda: cukde.entropy(X[:1], 1.0),
+        "needs two rows or more": lambda: cukde.entropy(X[:1], 1.0),
         "X must be|in memory": lambda: cukde.entropy(dask_array.from_array(X), 1.0),
         "Z must not contain NaN|Z must be finite|Z": lambda: cukde.kl_divergence(X, X * np.nan, 1.0),
     }
 
 
-@pytest.mark.parametrize("message", range(12))
+@pytest.mark.parametrize("message", range(11))
 def test_errors(message: int) -> None:
     text, call = list(wrong(sample(20, 2)).items())[message]
     with pytest.raises((TypeError, ValueError), match=text):
@@ -285,9 +284,12 @@ def test_costs_are_those_of_the_densities() -> None:
     X = np.zeros((4096, 3), np.float32)
     of = {"d": 3, "n": 4096}
     for on in (H200, CPU):
-        one = {k: perf.cost("kde", on, n=4096, m=4096, d=k, at_data=True).exponentials for k in (1, 2, 3)}
+        one, of_weights = (
+            {k: perf.cost("kde", on, n=4096, m=4096, d=k, at_data=True, weighted=w).exponentials for k in (1, 2, 3)}
+            for w in (False, True)
+        )
         assert perf.cost("entropy", on, **of).exponentials == 4 * one[3]
-        assert perf.cost("entropy", on, **of, weighted=True, given=1).exponentials == 6 * (one[3] + one[1])
+        assert perf.cost("entropy", on, **of, weighted=True, given=1).exponentials == 6 * (of_weights[3] + of_weights[1])
         assert perf.cost("entropy", on, **of, bias_correction=False).exponentials == one[3]
         assert perf.cost("mutual_information", on, **of, a=2).exponentials == 4 * sum(one.values())
         assert perf.cost("kl_divergence", on, **of, k=100).exponentials >= 4 * one[3]

@@ -117,7 +117,7 @@ def positive_mass(on: Peaks, sizes: Sizes, samples: int = SAMPLES) -> Counted:
     return _estimate(task, on, _mass(task, on, samples, sizes.boxes))
 
 
-@sized(f"n m d k dtype precision at_data {OPTIONS} {FOUND}")
+@sized(f"n m d k log dtype precision at_data {OPTIONS} {FOUND}")
 def kernel_sum(on: Peaks, sizes: Sizes, k: int = 1, log: bool = False) -> Counted:
     """Count sums of ``k`` values; on a GPU a pass that leaves out pairs takes its share of them for each column.
 

@@ -13,13 +13,13 @@ from cukde.density.cost.sizes import OPTIONS, Sizes, sized
 _ROW = 30.0  # flops of a row's correction, for each bandwidth
 
 
-@sized(f"n d dtype precision weighted {OPTIONS} local")
+@sized(f"n d given bias_correction dtype precision weighted {OPTIONS} local")
 def entropy(on: Peaks, sizes: Sizes, given: int = 0, bias_correction: bool = True) -> Counted:
     """Count the entropy of ``d`` columns, and of the ``given`` ones among them."""
     return _together(on, sizes, [sizes.d, given], bias_correction)
 
 
-@sized(f"n d dtype precision weighted {OPTIONS} local")
+@sized(f"n d a given bias_correction dtype precision weighted {OPTIONS} local")
 def mutual_information(on: Peaks, sizes: Sizes, a: int = 1, given: int = 0, bias_correction: bool = True) -> Counted:
     """Count the information of ``a`` of ``d`` columns about the others, with those that are ``given``."""
     if not 1 <= a < sizes.d - given:
@@ -27,7 +27,7 @@ def mutual_information(on: Peaks, sizes: Sizes, a: int = 1, given: int = 0, bias
     return _together(on, sizes, [sizes.d, a + given, sizes.d - a, given], bias_correction)
 
 
-@sized(f"n k d dtype precision weighted {OPTIONS}")
+@sized(f"n k d bias_correction dtype precision weighted {OPTIONS}")
 def kl_divergence(on: Peaks, sizes: Sizes, k: int, bias_correction: bool = True) -> Counted:
     """Count both densities at ``n`` points, of these and of ``k`` others, and one density at those."""
     passes = _passes(sizes, bias_correction)
