@@ -57,7 +57,8 @@ def logs(
             p -= np.log(everybody) - special.digamma(everybody)
         out = out + factor * p
         first = share if first is None else first
-    return Logs(out, first)
+    assert first is not None
+    return Logs(out if len(factors) == 1 else (1 - first**2) * out + first**2 * p, first)
 
 
 def error(terms: np.ndarray, w: Any, share: Any, more: float = 0.0) -> float:

@@ -9,7 +9,7 @@ k = (sum K)^2 / sum K^2, of which the logarithm is log k - psi(k) too low in the
 *Smoothing.* In powers of t = h^2 the mean over the density itself has no term in t, as the integral of the second
 derivatives vanishes, so the bias is of order t^2. Of another density it is of order t. Bandwidths h, sqrt(2) h and 2 h
 give two powers of t, which are eliminated (Richardson): the passes of one bandwidth are also sums of squares of the
-next.
+next. A row with one neighbour has none of these orders, and takes the widest bandwidth: of k, by the share 1/k^2.
 """
 
 from __future__ import annotations
@@ -71,11 +71,13 @@ def logs(problem: Problem, factors: tuple[float, ...]) -> Logs:
         for k, factor in enumerate(factors):
             log_density, log_sum = _log_density(_widened(problem, k))
             share = xp.minimum(xp.exp(squares - 2 * log_sum), 1.0)  # 1/k
-            several = several + factor * (log_density + _below(share, xp) - _below(alone, xp))
+            widest = log_density + _below(share, xp) - _below(alone, xp)
+            several = several + factor * widest
             variance = share if variance is None else variance
             if k + 1 < len(factors):
                 squares = log_sum if _equal(problem) else _log_squares(problem, k + 1)
-        return Logs(several, variance)
+        assert variance is not None
+        return Logs(several + variance**2 * (widest - several), variance)
 
 
 def information(problem: Problem, terms: Any, variance: Any | None, more: Any = 0.0) -> Information:
