@@ -38,6 +38,9 @@ from cukde.density.compositions.polygons import Region as Region, Regions as Reg
 from cukde.density.compositions.ratio import density_ratio
 from cukde.density.compositions.regions import hdr_threshold
 from cukde.density.grids.api import evaluate_grid
+from cukde.density.hessian import hessian
+from cukde.density.information.api import entropy, kl_divergence, mutual_information
+from cukde.density.information.estimate import Information as Information
 from cukde.density.modes.api import Modes as Modes, modes
 from cukde.density.positive.api import positive_kde, positive_mass, positive_score
 from cukde.density.positive.mass import Mass as Mass
@@ -79,19 +82,23 @@ __all__ = [
     "depthwise_conv1d",
     "depthwise_conv1d_input_grad",
     "depthwise_conv1d_weight_grad",
+    "entropy",
     "evaluate_grid",
     "fit_piecewise",
     "functions",
     "gaussian_kde",
     "hdr_threshold",
+    "hessian",
     "kde",
     "kendall_matrix",
     "kendalltau",
     "kernel_sum",
+    "kl_divergence",
     "laplace_kde",
     "log_cdf",
     "marginal",
     "modes",
+    "mutual_information",
     "perf",
     "plot",
     "positive_kde",

@@ -192,8 +192,9 @@ def called(name: str, container: Container, seed: int, others: Choose | None = N
             numbers |= {"nan_policy": "omit"} if name == "kendalltau" else {}  # as SciPy does with masked arrays
     if all(held[key] is given[key] for key in given):
         return plain, None
-    if labels and given.get("columns") is not None:
-        held["columns"] = [labels[k] for k in given["columns"]]
+    for key in ("columns", "columns_a", "columns_b", "given"):
+        if labels and isinstance(given.get(key), list):
+            held[key] = [labels[k] for k in given[key]]
     made = (_with(call, parameters, values) for call, values in ((plain, numbers), (other, held)))
     return next(made), next(made)
 
@@ -211,7 +212,7 @@ def _call(name: str, seed: int) -> Call:
 
 def _held(key: str, a: Any, given: Mapping[str, Any], container: Container, labels: list[Any]) -> Any:
     """An argument in the container, if it is one of data."""
-    if key == "given":
+    if key == "given" and isinstance(a, dict):
         to = labels or range(9)
         return {to[k]: _held("", each, given, container, labels) for k, each in a.items()}
     if not isinstance(a, np.ndarray) or a.ndim not in (1, 2) or key in _NOT_DATA or not a.size:

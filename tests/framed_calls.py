@@ -112,10 +112,11 @@ class _Dressing:
                     self.framed[argument] = pd.Series(a[argument], name="t")
             return
         named = self._labels == "integers"  # which are no positions
-        if "columns" in a and (named or self._choose((False, True))):
-            self.framed["columns"] = [names[k] for k in a["columns"]]
-        if "given" in a and (named or self._choose((False, True))):
-            self.framed["given"] = {names[k]: value for k, value in a["given"].items()}
+        for argument in ("columns", "columns_a", "columns_b", "given"):
+            chosen = a.get(argument)
+            if chosen is not None and (named or self._choose((False, True))):
+                values = isinstance(chosen, dict)
+                self.framed[argument] = {names[k]: chosen[k] for k in chosen} if values else [names[k] for k in chosen]
         for argument in ("h", "score_bandwidth", "denominator_bandwidth"):
             if np.ndim(a.get(argument)) and self._choose((False, True)):
                 self.framed[argument] = self._bandwidth(np.asarray(a[argument]))

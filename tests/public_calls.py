@@ -181,8 +181,9 @@ def _positive_mass(a: Draw) -> Call:
 
 
 def _kernel_sum(a: Draw) -> Call:
-    options = {k: v for k, v in a.common().items() if k != "weights"} | a.tolerance()
-    return Call(cukde.kernel_sum, (a.points, a.one(a.array(a.n), a.array(a.n, 3)), a.queries, a.h), options)
+    options = {k: v for k, v in a.common().items() if k != "weights"} | a.tolerance() | {"log": a.one(False, True)}
+    V = a.one(a.array(a.n), a.array(a.n, 3))
+    return Call(cukde.kernel_sum, (a.points, abs(V) if options["log"] else V, a.queries, a.h), options)
 
 
 def _columns(a: Draw) -> list[int]:
@@ -281,6 +282,35 @@ def _sphere_cross_validate(a: Draw) -> Call:
     a.d += 1
     options = {"objective": a.one("likelihood", "least_squares"), "bandwidths": np.geomspace(0.2, 2, 4)}
     return Call(sphere.cross_validate, (a.directions(a.n),), options | {"weights": a.weights, "precision": "float64"})
+
+
+def _of_data(a: Draw) -> dict[str, Any]:
+    own = {"local_factors": a.one(None, a.positive(a.n)), "bias_correction": a.one(True, False)}
+    return a.common() | a.domain() | a.tolerance() | own
+
+
+def _entropy(a: Draw) -> Call:
+    a.d += 1
+    options = _of_data(a) | {"given": a.one(None, [a.d - 1]), "columns": a.one(None, [0])}
+    return _unlinked(Call(cukde.entropy, (a.points, a.h), options), 1)
+
+
+def _mutual_information(a: Draw) -> Call:
+    a.d += 2
+    options = _of_data(a) | {"given": a.one(None, [a.d - 1])}
+    return _unlinked(Call(cukde.mutual_information, (a.points, [0], a.one(None, [1]), a.h), options), 3)
+
+
+def _kl_divergence(a: Draw) -> Call:
+    options = a.common() | a.domain() | {"bias_correction": a.one(True, False)}
+    options |= {"denominator_bandwidth": a.one(None, 0.8), "denominator_weights": a.one(None, a.positive(7))}
+    return _unlinked(Call(cukde.kl_divergence, (a.points, a.array(7, a.d), a.h), options), 2)
+
+
+def _hessian(a: Draw) -> Call:
+    options = {k: v for k, v in a.common().items() if k != "precision"} | a.tolerance() | {"log": a.one(False, True)}
+    options["local_factors"] = a.one(None, a.positive(a.n))
+    return Call(cukde.hessian, (a.points, a.queries, a.h), options)
 
 
 def _evaluate_grid(a: Draw) -> Call:
@@ -710,6 +740,10 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "conditional_sample": _conditional_sample,
     "regions": _regions,
     "hdr_threshold": _hdr_threshold,
+    "entropy": _entropy,
+    "mutual_information": _mutual_information,
+    "kl_divergence": _kl_divergence,
+    "hessian": _hessian,
     "density_ratio": _density_ratio,
     "density_interval": _density_interval,
     "evaluate_grid": _evaluate_grid,

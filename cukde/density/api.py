@@ -11,7 +11,7 @@ import numpy as np
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.entry import returned
-from cukde.core.entry.given import Given
+from cukde.core.entry.given import Given, is_true
 from cukde.core.entry.public_call import public_call
 from cukde.core.frames.columns import labels_of
 from cukde.core.over_dask import over_dask
@@ -29,11 +29,12 @@ from cukde.density.keywords import (
     OfMoved,
     OfMovedDensity,
     OfScore,
-    Shared,
+    OfValues,
     refuse,
     taken,
     takes,
 )
+from cukde.density.log_values import log_values
 from cukde.density.mixed import density as mixed_density
 from cukde.density.problem import score_problem
 from cukde.density.signed import with_signed
@@ -51,7 +52,8 @@ def _problem_of(X: Any, Y: Any, h: Any, options: Any, **more: Any) -> Any:
 
 def _sums_with_names(given: Given, result: Any) -> Any:
     """Kernel sums have a column for each of the values."""
-    return returned.as_rows(given, result, "Y", "kernel_sum", labels_of(given.given["V"]))
+    name = "log_kernel_sum" if is_true(given.arguments.get("log", False)) else "kernel_sum"
+    return returned.as_rows(given, result, "Y", name, labels_of(given.given["V"]))
 
 
 @declare(cost_formulas.kde, cost_calls.of_queries, observed=cost_calls.taken("sum"))
@@ -448,8 +450,8 @@ def laplace_kde(
 @declare(cost_formulas.kernel_sum, cost_calls.of_values, observed=cost_calls.taken("values"))
 @public_call(_sums_with_names)
 @_over_dask
-@takes(Shared)
-def kernel_sum(X: ArrayLike, V: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[Shared]) -> Array:
+@takes(OfValues)
+def kernel_sum(X: ArrayLike, V: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfValues]) -> Array:
     r"""Gaussian kernel sum of values, not normalised: :math:`\sum_j \exp(-|y_i - x_j|^2 / (2 h^2)) V_j`.
 
     Parameters
@@ -460,35 +462,44 @@ def kernel_sum(X: ArrayLike, V: ArrayLike, Y: ArrayLike, h: Bandwidth, **options
         Values of any sign, a row for each point.
     Y, h
         As in :func:`kde`. "omit" also leaves out rows with a missing value in ``V``.
+    log : bool
+        Return the logarithms of the absolute sums, finite for any finite query. A column of ``V`` must then have no
+        numbers of both signs; one of zeros has sums of 0, and -inf.
 
     Returns
     -------
     array, shape (m,) or (m, k)
-        In the units of ``V``, of dtype ``result_type(X, V, Y)``.
+        In the units of ``V``, or logarithms, of dtype ``result_type(X, V, Y)``.
 
     Raises
     ------
     TypeError, ValueError
-        As :func:`kde`, also for ``V``; for ``V`` with another number of rows than ``X``, and for stacks.
+        As :func:`kde`, also for ``V``; for ``V`` with another number of rows than ``X``, for stacks, and for both signs
+        in a column with ``log``.
 
     Examples
     --------
     >>> import numpy as np, cukde
     >>> cukde.kernel_sum(np.array([0.0, 1.0]), np.array([1.0, -1.0]), np.array([0.0]), 1.0).round(4)
     array([0.3935])
+    >>> cukde.kernel_sum([0.0, 1.0], [1.0, 3.0], [100.0], 1.0, log=True).round(3)  # log(3) - 99**2 / 2
+    array([-4899.401])
 
     Notes
     -----
-    Cost: n m exponentials and 2 (d + k) n m flops. If ``Y`` is ``X`` itself, in float32 on the GPU, half of the
+    Cost: n m exponentials and 2 (d + k) n m flops; with ``log`` a density with weights for each column. If ``Y`` is ``X`` itself, in float32 on the GPU, half of the
     exponentials for up to 32 values, or in more than 64 dimensions. Errors are those of :func:`kde`, relative to the
     sum of the absolute terms; ``rtol`` holds for each column of ``V`` by itself. ``docs/kernel_sums.md`` says which
     pairs are left out.
     """
     core_check.given("V", V)
+    log = core_check.flag("log", options.pop("log", False))
     given: Mapping[str, Any] = options
     problem, v = prepare(X, Y, h, V=V, **given)
     with problem.device:
         columns = v[:, None] if v.ndim == 1 else v
-        sums = problem.sums("values", columns)
-        weighted = results.values(sums, problem.dtype, problem.xp)
+        if log:
+            weighted = results.cast(log_values(problem, columns), problem.dtype)
+        else:
+            weighted = results.values(problem.sums("values", columns), problem.dtype, problem.xp)
         return weighted[:, 0] if v.ndim == 1 else weighted

@@ -71,6 +71,16 @@ def values(V: Any, n: int, backend: ModuleType) -> Any:
     return out
 
 
+def one_sign(both: np.ndarray) -> None:
+    """Raise where ``both`` (k,) says that a column of values has numbers above 0 and others below."""
+    if both.any():
+        where = f"column {int(both.argmax())} has" if both.size > 1 else "there are"
+        raise ValueError(
+            f"V must have no numbers of both signs in a column for log=True; {where} some: take the sums of "
+            "numpy.maximum(V, 0) and of numpy.minimum(V, 0)"
+        )
+
+
 def result_dtype(*arrays: Any) -> np.dtype:
     """NumPy's promoted dtype, with float16 raised to float32 and integers to float64."""
     return of_results(*(a.dtype for a in arrays))

@@ -173,6 +173,12 @@ class Shared(Computed, total=False):
     devices: Devices | None
 
 
+class OfValues(Shared, total=False):
+    """The same of sums of values, or their logarithms."""
+
+    log: bool
+
+
 class Weighted(Shared, total=False):
     """The same with weights."""
 
@@ -311,6 +317,19 @@ class OfKde(OfLinear, Kinds, total=False):
     """Of the kernel density itself."""
 
     boundary: Literal["reflect", "linear"]
+
+
+class OfCurvature(TypedDict, total=False):
+    """Of second derivatives at queries, which are always summed in double precision."""
+
+    weights: ArrayLike | None
+    local_factors: ArrayLike | None
+    rtol: float | None
+    log: bool
+    deterministic: bool
+    check_finite: bool
+    devices: Devices | None
+    nan_policy: Literal["raise", "omit"]
 
 
 class OfMoved(OfData, Moving, total=False):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -97,14 +97,31 @@ def density_ratio(
     - Kelsall, J. E. and Diggle, P. J. (1995). Kernel estimation of relative risk. *Bernoulli* 1, 3-16, for the common
       bandwidth.
     """
-    log, weights = core_check.flag("log", options.pop("log", False)), options.get("weights")
+    log = core_check.flag("log", options.pop("log", False))
+    above, below, dtype = problems(X, Z, Y, h, denominator_bandwidth, denominator_weights, options)
+    return quotient(above, below, log=log, dtype=dtype)
+
+
+class Problems(NamedTuple):
+    """The densities of two samples at the same queries."""
+
+    above: Problem
+    below: Problem
+    dtype: np.dtype  # of a result
+
+
+def problems(
+    X: Any, Z: Any, Y: Any, h: Any, denominator_bandwidth: Any, denominator_weights: Any, options: Any
+) -> Problems:
+    """Check the arguments of both densities; ``Y`` None stands for ``X``."""
+    weights = options.get("weights")
     arrays: dict[str, Any] = {"Y": Y, "Z": Z, "weights": weights, "denominator_weights": denominator_weights}
     backend = dispatch.backend(X, **arrays)
     with backend.device_of(X):
         x, _ = density_check.data(X, backend)
         d = x.shape[1]
         z = check.denominator(Z, d, backend)
-        y, _ = density_check.queries(Y, d, backend)
+        y = x if Y is None else density_check.queries(Y, d, backend)[0]
         ends: dict[str, Any] = {"bounds": options.get("bounds"), "periods": options.get("periods")}
         h, factors = rules_by_name.with_factors(h, x, weights, **ends)
         of_denominator, own_factors = rules_by_name.with_factors(
@@ -114,10 +131,10 @@ def density_ratio(
         if denominator_bandwidth is None and factors is not None:
             own_factors = rules_by_name.factors(z, width, denominator_weights, **ends)
         dtype = density_check.result_dtype(x, z, y)
-        options["precision"] = density_check.precision(options.get("precision"), dtype)
-        above = problem_of(x, y, h, options, local_factors=factors)
+        options = {**options, "precision": density_check.precision(options.get("precision"), dtype)}
+        above = problem_of(x, None if Y is None else y, h, options, local_factors=factors)
         below = _denominator(z, y, width, denominator_weights, above, ends | {"local_factors": own_factors})
-    return quotient(above, below, log=log, dtype=dtype)
+        return Problems(above, below, dtype)
 
 
 def quotient(above: Problem, below: Problem, *, log: bool, dtype: np.dtype) -> Any:

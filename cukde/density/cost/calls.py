@@ -124,13 +124,14 @@ def of_modes(X: Any, h: Any = None, *, seeds: Any = None, **options: Any) -> Siz
     return of_queries(X, seeds, h, **options)
 
 
-def of_values(X: Any, V: Any, Y: Any, h: Any = None, **options: Any) -> Sizes:
+def of_values(X: Any, V: Any, Y: Any, h: Any = None, *, log: bool = False, **options: Any) -> Sizes:
     """Sizes of a call with values, which takes no weights."""
     shape = arguments.shape(V)
     sizes = of_queries(X, Y, h, **options)
     del sizes["weighted"]
     dtype = arguments.promoted(X, V, *(() if Y is None else (Y,)))
-    return sizes | {"dtype": dtype, "k": shape[1] if len(shape) > 1 else 1}
+    sizes |= {"dtype": dtype, "k": shape[1] if len(shape) > 1 else 1}
+    return sizes | {"log": True} if log else sizes
 
 
 def of_marginal(X: Any, columns: Any, Y: Any, h: Any = None, **options: Any) -> Sizes:
@@ -178,6 +179,40 @@ def of_regions(
 ) -> Sizes:
     """Sizes of a call for regions."""
     return of_data(X, h, **options)
+
+
+def of_entropy(X: Any, h: Any = None, columns: Any = None, *, given: Any = None, **options: Any) -> Sizes:
+    """Sizes of a call for the entropy of some columns."""
+    sizes, of_given = _of_information(X, h, options), _columns(given)
+    return sizes | {"d": sizes["d"] if columns is None else _columns(columns) + of_given, "given": of_given}
+
+
+def of_mutual_information(
+    X: Any, columns_a: Any, columns_b: Any, h: Any = None, *, given: Any = None, **options: Any
+) -> Sizes:
+    """Sizes of a call for the information of some columns about others."""
+    sizes, a, of_given = _of_information(X, h, options), _columns(columns_a), _columns(given)
+    d = sizes["d"] if columns_b is None else a + _columns(columns_b) + of_given
+    return sizes | {"d": d, "a": a, "given": of_given}
+
+
+def of_divergence(X: Any, Z: Any, h: Any = None, *, denominator_weights: Any = None, **options: Any) -> Sizes:
+    """Sizes of a call with the data of two densities, at those of the first."""
+    sizes = _of_information(X, h, options)
+    weighted = sizes["weighted"] or denominator_weights is not None
+    return sizes | {"k": _rows(Z)[0], "dtype": arguments.promoted(X, Z), "weighted": weighted}
+
+
+def _of_information(X: Any, h: Any, options: Mapping[str, Any]) -> Sizes:
+    corrected = {} if options.get("bias_correction", True) else {"bias_correction": False}
+    sizes = of_data(X, h, **options) | corrected
+    sizes.pop("rtol", None)
+    return sizes
+
+
+def _columns(columns: Any) -> int:
+    """How many columns an argument names: a number or a text is one."""
+    return 0 if columns is None else len(columns) if isinstance(columns, list | tuple) else 1
 
 
 def of_ratio(X: Any, Z: Any, Y: Any, h: Any = None, *, denominator_weights: Any = None, **options: Any) -> Sizes:

@@ -117,12 +117,30 @@ def positive_mass(on: Peaks, sizes: Sizes, samples: int = SAMPLES) -> Counted:
     return _estimate(task, on, _mass(task, on, samples, sizes.boxes))
 
 
-@sized(f"n m d k dtype precision at_data {OPTIONS} {FOUND}")
-def kernel_sum(on: Peaks, sizes: Sizes, k: int = 1) -> Counted:
-    """Count sums of ``k`` values; on a GPU a pass that leaves out pairs takes its share of them for each column."""
+@sized(f"n m d k log dtype precision at_data {OPTIONS} {FOUND}")
+def kernel_sum(on: Peaks, sizes: Sizes, k: int = 1, log: bool = False) -> Counted:
+    """Count sums of ``k`` values; on a GPU a pass that leaves out pairs takes its share of them for each column.
+
+    Each logarithm is one of a density with weights.
+    """
+    if log:
+        task = _pass("sum", dataclasses.replace(sizes, weighted=True))
+        parts = [part for column in range(k) for part in _named(f"column {column}", _passed(task, on, sizes.boxes))]
+        return _estimate(task, on, parts, flops=2 * k * task.pairs)
     task = _pass("values", sizes, k=k)
     parts = [*_passed(task, on, sizes.boxes), elementwise.doubles("scale", on, 4 * k * sizes.m, launches=3)]
     return _estimate(task, on, parts, flops=2 * k * task.pairs, traffic=4 * k * (sizes.n + sizes.m))
+
+
+@sized(f"{OF_QUERIES} {FOUND} local")
+def hessian(on: Peaks, sizes: Sizes) -> Counted:
+    """Count second derivatives, of sums of products of coordinates in double precision."""
+    sizes = dataclasses.replace(sizes, precision="float64")
+    k = (sizes.d + 1) * (sizes.d + 2) // 2 + (sizes.local and sizes.d + 2)
+    task = _pass("values", sizes, k=k)
+    ends = elementwise.doubles("second derivatives", on, (k + 8.0 * sizes.d**2) * sizes.m + k * sizes.n, launches=20)
+    parts = [*_passed(task, on, sizes.boxes), ends]
+    return _estimate(task, on, parts, flops=2 * k * task.pairs, traffic=8 * k * (sizes.n + sizes.m))
 
 
 @sized(OF_QUERIES, d=1)

@@ -12,6 +12,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch, warnings as core_warnings
 from cukde.core.dask import check as dask_check
+from cukde.core.dask.arrays import collected
 from cukde.core.dask.devices import computing
 from cukde.core.dask.graph import Blocks, array, crossed, each, unordered
 from cukde.core.over_dask import dask_form, is_dask
@@ -213,7 +214,9 @@ def laplace_kde(
 
 
 @dask_form()
-def kernel_sum(X: ArrayLike, V: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Any) -> da.Array:
+def kernel_sum(
+    X: ArrayLike, V: ArrayLike, Y: ArrayLike, h: Bandwidth, *, log: bool = False, **options: Any
+) -> da.Array:
     """Compute :func:`cukde.kernel_sum` of Dask arrays, lazily.
 
     The result equals that of plain arrays, to 1e-12 in float64, and costs as much when it is computed. All pairs of
@@ -229,10 +232,29 @@ def kernel_sum(X: ArrayLike, V: ArrayLike, Y: ArrayLike, h: Bandwidth, **options
     """
     core_check.given("V", V)
     inputs = arguments(X, Y, h, V=V, **options)
-    _, sums = sums_of(inputs, "values")
     values: Any = inputs.forms.v
+    if core_check.flag("log", log):
+        return _log_values(X, collected("V", V), Y, h, inputs, options)
+    _, sums = sums_of(inputs, "values")
     k = None if values.ndim == 1 else values.shape[1]
     return result_of(inputs, each("values", _values, sums, dtype=inputs.forms.dtype, flat=k is None), k)
+
+
+def _log_values(X: Any, V: Any, Y: Any, h: Any, inputs: Arguments, options: Any) -> da.Array:
+    """Logarithms of densities whose weights are values of one sign, of their sums, and of the density's constant."""
+    V, unit, dtype = da.asarray(V), inputs.forms.whitening.log_norm, inputs.forms.dtype
+    out = []
+    for v in [V] if V.ndim == 1 else V.T:
+        v = v.astype(np.float64)
+        log_sum = da.map_blocks(_log_sum, v.sum(), abs(v).sum(), dtype=np.float64)
+        density = kde(X, Y, h, weights=abs(v), log=True, **options).astype(np.float64)
+        out.append((density + (log_sum - unit)).astype(dtype))
+    return out[0] if V.ndim == 1 else da.stack(out, axis=1)
+
+
+def _log_sum(total: Any, absolute: Any) -> Any:
+    density_check.one_sign(np.atleast_1d(abs(total) != absolute))
+    return np.log(absolute)
 
 
 @quiet

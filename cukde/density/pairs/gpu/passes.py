@@ -79,7 +79,7 @@ def partial_sums(
     at most 64 MB where there is more than one.
     """
     if options.local_factors is not None:
-        return _differences(*pairs_operands.of_one_dtype(X, Y), h, output, options)
+        return _differences(*pairs_operands.of_one_dtype(X, Y), h, output, options, values)
     arguments = pose(X, Y, h, options)
     if values is not None:
         near = skipping_choice.near_values(arguments, values)
@@ -337,10 +337,12 @@ def _sums_apart(of: Arguments, output: Output, apart: Apart, *, ratio: bool) -> 
     return out
 
 
-def _differences(X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums:
-    out = pairs_finish.empty(len(X if Y is None else Y), moment_columns(output, X.shape[1], None))
+def _differences(
+    X: Any, Y: Any | None, h: float, output: Output, options: Options, values: Any | None = None
+) -> PartialSums:
+    out = pairs_finish.empty(len(X if Y is None else Y), moment_columns(output, X.shape[1], values))
     if not len(out.total):
         return out
-    operands = X, Y, h, output, None, options.log_weights
+    operands = X, Y, h, output, values, options.log_weights
     of_rows = {"local_factors": options.local_factors, "of_gradient": options.of_gradient, "own_out": options.own_out}
     return pairs_finish.merge(difference.launch(options.precision, *operands, out=out, **of_rows), out)

@@ -1,0 +1,1 @@
+"""Entropy, mutual information and divergence, of log densities at the data."""

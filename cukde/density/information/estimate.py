@@ -1,0 +1,173 @@
+"""Mean log densities at the data without their bias, and their standard errors.
+
+The mean log density at the data, each without its own kernel, has two biases. Both are negative.
+
+*Few neighbours.* The logarithm of a random sum lies below that of its mean. A sum of kernels counts like k neighbours,
+k = (sum K)^2 / sum K^2, of which the logarithm is log k - psi(k) too low in the mean, with the digamma function psi:
+1/(2 k) where they are many, and 0.58 for one. That is added, row by row. sum K^2 is a sum of kernels h / sqrt(2) wide.
+
+*Smoothing.* In powers of t = h^2 the mean over the density itself has no term in t, as the integral of the second
+derivatives vanishes, so the bias is of order t^2. Of another density it is of order t. Bandwidths h, sqrt(2) h and 2 h
+give two powers of t, which are eliminated (Richardson): the passes of one bandwidth are also sums of squares of the
+next. A row with one neighbour has none of these orders, and takes the widest bandwidth: of k, by the share 1/k^2.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from cukde.core import dispatch, reprs
+from cukde.core.public import public_in
+from cukde.core.types import Array
+from cukde.density import leave_one_out, results
+from cukde.density.options import LOG_ZERO
+from cukde.density.problem import Problem
+from cukde.density.whitening import whitening_of
+
+OF_ITSELF = (32 / 21, -12 / 21, 1 / 21)
+"""Factors of the means at h, sqrt(2) h and 2 h without the powers 2 and 3 of h^2, for the mean over the density."""
+
+OF_ANOTHER = (8 / 3, -2.0, 1 / 3)
+"""The same without the powers 1 and 2, for the mean over another density."""
+
+PLAIN = (1.0,)
+"""No correction."""
+
+
+@public_in("cukde")
+@reprs.readable
+class Information(NamedTuple):
+    """The result of :func:`cukde.entropy`, :func:`cukde.mutual_information` and :func:`cukde.kl_divergence`.
+
+    Attributes
+    ----------
+    value : float
+        The estimate, in nats; divide it by log(2) for bits.
+    standard_error : float
+        Its standard deviation over samples. It knows nothing of what is left of the bias.
+    terms : array, shape (n,)
+        What each row contributes: the estimate is their mean, by the weights.
+    """
+
+    value: float
+    standard_error: float
+    terms: Array
+
+
+class Logs(NamedTuple):
+    """Log densities at rows, float64, and their variances over samples of the other rows, or None."""
+
+    log_density: Any
+    variance: Any | None
+
+
+def logs(problem: Problem, factors: tuple[float, ...]) -> Logs:
+    """Log densities of a problem at its queries; several ``factors`` also correct them for few neighbours."""
+    with problem.device:
+        if factors == PLAIN:
+            return Logs(_log_density(problem)[0], None)
+        xp, alone = problem.xp, _alone(problem)
+        squares, several, variance = _log_squares(problem, 0), 0.0, None
+        for k, factor in enumerate(factors):
+            log_density, log_sum = _log_density(_widened(problem, k))
+            share = xp.minimum(xp.exp(squares - 2 * log_sum), 1.0)  # 1/k
+            widest = log_density + _below(share, xp) - _below(alone, xp)
+            several = several + factor * widest
+            variance = share if variance is None else variance
+            if k + 1 < len(factors):
+                squares = log_sum if _equal(problem) else _log_squares(problem, k + 1)
+        assert variance is not None
+        return Logs(several + variance**2 * (widest - several), variance)
+
+
+def information(problem: Problem, terms: Any, variance: Any | None, more: Any = 0.0) -> Information:
+    """The mean of terms at the rows of a problem, whose sums have a variance; ``more`` is that of other data.
+
+    Terms differ from row to row by their own variance, too. A sum over pairs of rows has twice that: each row's term
+    depends on the others, and theirs on it.
+    """
+    xp = problem.xp
+    with problem.device:
+        w = shares(problem)
+        value = (w * terms).sum()
+        squares = (w * w * (terms - value) ** 2).sum() + more
+        if variance is not None:
+            squares = squares + (w * w).sum() * (w * variance).sum()
+        value, error = dispatch.to_host(xp.stack([value, xp.sqrt(squares)])).tolist()
+        return Information(value, error, results.cast(terms, problem.dtype))
+
+
+def shares(problem: Problem) -> Any:
+    """Weights of the data of a problem, which sum to 1, float64."""
+    xp, log_w = problem.xp, problem.options.log_weights
+    n = len(problem.X)
+    return xp.full(n, 1.0 / n) if log_w is None else xp.exp(log_w)
+
+
+def log_of_mean(log_w: Any, logs: Any, xp: Any) -> tuple[Any, Any]:
+    """Logarithms of weights times numbers, both given by logarithms, divided by their sum; and that of the sum."""
+    out = logs if log_w is None else log_w + logs
+    most = out.max()
+    log_sum = most + xp.log(xp.exp(out - most).sum())
+    return xp.maximum(out - log_sum, LOG_ZERO), log_sum
+
+
+def _equal(problem: Problem) -> bool:
+    """Whether all rows count the same, so that squares of their kernels are narrower kernels of the same rows."""
+    return problem.options.log_weights is None and problem.options.local_factors is None
+
+
+def _alone(problem: Problem) -> Any:
+    """1/k of all rows together: the least that there is."""
+    w = shares(problem)
+    return (w * w).sum()
+
+
+def _below(share: Any, xp: Any) -> Any:
+    """How far the mean logarithm of k neighbours lies below the logarithm of their mean, log k - psi(k), of 1/k <= 1.
+
+    It is taken at k + 1, where the asymptotic series is right to 2e-5.
+    """
+    s = share / (1 + share)
+    s2 = s * s
+    return share - xp.log1p(share) + s * (0.5 + s / 12) - s2 * s2 * (1 / 120 - s2 / 252)
+
+
+def _widened(problem: Problem, halves: int) -> Problem:
+    """The same with the bandwidth times the square root of 2 to the power of ``halves``."""
+    if halves == 0:
+        return problem
+    old = problem.whitening
+    h = old.bandwidth * 2.0 ** (halves if old.bandwidth.ndim == 2 else 0.5 * halves)
+    factors = problem.options.local_factors is not None
+    whitening = whitening_of(h, problem.X.shape[1], factors=factors, single=old.single)
+    out = problem._replace(whitening=whitening, points=None)
+    return out if out.options.squared_radius is None else out.located()
+
+
+def _log_density(problem: Problem) -> tuple[Any, Any]:
+    """Log densities, and logarithms of the sums of weights times kernels, of which each is 1 at its point."""
+    xp = problem.xp
+    if not problem.leave_one_out:
+        sums = problem.sums("sum")
+        log_sum = sums.reference + xp.log(sums.total)
+        return log_sum + problem.log_constant, log_sum
+    sums = leave_one_out.sums_of_others(problem, "sum")
+    log_sum = sums.reference + xp.log(sums.total)
+    rest = leave_one_out.divided(sums, problem).reference - sums.reference
+    return log_sum + rest + problem.log_constant, log_sum
+
+
+def _log_squares(problem: Problem, halves: int) -> Any:
+    """Logarithms of the sums of squared weights times squared kernels, of a problem widened by so many ``halves``."""
+    xp, options, log_sum = problem.xp, problem.options, 0.0
+    log_w, factors = options.log_weights, options.local_factors
+    if log_w is not None:
+        log_w = xp.maximum(2 * log_w, LOG_ZERO)
+    if factors is not None:  # a kernel's height has one of these powers; the pass takes the other
+        log_w = (0.0 if log_w is None else log_w) - problem.X.shape[1] * xp.log(factors)
+    if log_w is not None:
+        log_w, log_sum = log_of_mean(None, log_w, xp)
+    narrow = _widened(problem._replace(options=options._replace(log_weights=log_w)), halves - 1)
+    return _log_density(narrow)[1] + log_sum
+
