@@ -85,7 +85,8 @@ def kde(*args: Any, **kwargs: Any) -> Any:
     Returns
     -------
     Tensor or jax.Array, shape (m,)
-        Beside ``X``, of its library. Arrays of NumPy and CuPy are handed on to :func:`cukde.kde`.
+        That of :func:`cukde.kde`, of the library and on the device of ``X``. Arrays of NumPy and CuPy, where no operand
+        is a tensor or of JAX, are handed on to that function.
 
     Raises
     ------
@@ -111,7 +112,7 @@ def kde(*args: Any, **kwargs: Any) -> Any:
 def score(*args: Any, **kwargs: Any) -> Any:
     """Compute :func:`cukde.score`, differentiable with respect to ``X``, ``Y``, ``h`` and ``weights``.
 
-    ``X`` has at most 16 columns.
+    ``X`` has at most 16 columns. The result is that of :func:`cukde.score`, of the library and on the device of ``X``.
 
     Examples
     --------
@@ -132,6 +133,8 @@ def score(*args: Any, **kwargs: Any) -> Any:
 def kernel_sum(*args: Any, **kwargs: Any) -> Any:
     """Compute :func:`cukde.kernel_sum`, differentiable with respect to ``X``, ``V``, ``Y`` and ``h``.
 
+    The result is that of :func:`cukde.kernel_sum`, of the library and on the device of ``X``.
+
     Examples
     --------
     >>> import torch, cukde.torch
@@ -151,6 +154,8 @@ def kernel_sum(*args: Any, **kwargs: Any) -> Any:
 def evaluate_grid(*args: Any, **kwargs: Any) -> Any:
     """Compute :func:`cukde.evaluate_grid`, differentiable with respect to ``X``, ``h`` and ``weights``.
 
+    The result is that of :func:`cukde.evaluate_grid`, of the library and on the device of ``X``.
+
     Examples
     --------
     >>> import torch, cukde.torch
@@ -169,7 +174,8 @@ def evaluate_grid(*args: Any, **kwargs: Any) -> Any:
 def depthwise_conv1d(*args: Any, **kwargs: Any) -> Any:
     """Compute :func:`cukde.depthwise_conv1d`, differentiable with respect to ``x``, ``w`` and ``bias``.
 
-    An ``activation`` has a name, or is a :class:`cukde.PiecewisePolynomial`.
+    An ``activation`` has a name, or is a :class:`cukde.PiecewisePolynomial`. The result is that of
+    :func:`cukde.depthwise_conv1d`, of the library and on the device of ``x``.
 
     Examples
     --------
@@ -189,6 +195,8 @@ def depthwise_conv1d(*args: Any, **kwargs: Any) -> Any:
 @differentiable(Table, pwpa_of_arrays.pwpa, ("out",))
 def pwpa(*args: Any, **kwargs: Any) -> Any:
     """Compute :func:`cukde.pwpa`, differentiable with respect to ``x`` and ``coefficients``.
+
+    The result is that of :func:`cukde.pwpa`, of the library and on the device of ``x``.
 
     Examples
     --------
@@ -213,6 +221,8 @@ def _evaluated(p: PiecewisePolynomial, x: Any, nu: int = 0, extrapolate: Extrapo
 @differentiable(Curve, _evaluated)
 def evaluate(*args: Any, **kwargs: Any) -> Any:
     """Compute ``p(x, nu, extrapolate)`` of a :class:`cukde.PiecewisePolynomial`, differentiable with respect to ``x``.
+
+    The result is that of the call, of the library and on the device of ``x``.
 
     Parameters
     ----------

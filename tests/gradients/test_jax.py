@@ -90,3 +90,23 @@ def test_what_is_refused() -> None:
         jax.jvp(lambda h: cukde.jax.kde(X, Y, h), (h,), (h,))
     with pytest.raises(Exception, match="h must be positive"):  # when it runs
         cukde.jax.kde(X, Y, -h)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(jax.default_backend() != "gpu", reason="JAX finds no GPU")
+def test_calls_compute_on_the_gpu_of_jax(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cukde.gradients.operation import Operation
+
+    X, Y, h, *_ = operands()
+    names = []
+    posed = Operation.__init__
+
+    def noted(self: Any, *args: Any) -> None:
+        posed(self, *args)
+        names.append(self.backend.name)
+
+    monkeypatch.setattr(Operation, "__init__", noted)
+    value, gradient = jax.jit(jax.value_and_grad(lambda h: cukde.jax.kde(X, Y, h).sum()))(h)
+    assert names == ["gpu", "gpu"]
+    assert float(value) == pytest.approx(cukde.kde(np.asarray(X), np.asarray(Y), 0.8).sum(), rel=1e-9)
+    assert np.isfinite(float(gradient))
