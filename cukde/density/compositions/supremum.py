@@ -46,7 +46,7 @@ def quantile(problem: Problem, found: Estimated, level: float, draws: int, seed:
 
 
 def _normal(n: int, draws: int, seed: list[int], xp: Any) -> Any:
-    """Normal numbers, (n, draws) float32, of 16 random bits each, which take less time than NumPy's; on every backend the same."""
+    """Normal numbers, (n, draws) float32, of 16 random bits each: faster than NumPy's, the same on every backend."""
     bits = xp.asarray(np.frombuffer(np.random.default_rng(seed).bytes(2 * n * draws), np.uint16))
     return xp.asarray(_quantiles()).take(bits.astype(np.int32).reshape(n, draws))
 
