@@ -87,6 +87,7 @@ _LINEAR: dict[str, Call] = {
     "marginal": lambda cukde, a: cukde.marginal(a.X, [0], a.Y[:, :1], a.h3),
     "conditional": lambda cukde, a: cukde.conditional(a.plane, {0: 0.5}, a.at_plane[:, 1:], a.h2),
     "density_ratio 1-D": lambda cukde, a: cukde.density_ratio(a.x, a.x[: a.n // 2] + 0.1, a.y, a.h),
+    "density_interval 1-D": _density("density_interval", 1),
     "hdr_threshold 1-D": lambda cukde, a: cukde.hdr_threshold(a.x, a.h, 0.9),
     "evaluate_grid": lambda cukde, a: cukde.evaluate_grid(a.X, a.axes, a.h3),
     "evaluate_grid 1-D": lambda cukde, a: cukde.evaluate_grid(a.x, a.axes[:1], a.h),

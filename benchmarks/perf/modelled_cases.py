@@ -109,6 +109,7 @@ def _densities() -> Iterator[Case]:
         ("conditional", n, 16, lambda X, Y, h: (X, dict.fromkeys(half, 0.0), Y[:, 8:], h)),
         ("conditional", n, 16, lambda X, Y, h: (X, {0: Y[:, 0]}, Y[:, 1:], h)),
         ("hdr_threshold", n, 16, lambda X, Y, h: (X, h)),
+        ("density_interval", n, 16, lambda X, Y, h: (X, Y, h)),
         ("density_ratio", n, 16, lambda X, Y, h: (X, X[::2], Y, h)),
         # Six groups in a row.
         ("modes", 65_536, 4, lambda X, Y, h: (X + 4 * (cp.arange(len(X)) % 6)[:, None].astype(X.dtype), 0.4)),

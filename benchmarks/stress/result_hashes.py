@@ -520,6 +520,7 @@ def add_compositions(calls: Calls, n: int, m: int) -> None:
             calls.add("conditional", X, {1: Y[:, 3].copy(), 3: 0.1}, Y[:, :2].copy(), h, log=log, **same)
             calls.add("hdr_threshold", X, h, 0.9, log=log, **same)
             Z = normal(n // 2, 4, dtype=dtype, seed=10)
+            calls.add("density_interval", X, Y, h, **same)
             calls.add("density_ratio", X, Z, Y, h, log=log, denominator_bandwidth=1.4, **same)
         calls.add("hdr_threshold", X, 1.0, np.array([0.5, 0.75, 0.95]), method="sd", **same)
         for d in (1, 2, 3):
@@ -753,6 +754,7 @@ def add_dask(calls: Calls, n: int, m: int) -> None:
             for function in ("score", "density_and_score", "laplace_kde"):
                 calls.add("lazily", f"dask.{function}", 2, X, Y, h, **options)
             calls.add("lazily", "dask.debias", 1, X, h, **options)
+            calls.add("lazily", "dask.density_interval", 2, X, Y, h, **options)
             calls.add("lazily", "dask.density_ratio", 3, X, normal(n, d, dtype=dtype, seed=10), Y, h, **options)
             if d > 1:
                 calls.add("lazily", "dask.marginal", 1, X, [2, 0], Y[:, :2].copy(), h, **options)
@@ -779,6 +781,7 @@ def add_model(calls: Calls) -> None:
         "kernel_sum": {"n": 4096, "m": 512, "d": 3, "k": 4},
         "debias": {"n": 4096, "d": 70},
         "cdf": {"n": 10**6, "m": 1000, "d": 1},
+        "density_interval": {"n": 4096, "m": 512, "d": 5},
         "density_ratio": {"n": 4096, "k": 2048, "m": 512, "d": 5},
         "hdr_threshold": {"n": 4096, "d": 3},
         "bandwidth.cross_validate": {"n": 1000, "d": 4},

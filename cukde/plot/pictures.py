@@ -83,9 +83,8 @@ def density(
     ------
     ImportError, TypeError, ValueError
         Without Matplotlib. For several columns, fewer than two rows (in every group), what :func:`cukde.kde`, the rule
-        and intervals refuse, data or a domain that ``log_scale`` does not allow, an ``ax`` that is not plain Axes or
-        whose scale is another, options out of their range, ``random_state`` together with ``seed``, and ``hue`` with
-        Dask collections.
+        and intervals refuse, data or a domain that ``log_scale`` does not allow, ``ax`` that is not plain Axes of that
+        scale, options out of their range, ``random_state`` with ``seed``, and ``hue`` with Dask collections.
 
     Examples
     --------

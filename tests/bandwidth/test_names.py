@@ -44,6 +44,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "marginal": lambda X, Y, h, w: cukde.marginal(X, 1, Y[:, 0], h, weights=w),
     "conditional": lambda X, Y, h, w: cukde.conditional(X, {0: 0.5}, Y[:, 0], h, weights=w),
     "density_ratio": lambda X, Y, h, w: cukde.density_ratio(X, Y, X[:5], h, weights=w),
+    "density_interval": lambda X, Y, h, w: cukde.density_interval(X, Y, h, weights=w).high,
     "hdr_threshold": lambda X, Y, h, w: cukde.hdr_threshold(X, h, [0.5, 0.9], weights=w),
     "evaluate_grid": lambda X, Y, h, w: cukde.evaluate_grid(X, ([0.0, 1.0], [0.0, 2.0, 4.0]), h, weights=w),
     "modes": lambda X, Y, h, w: cukde.modes(X, h, weights=w).points,

@@ -16,7 +16,7 @@ from cukde.density import check as density_check
 from cukde.density.domains.domain import Domain
 
 _NAMED = 12  # columns that a message lists
-_FEWEST_DRAWS = 100
+_FEWEST_DRAWS, _MOST_DRAWS = 100, 100_000
 _SQUARED_RANGE = 1e300  # of squared distances, as of all points in double precision
 
 
@@ -291,8 +291,8 @@ def level(value: Any) -> float:
 def draws(value: Any) -> int:
     """Return a number of draws of the largest error, enough for a quantile."""
     out = core_check.count("draws", value)
-    if out < _FEWEST_DRAWS:
-        raise ValueError(f"draws must be at least {_FEWEST_DRAWS}; got {out}")
+    if not _FEWEST_DRAWS <= out <= _MOST_DRAWS:
+        raise ValueError(f"draws must be from {_FEWEST_DRAWS} to {_MOST_DRAWS:,}; got {out}")
     return out
 
 

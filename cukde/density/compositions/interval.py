@@ -85,7 +85,7 @@ def density_interval(
     simultaneous : bool
         Whether that share of samples has all densities at ``Y`` within their intervals, which are wider.
     draws : int
-        Number of draws of the largest error, for ``simultaneous``, at least 100.
+        Number of draws of the largest error, for ``simultaneous``, 100 to 100,000.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Of these draws.
     n_eff : float, optional

@@ -9,6 +9,7 @@ densities of other bandwidths only, where the square of the Laplace-corrected ke
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -76,20 +77,14 @@ def estimated(
     rows : float, optional
         Number of independent rows that the data are worth; default 1 / share.
     """
-    known: dict[float, Any] = {}
-
-    def kept(factor: float) -> Any:
-        if factor not in known:
-            known[factor] = density(factor)
-        return known[factor]
-
-    squared = kept if of_squares is None else of_squares
+    density = functools.cache(density)  # each bandwidth once
+    squared = density if of_squares is None else functools.cache(of_squares)
     constants = [
         factor * math.exp(min(log_norm - 0.5 * d * math.log(variance), _LARGEST_LOG)) for factor, variance, _ in _SQUARE
     ]
-    estimate = corrected(kept)
+    estimate = corrected(density)
     variance = sum(constant * squared(width) for constant, (_, _, width) in zip(constants, _SQUARE, strict=True))
-    mean = estimate if of_squares is None else corrected(of_squares)
+    mean = estimate if of_squares is None else corrected(squared)
     variance = variance + estimate * (estimate - 2 * mean)
     scale = (share if rows is None else 1 / rows) / (1 - share)
     slope = scale * math.fsum(constants)

@@ -11,7 +11,7 @@ import numpy as np
 from cukde.density.compositions.jackknife import WIDE, Estimated, at_width
 from cukde.density.problem import Problem
 
-_ROWS, _QUERIES = 4096, 2048  # of the matrices of kernels that are multiplied, in float32
+_ROWS, _QUERIES, _ENTRIES = 4096, 2048, 2**23  # of matrices that are multiplied, at most
 
 
 def quantile(problem: Problem, found: Estimated, level: float, draws: int, seed: int) -> float:
@@ -30,12 +30,13 @@ def quantile(problem: Problem, found: Estimated, level: float, draws: int, seed:
     weights = xp.ones(n, np.float32) if log_weights is None else (n * xp.exp(log_weights)).astype(np.float32)
     unit = math.exp(min(700.0, wide.whitening.log_norm)) / n
     estimate, error = ((a / unit)[:, None] for a in (found.estimate / n, xp.sqrt(found.variance / found.of_terms)))
+    most_rows, most_queries = (max(64, min(most, _ENTRIES // draws)) for most in (_ROWS, _QUERIES))
     largest = xp.zeros(draws)
-    for first in range(0, len(Y), _QUERIES):
-        some = slice(first, first + _QUERIES)
+    for first in range(0, len(Y), most_queries):
+        some = slice(first, first + most_queries)
         total = xp.zeros((len(Y[some]), draws))
-        for start in range(0, n, _ROWS):
-            rows = slice(start, start + _ROWS)
+        for start in range(0, n, most_rows):
+            rows = slice(start, start + most_rows)
             g = weights[rows, None] * _normal(len(X[rows]), draws, [seed, start], xp)  # the same for all queries
             s = _exponentials(X[rows], Y[some], wide.whitening.h, xp)
             total += ((2 ** (0.5 + d / 4) * s) ** 2 - s - estimate[some].astype(np.float32)) @ g
@@ -45,9 +46,9 @@ def quantile(problem: Problem, found: Estimated, level: float, draws: int, seed:
 
 
 def _normal(n: int, draws: int, seed: list[int], xp: Any) -> Any:
-    """Normal numbers, (n, draws) float32, of 16 random bits each: five times as fast as NumPy's, on every backend."""
-    bits = np.frombuffer(np.random.default_rng(seed).bytes(2 * n * draws), np.uint16)
-    return xp.asarray(_quantiles())[xp.asarray(bits).reshape(n, draws)]
+    """Normal numbers, (n, draws) float32, of 16 random bits each: faster than NumPy's, the same on every backend."""
+    bits = xp.asarray(np.frombuffer(np.random.default_rng(seed).bytes(2 * n * draws), np.uint16))
+    return xp.asarray(_quantiles()).take(bits.astype(np.int32).reshape(n, draws))
 
 
 @functools.cache
