@@ -12,7 +12,6 @@ import cukde
 from cukde import sphere
 from tests.sphere.test_density import reference, unit
 
-
 AT_THE_END = pytest.mark.filterwarnings("ignore:the best bandwidth is the largest among those given")
 
 
