@@ -7,7 +7,7 @@ Functions compute on the CPU for NumPy arrays and on the GPU for CuPy arrays. Mo
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from cukde import bandwidth, functions, perf, sphere
+from cukde import bandwidth, functions, perf
 from cukde._version import __version__
 from cukde.conv1d.activations import activation_grad
 from cukde.conv1d.api import depthwise_conv1d, depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad
@@ -52,7 +52,7 @@ from cukde.piecewise.polynomial import PiecewisePolynomial
 from cukde.piecewise.pwpa import aos_to_soa, pwpa, soa_to_aos
 
 if TYPE_CHECKING:
-    from cukde import dask as dask, jax as jax, plot, torch as torch
+    from cukde import dask as dask, jax as jax, plot, sphere, torch as torch
     from cukde.estimators import KernelDensity, OutlierDetector
     from cukde.estimators.gaussian_kde import gaussian_kde
 
@@ -123,7 +123,7 @@ _ESTIMATORS = {
 
 def __getattr__(name: str) -> Any:
     """Load what takes long, or needs an extra, when it is first asked for: with the estimator scikit-learn, 0.5 s."""
-    if name in ("plot", "dask", "torch", "jax"):
+    if name in ("plot", "dask", "sphere", "torch", "jax"):
         return importlib.import_module(f"cukde.{name}")
     if name in _ESTIMATORS:
         found = getattr(importlib.import_module(_ESTIMATORS[name]), name)

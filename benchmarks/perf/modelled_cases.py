@@ -35,6 +35,7 @@ def cases() -> Iterator[Case]:
     """Every case; arrays are made when one is asked for."""
     yield from _densities()
     yield from _densities_1d()
+    yield from _on_sphere()
     yield from _kendall()
     yield from _piecewise()
     yield from _functions()
@@ -138,6 +139,22 @@ def _densities_1d() -> Iterator[Case]:
         yield _density(op, 131_072, 131_072, 1, "float32", "ieee")
     for op in ("cdf", "log_cdf"):
         yield _density(op, 16_384, 16_384, 1, "float32", None)
+
+
+def _on_sphere() -> Iterator[Case]:
+    """Whose norms are looked at, so that calls wait."""
+
+    def made(op: str, n: int, *more: Any, queries: bool = False) -> Callable[[], Any]:
+        X, Y, _ = _points(n, 16_384, 3, "float32")
+        X, Y = (a / cp.linalg.norm(a, axis=1, keepdims=True) for a in (X, Y))
+        return functools.partial(getattr(cukde.sphere, op), X, *((Y,) if queries else ()), *more)
+
+    for op in ("kde", "score"):
+        yield Case(f"sphere.{op}", functools.partial(made, op, 131_072, 0.1, queries=True), 1)
+    for op, n, *more in (("hdr_threshold", 131_072, 0.1), ("modes", 16_384, 0.3)):
+        yield Case(f"sphere.{op}", functools.partial(made, op, n, *more), 1)
+    for op, n in (("reference", 4_194_304), ("cross_validate", 16_384)):
+        yield Case(f"sphere.{op}", functools.partial(made, op, n), 1)
 
 
 # -------------------------------------------------------------------------------------------------- Kendall

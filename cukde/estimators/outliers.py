@@ -73,8 +73,8 @@ class OutlierDetector(OutlierMixin, KernelDensity):
     ``fit_predict(X)`` is ``fit(X).predict(X)``, and the answer for a row does not depend on the other queries. All
     other queries are new. Copies of a row are others: drop duplicates first where they are errors.
 
-    :meth:`score` is the log-likelihood of :class:`cukde.KernelDensity`, so that a search for the bandwidth without
-    labels works; with labels give ``scoring="roc_auc"``, which takes the decision function and 1 for inliers.
+    :meth:`score` is the log-likelihood of :class:`cukde.KernelDensity`, in which all queries are new, so that a search
+    for the bandwidth without labels works; with labels, 1 for inliers, give ``scoring="roc_auc"``.
 
     Data are in memory, not Dask collections. Cost: that of :class:`cukde.KernelDensity`, and in :meth:`fit` one
     density of the data at the data, n^2 exponentials. Training rows among queries are looked up, without a pass.

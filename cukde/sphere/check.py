@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core import check as core_check
+from cukde.core import check as core_check, dispatch
 
 # Of a norm; beyond a widest bandwidth the density is uniform, to rounding of float32.
 _NORM = 1e-5
@@ -27,7 +27,7 @@ def unit_rows(name: str, A: Any, backend: ModuleType) -> None:
     """Raise unless rows are unit vectors, up to rounding of float32."""
     if len(A) == 0:
         return
-    squares = (A * A).sum(axis=1)
+    squares = backend.xp.einsum("ij,ij->i", A, A)
     low, high = (float(a) ** 0.5 for a in (squares.min(), squares.max()))
     if not (abs(low - 1) <= _NORM and abs(high - 1) <= _NORM):
         raise ValueError(
@@ -38,7 +38,8 @@ def unit_rows(name: str, A: Any, backend: ModuleType) -> None:
 
 def bandwidth(h: Any, name: str = "h") -> float:
     """Check a bandwidth; return it as a float."""
-    number = core_check.number(name, h.item() if getattr(h, "shape", None) == (1,) else h, above=True)
+    given = dispatch.to_host(h)
+    number = core_check.number(name, given.item() if getattr(given, "size", 0) == 1 else given, above=True)
     if not LEAST <= number <= MOST:
         raise ValueError(f"{name} must be from {LEAST:g} to {MOST:g} radians; got {number:g}")
     return number

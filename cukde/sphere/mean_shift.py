@@ -121,7 +121,7 @@ class _Field(Climbed):
     def __init__(self, problem: Problem) -> None:
         of = problem.whitening
         super().__init__(problem.backend, _OnSphere(of, None, None, None), float(of.h), problem.options.precision)
-        self._problem = problem
+        self._problem = problem._replace(X=problem.X.astype(problem.xp.float64, copy=False))
 
     def exact_shift(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         shift, log_density = map(self.backend.asnumpy, self._stepped(self.backend.asarray(z), exact=True))

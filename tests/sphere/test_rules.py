@@ -12,6 +12,8 @@ import cukde
 from cukde import sphere
 from tests.sphere.test_density import reference, unit
 
+AT_THE_END = pytest.mark.filterwarnings("ignore:the best bandwidth is the largest among those given")
+
 
 def _sample(d: int, kappa: float, n: int, seed: int = 0) -> np.ndarray:
     return stats.vonmises_fisher(np.eye(d)[0], kappa).rvs(n, random_state=seed)
@@ -61,6 +63,7 @@ def test_of_data_all_around_it_is_wide_and_finite() -> None:
     assert 0.5 < sphere.reference(sphere.from_degrees(lon, 0 * lon)) < 4
 
 
+@AT_THE_END
 @pytest.mark.parametrize("d", [2, 3, 5])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_likelihoods_are_those_of_all_pairs(backend: ModuleType, d: int, weighted: bool) -> None:
@@ -74,6 +77,7 @@ def test_likelihoods_are_those_of_all_pairs(backend: ModuleType, d: int, weighte
     assert found.bandwidth == h[np.argmax(expected)]
 
 
+@AT_THE_END
 @pytest.mark.parametrize("weighted", [False, True])
 def test_least_squares_are_those_of_a_quadrature(backend: ModuleType, weighted: bool) -> None:
     X, h = unit(30, 2), np.array([0.05, 0.4, 9.0])
@@ -91,6 +95,7 @@ def test_least_squares_are_those_of_a_quadrature(backend: ModuleType, weighted: 
     np.testing.assert_allclose(found.scores, expected, rtol=1e-6)
 
 
+@AT_THE_END
 def test_least_squares_in_space_are_those_of_the_product_of_two_kernels() -> None:
     """kappa r / sinh(kappa r), with r the length of the sum of two points, d = 3."""
     X, h = unit(40, 3), 0.2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -37,6 +38,9 @@ class Operation(NamedTuple):
 
 _NUMBERS = ("int", "float", int, float)
 """Annotations of sizes that are numbers; as text where annotations are postponed."""
+
+_LATER = ("cukde.sphere",)
+"""Modules that are loaded when they are first asked for, and then declare operations."""
 
 _BY_NAME: dict[str, Operation] = {}
 _BY_TARGET: dict[Any, Operation] = {}
@@ -100,11 +104,19 @@ def operations() -> tuple[str, ...]:
     >>> "sd_kde" in perf.operations()
     True
     """
+    _load_all()
     return tuple(sorted(_BY_NAME))
+
+
+def _load_all() -> None:
+    for module in _LATER:
+        importlib.import_module(module)
 
 
 def by_name(op: str) -> Operation:
     """Look an operation up."""
+    if isinstance(op, str) and op not in _BY_NAME:
+        _load_all()
     operation = _BY_NAME.get(op) if isinstance(op, str) else None
     if operation is None:
         raise ValueError(
