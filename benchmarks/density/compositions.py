@@ -82,6 +82,6 @@ def regions(backend: str, n: int) -> Case:
         levels = np.sort(to_host(cukde.hdr_threshold(x, h, masses)))
         axis = np.linspace(-6, 6, 257)
         p = to_host(cukde.evaluate_grid(x, [axis, axis], h))
-        Figure().add_subplot().contourf(axis, axis, p.T, levels=[*levels, np.inf])
+        Figure().add_subplot().contourf(axis, axis, p.T, levels=[*levels, 2 * p.max()])
 
     return Case(call, row, {"a grid and Matplotlib": (lines, None)})

@@ -20,6 +20,7 @@ from benchmarks.piecewise import study as piecewise_study
 SHORT, LONG = (64, 256, 2048), (16, 128, 4096)  # B, C, L
 POINTS = 2**26
 CALLS = 4  # in a row, where nothing waits for the device
+WAITING = "modes", "positive_mass", "conditional_cdf", "conditional_quantile", "conditional_sample", "regions"
 
 
 class Case(NamedTuple):
@@ -96,7 +97,7 @@ def _densities() -> Iterator[Case]:
 
     def other(op: str, n: int, d: int, arguments: Callable[[Any, Any, float], tuple[Any, ...]]) -> Callable[[], Any]:
         function = functools.partial(getattr(cukde, op), *arguments(*_points(n, 16_384, d, "float32")))
-        return function if op in ("modes", "positive_mass") else functools.partial(function, check_finite=False)
+        return function if op in WAITING else functools.partial(function, check_finite=False)
 
     def grid(points: int, algorithm: str) -> Callable[[], Any]:
         X, axis = _points(1_048_576, 16_384, 2, "float32")[0], np.linspace(-6, 6, points, dtype=np.float32)
@@ -109,6 +110,10 @@ def _densities() -> Iterator[Case]:
         ("marginal", n, 16, lambda X, Y, h: (X, half, Y[:, :8], h)),
         ("conditional", n, 16, lambda X, Y, h: (X, dict.fromkeys(half, 0.0), Y[:, 8:], h)),
         ("conditional", n, 16, lambda X, Y, h: (X, {0: Y[:, 0]}, Y[:, 1:], h)),
+        ("conditional_cdf", n, 3, lambda X, Y, h: (X, {0: Y[:, 0], 1: Y[:, 1]}, Y[:, 2], h)),
+        ("conditional_quantile", n, 3, lambda X, Y, h: (X, {0: Y[:, 0], 1: Y[:, 1]}, 0.5, h)),
+        ("conditional_sample", n, 3, lambda X, Y, h: (X, {0: Y[:, 0], 1: Y[:, 1]}, h)),
+        ("regions", n, 2, lambda X, Y, h: (X, h)),
         ("hdr_threshold", n, 16, lambda X, Y, h: (X, h)),
         ("density_interval", n, 16, lambda X, Y, h: (X, Y, h)),
         ("density_ratio", n, 16, lambda X, Y, h: (X, X[::2], Y, h)),
@@ -116,7 +121,7 @@ def _densities() -> Iterator[Case]:
         ("modes", 65_536, 4, lambda X, Y, h: (X + 4 * (cp.arange(len(X)) % 6)[:, None].astype(X.dtype), 0.4)),
     )
     for op, *sizes in of:
-        yield Case(op, functools.partial(other, op, *sizes), 1 if op in ("modes", "positive_mass") else CALLS)  # waits
+        yield Case(op, functools.partial(other, op, *sizes), 1 if op in WAITING else CALLS)
     for points, algorithm in ((1024, "fft"), (256, "exact")):
         yield Case("evaluate_grid", functools.partial(grid, points, algorithm))
 
