@@ -221,7 +221,9 @@ def outcome(prefix: str, found: np.ndarray, truth: float) -> dict[str, float]:
     """Bias, deviation, mean standard error, root mean square error, and the share covered."""
     off, errors = found[:, 0] - truth, found[:, 1]
     figures = {"bias": off.mean(), "sd": off.std(), "se": errors.mean(), "rmse": rmse(off)}
-    return {prefix + key: float(value) for key, value in (figures | {"covers": (abs(off) <= 2 * errors).mean()}).items()}
+    return {
+        prefix + key: float(value) for key, value in (figures | {"covers": (abs(off) <= 2 * errors).mean()}).items()
+    }
 
 
 def rmse(off: np.ndarray) -> float:

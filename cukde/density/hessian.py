@@ -60,8 +60,8 @@ def hessian(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfCurvat
     --------
     >>> import numpy as np, cukde
     >>> cukde.hessian(np.zeros((1, 2)), np.array([[0.0, 2.0]]), 1.0, log=True)  # of a Gaussian
-    array([[[-1., -0.],
-            [-0., -1.]]])
+    array([[[-1.,  0.],
+            [ 0., -1.]]])
     >>> cukde.hessian(np.array([0.0]), np.array([0.0, 1.0]), 1.0).round(4)[:, 0, 0]
     array([-0.3989,  0.    ])
 

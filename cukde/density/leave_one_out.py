@@ -1,10 +1,10 @@
 """Sums of kernels at each point of the data without the point's own term.
 
 Passes over pairs leave out own pairs themselves. Where others are faster, the own term is taken from their sums, and
-from those with Laplace factors, where at least half of either is left: a bit of accuracy is lost. In a domain the own term
-has images, a column at a time. Other rows are summed
-again without it: over the data that are no such rows, and among themselves by halves, each at the other, down to so few
-that a pass over pairs takes them. There no pair is taken twice, and nothing cancels.
+from those with Laplace factors, where at least half of either is left: a bit of accuracy is lost. In a domain an own
+term has images, which are summed a column at a time. Other rows are summed again without it: over the data that are no
+such rows, and among themselves by halves, each at the other, down to so few that a pass over pairs takes them. There no
+pair is taken twice, and nothing cancels.
 
 Data and queries may differ, as debiased data do from those at which their density is asked for: then row i of the one
 belongs to row i of the other.
@@ -116,9 +116,7 @@ def _part(problem: Problem, data: Any, queries: Any) -> Problem:
     )
 
 
-def _taken(
-    sums: PartialSums, problem: Problem, output: Output, log_own: Any | None = None
-) -> tuple[PartialSums, Any]:
+def _taken(sums: PartialSums, problem: Problem, output: Output, log_own: Any | None = None) -> tuple[PartialSums, Any]:
     """Take own terms from sums, and say where less than half of a sum is left.
 
     Without ``log_own``, those of the kernels, sums are without local factors.
