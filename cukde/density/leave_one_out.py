@@ -124,7 +124,7 @@ def _taken(sums: PartialSums, problem: Problem, output: Output, log_own: Any | N
     xp, options = problem.xp, problem.options
     X, Y = problem.whitened()
     steps = None if Y is None or Y is X else X.astype(xp.float64) - Y
-    exponents = log_own
+    exponents: Any = log_own
     if log_own is None:
         exponents = xp.zeros(len(X)) if steps is None else (-0.5 / problem.whitening.h**2) * (steps * steps).sum(axis=1)
     elif options.local_factors is not None:
