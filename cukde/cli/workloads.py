@@ -76,6 +76,7 @@ _WORKLOADS: dict[str, tuple[Arguments, tuple[Mapping[str, int], Mapping[str, int
     "kde score density_and_score sd_kde laplace_kde positive_kde positive_score density_interval": (_pairs, _PAIRS),
     "positive_mass debias": (_data, _DATA),
     "modes": (_data, _FEW),
+    "hessian": (lambda a, s: (a(s.n, s.d), a(s.n, s.d), 1.0), _FEW),
     "kernel_sum": (lambda a, s: (a(s.n, s.d), a(s.n), a(s.m, s.d), 1.0), _PAIRS),
     # Of half of the columns, and given half of them.
     "marginal": (lambda a, s: (a(s.n, s.d), [*range(s.d // 2)], a(s.m, s.d // 2), 1.0), _PAIRS),
@@ -98,6 +99,9 @@ _WORKLOADS: dict[str, tuple[Arguments, tuple[Mapping[str, int], Mapping[str, int
     ),
     "regions": (lambda a, s: (a(s.n, 2), 0.1), ({"n": 2**15}, {"n": 2**20})),
     "hdr_threshold": (_data, _DATA),
+    "entropy": (_data, _DATA),
+    "mutual_information": (lambda a, s: (a(s.n, s.d), [*range(s.d // 2)], None, 1.0), _DATA),
+    "kl_divergence": (lambda a, s: (a(s.n, s.d), a(s.n, s.d), 1.0), _DATA),
     "density_ratio": (lambda a, s: (a(s.n, s.d), a(s.n, s.d), a(s.m, s.d), 1.0), _PAIRS),
     "evaluate_grid": (
         lambda a, s: (a(s.n, 2), [np.linspace(-6, 6, s.g, dtype=np.float32)] * 2, 0.1),

@@ -487,10 +487,10 @@ def kernel_sum(X: ArrayLike, V: ArrayLike, Y: ArrayLike, h: Bandwidth, **options
 
     Notes
     -----
-    Cost: n m exponentials and 2 (d + k) n m flops; with ``log`` a density with weights for each column. If ``Y`` is ``X`` itself, in float32 on the GPU, half of the
-    exponentials for up to 32 values, or in more than 64 dimensions. Errors are those of :func:`kde`, relative to the
-    sum of the absolute terms; ``rtol`` holds for each column of ``V`` by itself. ``docs/kernel_sums.md`` says which
-    pairs are left out.
+    Cost: n m exponentials and 2 (d + k) n m flops; with ``log`` a density with weights for each column. If ``Y`` is
+    ``X`` itself, in float32 on the GPU, half of the exponentials for up to 32 values, or in more than 64 dimensions.
+    Errors are those of :func:`kde`, relative to the sum of the absolute terms; ``rtol`` holds for each column of ``V``
+    by itself. ``docs/kernel_sums.md`` says which pairs are left out.
     """
     core_check.given("V", V)
     log = core_check.flag("log", options.pop("log", False))

@@ -60,8 +60,8 @@ def hessian(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfCurvat
     --------
     >>> import numpy as np, cukde
     >>> cukde.hessian(np.zeros((1, 2)), np.array([[0.0, 2.0]]), 1.0, log=True)  # of a Gaussian
-    array([[[-1., -0.],
-            [-0., -1.]]])
+    array([[[-1.,  0.],
+            [ 0., -1.]]])
     >>> cukde.hessian(np.array([0.0]), np.array([0.0, 1.0]), 1.0).round(4)[:, 0, 0]
     array([-0.3989,  0.    ])
 
@@ -135,10 +135,11 @@ def _of_cell(problem: Problem, rows: Any, centre: Any, *, log: bool) -> tuple[An
     With local factors f terms of first derivatives have 1/f^2, and those of second ones 1/f^4.
     """
     xp, d, factors = problem.xp, problem.X.shape[1], problem.options.local_factors
-    Y = problem.X if problem.Y is None else problem.Y
-    part = problem if problem.Y is None and isinstance(rows, slice) else problem._replace(Y=Y[rows])
-    X, Y = (None if A is None else (A - centre) / problem.whitening.h for A in part.whitened())
-    Y = X if Y is None else Y
+    part = problem
+    if not isinstance(rows, slice):
+        part = problem._replace(Y=(problem.X if problem.Y is None else problem.Y)[rows])
+    data, queries = part.whitened()
+    X, Y = ((A - centre) / problem.whitening.h for A in (data, data if queries is None else queries))
     a, b = np.triu_indices(d)
     ones = xp.ones((len(X), 1))
     columns = [ones, X, X[:, a] * X[:, b]]

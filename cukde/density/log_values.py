@@ -11,7 +11,7 @@ from cukde.density.problem import Problem, log_weights
 def log_values(problem: Problem, V: Any) -> Any:
     """Logarithms of the absolute kernel sums of each column of values, (m, k) float64; -inf where all are 0."""
     xp = problem.xp
-    check.one_sign(problem.backend.asnumpy(((V > 0).any(axis=0) & (V < 0).any(axis=0))))
+    check.one_sign(problem.backend.asnumpy((V > 0).any(axis=0) & (V < 0).any(axis=0)))
     some = problem.backend.asnumpy((V != 0).any(axis=0))
     m = len(problem.X if problem.Y is None else problem.Y)
     out = xp.full((m, V.shape[1]), -xp.inf)

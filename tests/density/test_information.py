@@ -233,7 +233,7 @@ def test_far_samples_are_finite(backend: Backend) -> None:
     found = cukde.kl_divergence(X, X + 1e4, 0.5)
     assert math.isfinite(found.value)
     assert math.isfinite(found.standard_error)
-    assert found.value > 1e8
+    assert found.value > 1e7
     assert math.isfinite(cukde.entropy(backend.asarray(np.r_[np.zeros(3), 1e6]), 1e-3).value)
 
 
@@ -290,7 +290,9 @@ def test_costs_are_those_of_the_densities() -> None:
             for w in (False, True)
         )
         assert perf.cost("entropy", on, **of).exponentials == 4 * one[3]
-        assert perf.cost("entropy", on, **of, weighted=True, given=1).exponentials == 6 * (of_weights[3] + of_weights[1])
+        assert perf.cost("entropy", on, **of, weighted=True, given=1).exponentials == 6 * (
+            of_weights[3] + of_weights[1]
+        )
         assert perf.cost("entropy", on, **of, bias_correction=False).exponentials == one[3]
         assert perf.cost("mutual_information", on, **of, a=2).exponentials == 4 * sum(one.values())
         assert perf.cost("kl_divergence", on, **of, k=100).exponentials >= 4 * one[3]

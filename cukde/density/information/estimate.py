@@ -170,4 +170,3 @@ def _log_squares(problem: Problem, halves: int) -> Any:
         log_w, log_sum = log_of_mean(None, log_w, xp)
     narrow = _widened(problem._replace(options=options._replace(log_weights=log_w)), halves - 1)
     return _log_density(narrow)[1] + log_sum
-
