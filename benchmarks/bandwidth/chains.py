@@ -2,8 +2,8 @@
 
 python -m benchmarks.bandwidth.chains --record benchmarks/results/chains.json
 
-Each chain draws from a density that is known. A row has the mean integrated squared error of ``kde`` over the least that
-one bandwidth for all draws of the chain has: 1 is the best. Rules take all rows, the number for a density
+Each chain draws from a density that is known. A row has the mean integrated squared error of ``kde`` over the least of
+one bandwidth for all draws of the chain: 1 is the best. Rules take all rows, the number for a density
 (``n_eff="autocorrelation"``), and the number for a mean (``effective_size``).
 """
 
@@ -149,7 +149,7 @@ def line(row: dict[str, Any]) -> str:
 def main() -> None:
     parser = record.arguments("bandwidth.chains", __doc__)
     parser.add_argument("--rows", type=int, default=2_000)
-    parser.add_argument("--draws", type=int, default=100)
+    parser.add_argument("--draws", type=int, default=30)
     wanted = parser.parse_args()
     heads = " | ".join(f"{rule}: {count}" for rule in RULES for count in COUNTS)
     print(f"| chain | best h | {heads} |\n" + "|---" * (2 + len(RULES) * len(COUNTS)) + "|")
