@@ -23,7 +23,7 @@ which rule is for which method, and how other libraries call the same rules.
 from cukde.bandwidth import names as _names  # noqa: F401, it gives the rules their names
 from cukde.bandwidth.chain_sizes import effective_size
 from cukde.bandwidth.rules import abramson, cross_validate, isj, laplace, positive, scott, sd, silverman
-from cukde.bandwidth.search import CrossValidation as CrossValidation
+from cukde.bandwidth.search import CovarianceValidation as CovarianceValidation, CrossValidation as CrossValidation
 from cukde.bandwidth.selection import Selection as Selection, select
 
 __all__ = [

@@ -65,7 +65,7 @@ class OfCovariance(LeaveOneOut):
         logs = self._logs_at(z)
         score = float(self._mean(logs - self._log_rest)) + self._constant(factor)
         w = xp.full(self.n, 1 / self.n) if self._weights is None else self._weights
-        problem, _ = prepare(z, None, 1.0, self._weights, self.precision, False)
+        problem, _ = prepare(z, None, 1.0, self._weights, self.precision)
         log_w = xp.maximum(xp.log(w), LOG_ZERO)
         weighted = log_w - logs
         top = float(weighted.max())

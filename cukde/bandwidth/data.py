@@ -14,7 +14,7 @@ from cukde.core import check as core_check
 from cukde.density import check as density_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.estimates import Method
-from cukde.density.keywords import OfReference, taken
+from cukde.density.keywords import OfReference
 
 _PARTS = 1024  # that many rows are cut into
 
@@ -146,10 +146,11 @@ class Question(NamedTuple):
         return "float64" if self.precision == "float64" or self.domain is not None else "float32"
 
 
-def rows(X: Any, options: OfReference, backend: ModuleType, *, line: bool = False) -> Rows:
+def rows(
+    X: Any, weights: Any, backend: ModuleType, *, line: bool = False, n_eff: Any = None, periods: Any = None
+) -> Rows:
     """Check the arguments; ``line`` says that there must be one column."""
-    xp, weights = backend.xp, options.get("weights")
-    n_eff = check.n_eff(taken(dict(options), "n_eff"))
+    xp, n_eff = backend.xp, check.n_eff(n_eff)
     x, _ = density_check.data(X, backend)
     n, d = x.shape
     check.two_rows(n)
@@ -171,9 +172,15 @@ def rows(X: Any, options: OfReference, backend: ModuleType, *, line: bool = Fals
     if not isinstance(n_eff, str):
         share = check.effective_rows(n_eff, n) / n
         return data_rows._replace(share=share, step=min(max(1, round(1 / share)), n // 2))
-    domain = domain_of(options.get("bounds"), options.get("periods"), d)
+    domain = domain_of(None, periods, d)
     chain = Chain.of(x, None if domain is None else domain.period, backend)
     return data_rows._replace(chain=chain, step=min(chain.step, n // 2))
+
+
+def rows_of(X: Any, options: OfReference, backend: ModuleType, *, line: bool = False) -> Rows:
+    """The same of the options of a rule."""
+    of = options.get
+    return rows(X, of("weights"), backend, line=line, n_eff=of("n_eff"), periods=of("periods"))
 
 
 def domain(X: Any, data_rows: Rows, options: OfReference, backend: ModuleType) -> Domain | None:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from cukde.bandwidth import rules, selection
-from cukde.bandwidth.search import CrossValidation
+from cukde.bandwidth.search import CovarianceValidation, CrossValidation
 from cukde.density import rules_by_name
 from cukde.density.estimates import ESTIMATES, NOT_NEGATIVE
 from cukde.density.rules_by_name import ABRAMSON, Asked
@@ -60,4 +60,6 @@ for _rule, _name in OF_RULES.items():
     rules_by_name.add(_name, _rule, _OPTIONS.get(_rule))
 rules_by_name.add("scott_covariance", partial(rules.scott, covariance=True))
 rules_by_name.add("silverman_covariance", partial(rules.silverman, covariance=True))
-rules_by_name.add_results(CrossValidation, selection.Selection, factors=rules.abramson, search=_search)
+rules_by_name.add_results(
+    CrossValidation, CovarianceValidation, selection.Selection, factors=rules.abramson, search=_search
+)

@@ -17,7 +17,7 @@ from cukde.bandwidth.factors import FACTORS, Factor, of_steps
 from cukde.bandwidth.in_domain import LeaveOneOutInDomain
 from cukde.bandwidth.positive_scores import LeaveOneOutPositive
 from cukde.bandwidth.scores import LeaveOneOut
-from cukde.bandwidth.search import Criterion, CrossValidation
+from cukde.bandwidth.search import CovarianceValidation, Criterion, CrossValidation
 from cukde.bandwidth.thinned import Thinned
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
@@ -358,7 +358,7 @@ def isj(X: ArrayLike, **options: Unpack[OfReference]) -> Array:
     weights = options.get("weights")
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
-        rows = data.rows(X, options, backend, line=True)
+        rows = data.rows_of(X, options, backend, line=True)
         w = None if weights is None else rows.weights / rows.total
         domain = data.domain(X, rows, options, backend)
         unit = 1.0 if rows.chain is None else float(deviations(rows, backend, domain)[0])
@@ -398,7 +398,7 @@ def cross_validate(
     per_dimension: bool = False,
     covariance: bool = False,
     **options: Unpack[OfSearch],
-) -> CrossValidation:
+) -> CrossValidation | CovarianceValidation:
     r"""Choose a bandwidth by leave-one-out cross-validation, for any of the density estimates.
 
     Each row is scored by the density that the other rows give there, so a bandwidth cannot gain from a row's own
@@ -435,7 +435,7 @@ def cross_validate(
 
     Returns
     -------
-    CrossValidation
+    CrossValidation or CovarianceValidation
         A named tuple: ``bandwidth``, (d,) or with ``covariance`` (d, d), the best, to be given as ``h``, as the result
         itself may be; ``score``, its score; ``bandwidths``, (B, d), the candidates, and ``scores``, (B,), theirs; with
         ``covariance`` also ``gain``, what it adds over the best deviations to the mean log density of rows that were
@@ -491,7 +491,7 @@ def cross_validate(
     weights = options.get("weights")
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
-        rows = data.rows(X, options, backend)
+        rows = data.rows_of(X, options, backend)
         chosen = density_check.precision(options.get("precision"), rows.points.dtype)
         domain = data.domain(X, rows, options, backend)
         if bandwidths is None:
@@ -504,10 +504,9 @@ def cross_validate(
         of = Question(rows, domain, weights is not None, method, objective, chosen, backend)
         criterion = kind(of) if rows.step == 1 else Thinned(kind, of)
         tied = functools.partial(rows.every(rows.step, 0, backend.xp).tied, objective, backend)
-        found = search.search(criterion, tried, tied, per_dimension=bool(per_dimension or covariance))
-        best, d = found.bandwidth, len(found.bandwidth)
-        if covariance:
-            found = _with_covariance(found, of, backend)
+        alone = search.search(criterion, tried, tied, per_dimension=bool(per_dimension or covariance))
+        best, d = alone.bandwidth, len(alone.bandwidth)
+        found = _with_covariance(alone, of, backend) if covariance else alone
         if rows.step > 1:
             more = rows.widened(best / deviations(rows, backend, domain), 1 / (d + 2 * ESTIMATES[method].order))
             found = found._replace(bandwidth=found.bandwidth * more**found.bandwidth.ndim)
@@ -515,15 +514,15 @@ def cross_validate(
         return found._replace(**arrays)
 
 
-def _with_covariance(of_deviations: CrossValidation, of: Question, backend: ModuleType) -> CrossValidation:
-    """Search on for a covariance; of one column the square of its deviation is the best."""
-    best = of_deviations.bandwidth
-    if len(best) == 1:
-        return of_deviations._replace(bandwidth=best[:, None] ** 2, gain=0.0, gain_error=0.0)
-    of = of._replace(rows=of.rows.every(of.rows.step, 0, backend.xp))
-    reference = backend.asnumpy(_scaled_covariance(of.rows, backend, FACTORS["silverman"]))
-    found = covariances.search(of, best, reference)
-    return of_deviations._replace(bandwidth=found.bandwidth, score=found.score, gain=found.gain, gain_error=found.error)
+def _with_covariance(alone: CrossValidation, of: Question, backend: ModuleType) -> CovarianceValidation:
+    """Search on from the best deviations for a covariance; of one column it is the square."""
+    if len(alone.bandwidth) == 1:
+        found = covariances.Found(alone.bandwidth[:, None] ** 2, alone.score, 0.0, 0.0)
+    else:
+        of = of._replace(rows=of.rows.every(of.rows.step, 0, backend.xp))
+        reference = backend.asnumpy(_scaled_covariance(of.rows, backend, FACTORS["silverman"]))
+        found = covariances.search(of, alone.bandwidth, reference)
+    return CovarianceValidation(found.bandwidth, found.score, *alone[2:], found.gain, found.error)
 
 
 def deviations(rows: Rows, backend: ModuleType, domain: Ends | None) -> np.ndarray:
@@ -619,7 +618,7 @@ def _scaled_deviations(X: Any, options: OfReference, factor: Factor, *, covarian
     covariance, weights = core_check.flag("covariance", covariance), options.get("weights")
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
-        rows = data.rows(X, options, backend)
+        rows = data.rows_of(X, options, backend)
         domain = data.domain(X, rows, options, backend)
         if not covariance:
             return _scaled(rows, backend, factor, domain)

@@ -39,14 +39,27 @@ class _CrossValidation(NamedTuple):
     score: float
     bandwidths: np.ndarray
     scores: np.ndarray
-    gain: float = math.nan
-    gain_error: float = math.nan
 
 
 @public_in("cukde.bandwidth")
 @reprs.readable
 class CrossValidation(Labelled, _CrossValidation):
     """The result of :func:`cukde.bandwidth.cross_validate`: see there."""
+
+
+class _CovarianceValidation(NamedTuple):
+    bandwidth: np.ndarray
+    score: float
+    bandwidths: np.ndarray
+    scores: np.ndarray
+    gain: float
+    gain_error: float
+
+
+@public_in("cukde.bandwidth")
+@reprs.readable
+class CovarianceValidation(Labelled, _CovarianceValidation):
+    """The result of :func:`cukde.bandwidth.cross_validate` with ``covariance=True``: see there."""
 
 
 class Criterion(Protocol):

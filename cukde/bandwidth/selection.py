@@ -175,7 +175,7 @@ def select(
     weights = options.get("weights")
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
-        rows = data.rows(X, options, backend)
+        rows = data.rows_of(X, options, backend)
         ends_of = data.domain(X, rows, options, backend)
         ends = {"bounds": options.get("bounds"), "periods": options.get("periods")}
         domain = {name: value for name, value in ends.items() if value is not None}

@@ -25,8 +25,8 @@ def autoregressive(n: int, rho: float, seed: int = 0) -> np.ndarray:
     return np.asarray(lfilter([1], [1, -rho], noise))
 
 
-def by_loops(x: np.ndarray, chains: int) -> float:
-    """Geyer's sequences as Stan and ArviZ write them, from sums over pairs."""
+def by_loops(x: np.ndarray, chains: int) -> tuple[float, np.ndarray]:
+    """Geyer's sequences as Stan and ArviZ write them, from sums over pairs; and autocorrelations as far as they go."""
     a = x.reshape(chains, -1)
     n = a.shape[1]
     centred = a - a.mean(axis=1)[:, None]
@@ -47,14 +47,16 @@ def by_loops(x: np.ndarray, chains: int) -> float:
     for t in range(1, last - 1, 2):
         if rho[t + 1] + rho[t + 2] > rho[t - 1] + rho[t]:
             rho[t + 1] = rho[t + 2] = (rho[t - 1] + rho[t]) / 2
-    return float(x.size / (-1 + 2 * rho[: last + 1].sum() + rho[last + 1]))
+    size = float(x.size / (-1 + 2 * rho[: last + 1].sum() + rho[last + 1]))
+    rho[last + 1 :] = rho[last + 1] / 2, *np.zeros(n - last - 2)
+    return size, rho[1:]
 
 
 @pytest.mark.parametrize("chains", [1, 4])
 def test_sizes_are_those_of_geyers_sequences(backend: Backend, chains: int) -> None:
     X = np.stack([autoregressive(800, rho, seed) for seed, rho in enumerate((0.3, 0.8, 0.95))], axis=1)
     got = backend.asnumpy(bandwidth.effective_size(backend.asarray(1e6 + 1e-3 * X), chains=chains))
-    np.testing.assert_allclose(got, [by_loops(column, chains) for column in X.T], rtol=1e-6)
+    np.testing.assert_allclose(got, [by_loops(column, chains)[0] for column in X.T], rtol=1e-6)
     assert got.dtype == np.float64
 
 
@@ -94,6 +96,29 @@ def test_the_bandwidth_is_the_best_for_the_process(backend: Backend, rho: float)
         assert error(bandwidth.silverman(x)[0], rho, n) > 1.1 * least
     if rho == 0.9:
         assert error(bandwidth.silverman(x, n_eff=bandwidth.effective_size(x)[0])[0], rho, n) > 1.3 * least
+
+
+@pytest.mark.parametrize("refused", [0.0, 0.4])
+def test_the_number_is_that_of_the_formula(backend: Backend, refused: float) -> None:
+    """Of columns with autocorrelations of their own, and of rows that stay."""
+    n = 600
+    X = np.stack([autoregressive(n, rho, seed) for seed, rho in enumerate((0.2, 0.9))], axis=1)
+    for i in range(1, n):
+        if RNG.uniform() < refused:
+            X[i] = X[i - 1]
+    h = backend.asnumpy(bandwidth.silverman(backend.asarray(X), n_eff="autocorrelation"))
+    s = h / X.std(axis=0, ddof=1)
+    np.testing.assert_allclose(s[0], s[1])
+    correlations = np.stack([by_loops(column, 1)[1] for column in X.T], axis=1)
+    total = 0.0
+    for k, r in enumerate(correlations, 1):
+        if r.any():
+            same = np.mean([(X[i : i + k + 1] == X[i]).all() for i in range(n - k)])
+            near = s[0] ** 2 / (s[0] ** 2 + np.maximum((1 - r) / (1 - same), 0))
+            w = same + (1 - same) * np.sqrt(near.prod()) * near.mean()
+            total += (1 - k / n) * (w - (s[0] ** 2 / (1 + s[0] ** 2)) ** 2)
+    np.testing.assert_allclose(bandwidth.silverman(X, n_eff=n / (1 + 2 * total)), h, rtol=3e-4)
+    assert total > 0.3
 
 
 def test_rows_that_stay_count_once(backend: Backend) -> None:

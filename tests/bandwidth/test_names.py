@@ -78,7 +78,7 @@ def test_every_name_in_kde(backend: Any) -> None:
         else:
             h = rule(x)
         np.testing.assert_array_equal(*(backend.asnumpy(cukde.kde(x, y, one)) for one in (name, h)))
-    assert {name for name in bandwidth.__all__ if name not in ("abramson", "select")} <= rules.keys()
+    assert {name for name in bandwidth.__all__ if name not in ("abramson", "effective_size", "select")} <= rules.keys()
     assert (
         backend.asnumpy(cukde.cdf(x, y, "isj")).tolist() == backend.asnumpy(cukde.cdf(x, y, rules["isj"](x))).tolist()
     )
@@ -288,7 +288,7 @@ def test_select_by_name_is_among_what_the_function_computes(function: str) -> No
             call(X, Y, "select", W)
         assert np.isfinite(call(X, Y, "cross_validate", W)).all()
         return
-    takes = function in TAKE_FACTORS - {"abramson"} or function == "kde plot"
+    takes = function in TAKE_FACTORS - {"abramson", "effective_size"} or function == "kde plot"
     methods = ["kde", "abramson"] if takes else [method]
     found = _selected(*methods)
     np.testing.assert_allclose(call(X, Y, "select", W), call(X, Y, found, W), rtol=1e-12)

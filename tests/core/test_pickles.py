@@ -34,6 +34,9 @@ MADE: dict[str, Callable[[], Any]] = {
     "gaussian_kde": lambda: cukde.gaussian_kde(X.T),
     "PiecewisePolynomial": lambda: cukde.PiecewisePolynomial([[1.0, 2.0]], [0.0, 1.0, 2.0]),
     "FittedPolynomial": lambda: cukde.fit_piecewise(np.exp, (0, 1), 1),
+    "CovarianceValidation": lambda: cukde.bandwidth.cross_validate(
+        np.random.default_rng(0).normal(size=(20, 2)), covariance=True
+    ),
     "CrossValidation": lambda: cukde.bandwidth.cross_validate(np.arange(3.0), bandwidths=[0.5, 1, 2]),
     "Selection": lambda: cukde.bandwidth.select(X),
     "Modes": lambda: cukde.modes(X, 1.0),
