@@ -91,12 +91,12 @@ def of_points(
     given["precision"] = density_check.precision(given.get("precision"), dtype)
     domain = domain_of(given.pop("bounds", None), given.pop("periods", None), x.shape[1])
     if domain is not None:
-        check.domain(domain, mixed.kinds)
+        check.domain(domain, mixed.kinds, leave_one_out=bool(given.get("leave_one_out")))
     out = None
     if not given.get("leave_one_out", False):
         out = _by_cells(mixed, x, y, backend, given, domain)
     if out is None:
-        out = _by_distances(mixed, x, y, backend, given, domain)
+        out = _by_distances(mixed, x, y, backend, given)
     out = out if log else xp.exp(out)
     return results.cast(out, np.dtype(np.float64) if exact else dtype)
 
@@ -108,7 +108,7 @@ def _by_cells(
     xp, numbers = backend.xp, mixed.numbers
     y = x if y is None else y
     cells, which = mixed.cells(np.nan_to_num(backend.asnumpy(y)))
-    if len(cells) > FEW and len(cells) * LEAST_QUERIES > len(y):
+    if domain is None and len(cells) > FEW and len(cells) * LEAST_QUERIES > len(y):
         return None
     if numbers:
         part = None if domain is None else domain.of_columns(numbers)
@@ -133,20 +133,14 @@ def _by_cells(
     return out
 
 
-def _by_distances(
-    mixed: Mixed, x: Any, y: Any | None, backend: ModuleType, given: Mapping[str, Any], domain: Domain | None
-) -> Any:
+def _by_distances(mixed: Mixed, x: Any, y: Any | None, backend: ModuleType, given: Mapping[str, Any]) -> Any:
     """Log densities by Gaussians in more columns, in which kernels of levels are distances."""
     xp = backend.xp
     with np.errstate(over="ignore", invalid="ignore"):
         origin = backend.asnumpy(backend.mean(x)).astype(np.float64)
     X = mixed.apply(x, origin, xp)
     Y = None if y is None else mixed.apply(y, origin, xp)
-    ends = {}
-    if domain is not None:
-        domain.hold(x, backend)
-        ends = _scaled(domain, mixed, origin, x.dtype)
-    problem, _ = prepare(X, Y, 1.0, **given, **ends)
+    problem, _ = prepare(X, Y, 1.0, **given)
     problem = problem._replace(whitening=_of_constant(X.shape[1], mixed.log_norm))
     with problem.device:
         missing: Any = 0.0
@@ -175,20 +169,3 @@ def _divided(problem: Problem, log_sums: Any) -> tuple[Problem, Any]:
     if problem.leave_one_out:
         missing = leave_one_out.log_rest(each, xp) - leave_one_out.log_rest(log_w, xp)
     return problem._replace(options=problem.options._replace(log_weights=each)), missing
-
-
-def _scaled(domain: Domain, mixed: Mixed, origin: np.ndarray, dtype: np.dtype) -> dict[str, Any]:
-    """The domain of the columns of the Gaussian, its ends as the dtype of the points rounds them."""
-    bounds: list[Any] = []
-    periods: list[Any] = []
-    for k, (of, where) in enumerate(zip(mixed.kinds, mixed.places, strict=True)):
-        if of is not None:
-            bounds += [None] * where.shape[1]
-            periods += [None] * where.shape[1]
-            continue
-        kind = dtype if dtype.kind == "f" else np.dtype(np.float64)
-        ends = (float(end[k : k + 1].astype(kind)[0]) for end in (domain.low, domain.high))
-        low, high = ((end - float(origin[k])) / float(mixed.h[k]) for end in ends)
-        bounds.append((low if np.isfinite(low) else None, high if np.isfinite(high) else None))
-        periods.append(float(domain.period[k] / mixed.h[k]) if np.isfinite(domain.period[k]) else None)
-    return {"bounds": bounds, "periods": periods}
