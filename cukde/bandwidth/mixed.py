@@ -19,7 +19,7 @@ from cukde.core.frames.categories import Kinds
 from cukde.core.warnings import BandwidthRangeWarning, of_user
 from cukde.density import check as density_check
 from cukde.density.leave_one_out import log_rest
-from cukde.density.mixed.density import Columns
+from cukde.density.mixed import density as mixed_density
 from cukde.density.mixed.kernels import Mixed, largest
 
 _WIDTHS, _SHARES = (1.0, 0.5, 0.25), (0.6, 0.2, 0.05)  # of the rule of numbers, and of the largest, to start from
@@ -116,15 +116,15 @@ def cross_validate(
 ) -> search.CrossValidation | None:
     """Return the bandwidths of the best score; None where all columns are numbers, whose reference is a ``rule``."""
     weights = options.get("weights")
-    columns = Columns.of(X, kinds, weights=weights)
-    if columns is None:
+    of_data = mixed_density.data(X, kinds, weights=weights)
+    if of_data is None:
         return None
     for name in ("bounds", "periods"):
         if options.get(name) is not None:
             raise ValueError(f"{name} must be None in cross_validate where columns have categories: give bandwidths")
-    backend, found = columns.backend, columns.kinds
-    with backend.device_of(columns.x):
-        rows = data.rows(columns.x, weights, backend)
+    backend, x, found = of_data
+    with backend.device_of(x):
+        rows = data.rows(x, weights, backend)
         precision = density_check.precision(options.get("precision"), rows.points.dtype)
         x, w, _ = rows.counted(backend, weighted=weights is not None)
         score = Likelihood(x, found, w, precision, backend)

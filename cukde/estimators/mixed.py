@@ -68,7 +68,8 @@ def taken(
         rule = bandwidths.rule(value)
         value = rule or (value(rows) if of_rows is None else value(rows, weights=of_rows))
     value = names.bandwidth("bandwidth", value, estimator._labels, a.shape[1])
-    h = mixed_check.of_data(value, a, kinds, weights, "bandwidth", **arguments_of(domain))
+    h = mixed_check.found(value, a, kinds, weights, "bandwidth", **arguments_of(domain))
+    h = mixed_check.bandwidth(h, kinds, "bandwidth")
     dtype = density_check.result_dtype(a)
     return backend.xp.array(a, dtype=dtype, order="C"), h, weights, None, dtype, domain
 

@@ -118,8 +118,8 @@ def test_pipelines_and_searches() -> None:
         (lambda: KernelDensity(bandwidth=H).fit(TABLE).grad_log_density(TABLE), NotImplementedError, "numbers alone"),
         (
             lambda: KernelDensity(bandwidth=H).fit(TABLE).score_samples(sample(5)),
-            TypeError,
-            "categories of fit in column 1",
+            ValueError,
+            "^X must have categories of X; its column 1 has",
         ),
         (
             lambda: KernelDensity(bandwidth=H).fit(TABLE).score_samples(TABLE.assign(site="sea")),

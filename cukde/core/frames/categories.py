@@ -29,7 +29,7 @@ class Levels(NamedTuple):
         out = np.fromiter((positions.get(each, -1) for each in labels), np.int16, len(labels))
         if not (others := np.flatnonzero(out < 0)).size:
             return out
-        missing = lacking(_objects([labels[row] for row in others]))
+        missing = lacking(_objects([labels[int(row)] for row in others]))
         if not missing.all():
             row = int(others[~missing][0])
             raise ValueError(

@@ -42,17 +42,13 @@ def bandwidth(h: Any, kinds: Kinds, name: str = "h") -> np.ndarray:
     return out
 
 
-def of_data(h: Any, X: Any, kinds: Kinds, weights: Any, name: str = "h", **others: Any) -> np.ndarray:
-    """Check bandwidths, or search for them as a rule of that name does, whose data have codes."""
+def found(h: Any, X: Any, kinds: Any, weights: Any, name: str = "h", **others: Any) -> Any:
+    """Return bandwidths on the host: numbers as they are, and those that the search of that name finds."""
     if isinstance(h, str):
         if h != _RULE:
             raise ValueError(f'{name} must be numbers or "{_RULE}" where columns have categories; got {h!r}')
         h = rules_by_name.applied(h, X, weights, "kde", kinds=kinds, **others)
-    if rules_by_name.is_result(h):
-        if getattr(h, "method", "kde") != "kde":
-            raise ValueError(f"{name} must be a result of cross_validate with kinds; got one of method {h.method!r}")
-        h = h.bandwidth
-    return bandwidth(dispatch.to_host(h), kinds, name)
+    return dispatch.to_host(h.bandwidth if rules_by_name.is_result(h) else h)
 
 
 def options(given: Mapping[str, Any]) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import ModuleType
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
-from cukde.core.frames import categories
 from cukde.core.frames.categories import Kinds
 from cukde.density import check as density_check, leave_one_out, results
 from cukde.density.arguments import prepare
@@ -23,50 +22,36 @@ FEW, LEAST_QUERIES = 8, 16
 """Cells of queries that are taken one by one: so many, or so few that each has as many queries in the mean."""
 
 
-class Columns(NamedTuple):
-    """Data of mixed columns in their backend, with codes in place of labels."""
+def data(X: Any, kinds: Any, **others: Any) -> tuple[ModuleType, Any, Kinds] | None:
+    """Check data and the kinds of their columns; return the backend, the data with codes, and their levels.
 
-    backend: ModuleType
-    x: Any
-    kinds: Kinds
-    words: Any  # of the kinds, as they were given: levels of a frame, or words
-
-    @classmethod
-    def of(cls, X: Any, kinds: Any, **others: Any) -> Columns | None:
-        """Check the data and the kinds of their columns; None where all are numbers."""
-        backend = dispatch.backend(X, **others)
-        with backend.device_of(X):
-            x, _ = density_check.data(X, backend)
-            words = categories.words_of(kinds, x.shape[1])
-            found, coded = check.of_array(words, x, backend)
-            return None if found is None else cls(backend, coded, found, words)
-
-    def coded(self, name: str, a: Any, chosen: Sequence[int]) -> Any:
-        """Codes of points (m, k) in the chosen columns."""
-        kinds, words = ([each[k] for k in chosen] for each in (self.kinds, self.words))
-        return check.coded(name, a, tuple(kinds), words, self.backend)
+    None where all columns are numbers.
+    """
+    backend = dispatch.backend(X, **others)
+    with backend.device_of(X):
+        x, _ = density_check.data(X, backend)
+        found, x = check.of_array(kinds, x, backend)
+        return None if found is None else (backend, x, found)
 
 
-def density(X: Any, Y: Any, h: Any, kinds: Any, options: dict[str, Any], *, log: bool) -> Any | None:
-    """Return the density at the queries, or its logarithm; None where all columns are numbers."""
+def density(X: Any, Y: Any, h: Any, kinds: Any, options: Mapping[str, Any], *, log: bool, exact: bool = False) -> Any:
+    """Return the density at the queries, or its logarithm; None where all columns are numbers.
+
+    With ``exact`` it is float64, whatever the dtype of the points is.
+    """
     weights = options.get("weights")
-    columns = Columns.of(X, kinds, Y=Y, weights=weights)
-    if columns is None:
+    found = data(X, kinds, Y=Y, weights=weights)
+    if found is None:
         return None
     check.options(options)
-    backend, x = columns.backend, columns.x
+    backend, x, levels = found
     with backend.device_of(x):
         y = None
         if not (Y is None or Y is X):
-            y, _ = density_check.queries(Y, x.shape[1], backend)
-            y = columns.coded("Y", y, range(x.shape[1]))
-        mixed = Mixed(columns.kinds, check.of_data(h, x, columns.kinds, weights, **of_search(options)))
-        return of_points(mixed, x, y, backend, options, log=log)
-
-
-def of_search(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a search for the bandwidths, which takes no bounds and periods."""
-    return {name: options[name] for name in ("bounds", "periods") if options.get(name) is not None}
+            y = check.coded("Y", density_check.queries(Y, x.shape[1], backend)[0], levels, kinds, backend)
+        ends = {name: options[name] for name in ("bounds", "periods") if options.get(name) is not None}
+        mixed = Mixed(levels, check.bandwidth(check.found(h, x, levels, weights, **ends), levels))
+        return of_points(mixed, x, y, backend, options, log=log, exact=exact)
 
 
 def of_points(
@@ -79,10 +64,7 @@ def of_points(
     log: bool,
     exact: bool = False,
 ) -> Any:
-    """Return the density of data with codes at queries (m, d) with codes, None: the data themselves; or its logarithm.
-
-    With ``exact`` it is float64, whatever the dtype of the points is.
-    """
+    """Return the density of data with codes, or its logarithm, at queries (m, d); None: the data themselves."""
     xp, given = backend.xp, {**options}
     if core_check.flag("check_finite", given.get("check_finite", True)):
         points = {"X": x} if y is None else {"X": x, "Y": y}
