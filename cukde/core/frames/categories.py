@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ class Levels(NamedTuple):
     def codes(self, argument: str, labels: Sequence[Any] | np.ndarray, column: str) -> np.ndarray:
         """Return codes of labels, int16, or float32 with NaN where any is missing, which promote no other column."""
         positions = {value: code for code, value in enumerate(self.values)}
-        out = np.fromiter((positions.get(each, -1) for each in labels), np.int16, len(labels))
+        out = np.fromiter(map(positions.get, labels, itertools.repeat(-1)), np.int16, len(labels))
         if not (others := np.flatnonzero(out < 0)).size:
             return out
         missing = lacking(_objects([labels[int(row)] for row in others]))
@@ -88,6 +89,8 @@ def of_frame(X: Any, kinds: Any, argument: str = "X") -> Kinds | None:
     Booleans are categories beside such a column, and numbers else.
     """
     library: Any = library_of(X)
+    if kinds is None and library.whole(X) is not None:  # of numbers, of one dtype
+        return None
     labels, columns = library.labels(X), library.columns(X)
     asked = [None] * len(columns) if kinds is None else words_of(kinds, len(columns))
     found = [library.kind(column) if each is None else each for column, each in zip(columns, asked, strict=True)]
