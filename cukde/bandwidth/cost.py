@@ -26,7 +26,6 @@ from cukde.density.mass_sizes import SAMPLES
 from cukde.density.rules_by_name import ABRAMSON
 
 # Rows of one column from which kde takes a fast transform for each bandwidth, as in {cpu,gpu}/passes.py.
-MIXED_STARTS = 9  # bandwidths that a search of mixed columns begins with
 LEAST_ROWS_OF_LINE = {"cpu": 4_096, "gpu": 65_536}
 
 _SOURCE = "pairs, exponentials and sums of the formulas of cukde.bandwidth.cross_validate"
@@ -164,10 +163,10 @@ def of_cross_validation(
 ) -> dict[str, Any]:
     """Sizes of a call; a default grid has not been extended, and neither images nor a search by gradients count.
 
-    Columns of categories count as such of numbers.
+    Columns of categories, by their ``kinds``, count as such of numbers.
     """
     sizes = cost_calls.of_bandwidth(X, weights=weights)
-    count, directions = (CROSS_VALIDATED.size, 1) if kinds is None else (MIXED_STARTS, MIXED_STARTS)
+    count, directions = CROSS_VALIDATED.size, 1
     if bandwidths is not None:
         given = arguments.shape(bandwidths)
         count, directions = given[0], _directions(bandwidths) if len(given) > 1 else 1

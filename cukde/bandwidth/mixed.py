@@ -19,7 +19,7 @@ from cukde.core.frames.categories import Kinds
 from cukde.core.warnings import BandwidthRangeWarning, of_user
 from cukde.density import check as density_check
 from cukde.density.leave_one_out import log_rest
-from cukde.density.mixed.density import Columns
+from cukde.density.mixed import density as mixed_density
 from cukde.density.mixed.kernels import Mixed, largest
 
 _WIDTHS, _SHARES = (1.0, 0.5, 0.25), (0.6, 0.2, 0.05)  # of the rule of numbers, and of the largest, to start from
@@ -43,22 +43,14 @@ class Likelihood:
         self._numbers = np.array([of is None for of in kinds])
         self._passes = backends.passes(backend)
 
-    def bandwidths(self, u: np.ndarray) -> np.ndarray:
-        """Bandwidths of parameters: shares that come near an end are at it."""
-        shares = np.where(u >= 1 - 2 * _NEAR, 1.0, u)
-        out: np.ndarray = np.where(self._numbers, np.exp(np.where(self._numbers, u, 0)), shares * self._most)
-        return out
+    def mixed(self, u: np.ndarray, near: float = 0.0) -> Mixed:
+        """The kernel of parameters; shares that come ``near`` 1 are 1."""
+        shares = np.where(u >= 1 - near, 1.0, u) * self._most
+        return Mixed(self._kinds, np.where(self._numbers, np.exp(np.where(self._numbers, u, 0)), shares))
 
-    def score(self, u: np.ndarray) -> float:
-        """The score alone."""
-        return self._of(self._mixed(u))[0]
-
-    def score_of(self, h: np.ndarray) -> float:
-        """The score of bandwidths."""
-        return self._of(Mixed(self._kinds, h))[0]
-
-    def _mixed(self, u: np.ndarray) -> Mixed:
-        return Mixed(self._kinds, np.where(self._numbers, np.exp(np.where(self._numbers, u, 0)), u * self._most))
+    def score(self, mixed: Mixed) -> float:
+        """The score of a kernel."""
+        return self._of(mixed)[0]
 
     def _of(self, mixed: Mixed) -> tuple[float, Any, Any, Any, Any]:
         """The score, the points, the weights of kernels, logarithms of sums, and those of what kernels sum to."""
@@ -74,7 +66,7 @@ class Likelihood:
 
     def with_gradient(self, u: np.ndarray) -> tuple[float, np.ndarray]:
         """The score and its derivatives by the parameters."""
-        xp, mixed = self._xp, self._mixed(u)
+        xp, mixed = self._xp, self.mixed(u)
         score, points, w, logs, log_sums = self._of(mixed)
         # Kernels have weights of their own, w, beside those of rows; the pass takes no term that exceeds its sum.
         ratio = xp.log(w) - xp.log(self._w)
@@ -96,7 +88,7 @@ class Likelihood:
                     slopes = xp.asarray(_slopes(len(of.values), width))[self._x[:, k].astype(xp.int64)]
                     out[k] = (each - float((at_data * slopes).sum())) * self._most[k]
                 else:
-                    out[k] = (each / (1 - width) - 1 / (1 - width)) * self._most[k]
+                    out[k] = (each - 1) / (1 - width) * self._most[k]
         return score, out
 
     def _log_mass(self, log_sums: Any | None) -> float:
@@ -124,15 +116,15 @@ def cross_validate(
 ) -> search.CrossValidation | None:
     """Return the bandwidths of the best score; None where all columns are numbers, whose reference is a ``rule``."""
     weights = options.get("weights")
-    columns = Columns.of(X, kinds, weights=weights)
-    if columns is None:
+    of_data = mixed_density.data(X, kinds, weights=weights)
+    if of_data is None:
         return None
     for name in ("bounds", "periods"):
         if options.get(name) is not None:
             raise ValueError(f"{name} must be None in cross_validate where columns have categories: give bandwidths")
-    backend, found = columns.backend, columns.kinds
-    with backend.device_of(columns.x):
-        rows = data.rows(columns.x, weights, backend)
+    backend, x, found = of_data
+    with backend.device_of(x):
+        rows = data.rows(x, weights, backend)
         precision = density_check.precision(options.get("precision"), rows.points.dtype)
         x, w, _ = rows.counted(backend, weighted=weights is not None)
         score = Likelihood(x, found, w, precision, backend)
@@ -158,7 +150,7 @@ def _searched(
             for width, share in itertools.product(_WIDTHS if numbers else (1.0,), _SHARES)
         ]
     )
-    scores = check.scores(np.array([of.score(u) for u in starts]))
+    scores = check.scores(np.array([of.score(of.mixed(u)) for u in starts]))
     best = starts[scores.argmax()], float(scores.max())
 
     def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
@@ -184,5 +176,5 @@ def _searched(
             "shared by rows, they are levels: kinds may say 'ordered'",
             BandwidthRangeWarning,
         )
-    tried, found = np.array([of.bandwidths(u) for u in starts]), of.bandwidths(best[0])
-    return (found, of.score_of(found)), tried, scores
+    found = of.mixed(best[0], 2 * _NEAR)
+    return (found.h, of.score(found)), np.array([of.mixed(u).h for u in starts]), scores

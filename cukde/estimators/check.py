@@ -312,6 +312,12 @@ def gradient(kernel: str, metric: Any | None, name: str, method: str, *, in_doma
         )
 
 
+def without_categories(*, mixed: bool) -> None:
+    """Raise for levels, which a file of arrays does not have."""
+    if mixed:
+        raise TypeError("save takes fits of columns of numbers; some of this fit have categories: pickle the estimator")
+
+
 def numbers_alone(*, mixed: bool) -> None:
     """Raise for a gradient by columns of which some have categories."""
     if mixed:

@@ -51,7 +51,6 @@ _OF_CENTRES = ("method", "steps", "own_point")  # parameters that the centres of
 _FITTED = (
     *(*_ARRAYS, *_FLAGS, *_MASS, "bandwidth_", "n_features_in_", "feature_names_in_", "_columns", "_dtype", "_ends"),
     "_of_centres",
-    "_library",
 )
 
 
@@ -443,8 +442,9 @@ class KernelDensity(BaseEstimator):
         Raises
         ------
         TypeError
-            For ``metric_params`` with anything else, such as a function, for anything but a path, and for a fit on Dask
-            collections, whose ``points_`` and ``sample_weight_`` must be computed first.
+            For ``metric_params`` with anything else, such as a function, for anything but a path, for columns of
+            categories, and for a fit on Dask collections, whose ``points_`` and ``sample_weight_`` must be computed
+            first.
         OSError
             For a file that cannot be written.
         sklearn.exceptions.NotFittedError
@@ -453,11 +453,10 @@ class KernelDensity(BaseEstimator):
         path = core_check.path("path", path)
         check_is_fitted(self, "points_")
         check.in_memory(is_dask(self.points_) or is_dask(self.sample_weight_))
+        check.without_categories(mixed=self._kinds is not None)
         fitted = {name: getattr(self, name) for name in (*_FITTED, *self._more_fitted) if hasattr(self, name)}
         if "feature_names_in_" in fitted:
             fitted["feature_names_in_"] = fitted["feature_names_in_"].astype(str)
-        if self._kinds is not None:
-            fitted["_kinds"] = mixed.encoded(self._kinds)
         file.write(path, {"parameters": self.get_params(deep=False), "fitted": fitted})
 
     @classmethod
@@ -556,7 +555,7 @@ class KernelDensity(BaseEstimator):
         """Check points and the names of their columns; return them as an array of the backend."""
         if is_dask(X):
             return _lazily().points(self, X, backend, reset=reset)
-        given, (X, has_codes) = X, mixed.coded(self, X, reset=reset)
+        given, X = X, mixed.coded(self, X, reset=reset)
         if backend.name == "gpu":
             out = check.points(X, backend)
             # scikit-learn checks the names of a frame, and the number of columns.
@@ -572,7 +571,7 @@ class KernelDensity(BaseEstimator):
                     out = check_array(X, order="C", dtype=_DTYPES, input_name="X", estimator=self)
                     validate_data(self, given, reset=reset, skip_check_array=True)
         self._keep_or_check_names(given, reset=reset)
-        return out if has_codes else mixed.of_numbers(self, out, backend, reset=reset)
+        return mixed.of_numbers(self, out, given, backend, reset=reset)
 
     def _keep_or_check_names(self, X: Any, *, reset: bool) -> None:
         """Keep names of columns that scikit-learn does not, such as integers, or check them."""
@@ -804,7 +803,7 @@ def _rounded(out: Any, dtype: np.dtype) -> Any:
 def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
     """Raise unless a file's contents are a fitted estimator."""
     metric = check.parameters(estimator.get_params(deep=False))
-    unknown = fitted.keys() - {*_FITTED, "_kinds", *estimator._more_fitted}
+    unknown = fitted.keys() - {*_FITTED, *estimator._more_fitted}
     if unknown:
         raise ValueError(f"unknown contents {sorted(unknown)}")
     points, weights = fitted["points_"], fitted["sample_weight_"]
@@ -823,10 +822,7 @@ def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
         raise ValueError(f"features do not fit points of shape {points.shape}")
     if isinstance(fitted["bandwidth_"], str):
         raise ValueError("bandwidth_ is no number")
-    if fitted.get("_kinds") is None:
-        check.bandwidth(fitted["bandwidth_"], n, d, metric)
-    else:
-        mixed.loaded(fitted)
+    check.bandwidth(fitted["bandwidth_"], n, d, metric)
     fitted["_of_centres"] = {name: fitted["_of_centres"][name] for name in _OF_CENTRES}
     check.same_centres(fitted["_of_centres"], estimator)
     if fitted["_columns"] is not None:

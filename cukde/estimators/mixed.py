@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core import dispatch
-from cukde.core.entry import missing, names, points as entry_points
-from cukde.core.frames import categories, columns
-from cukde.core.frames.categories import Kinds, Levels
+from cukde.core.entry import names, points as entry_points
+from cukde.core.frames import categories
 from cukde.core.frames.columns import labels_of
 from cukde.core.frames.libraries import known, library_of, named
 from cukde.density import check as density_check, rows_by_weight
@@ -20,72 +18,37 @@ from cukde.density.mixed.kernels import Mixed
 from cukde.estimators import bandwidths
 
 _ONLY = {"method": "kde", "kernel": "gaussian", "metric": "euclidean"}
-_OBJECTS = "OUS"  # kinds of arrays that may hold labels
 
 
-def coded(estimator: Any, X: Any, *, reset: bool) -> tuple[Any, bool]:
-    """Return points as an array, and whether labels in it are codes; a fit finds the kinds of its columns.
-
-    Levels of arrays of numbers are found in :func:`of_numbers`.
-    """
-    frame = X if library_of(X) is not None else known(X)
+def coded(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Return points as an array, codes in place of labels of a frame; a fit finds the kinds of its columns."""
+    labels = labels_of(X)
     if reset:
-        estimator._kinds, estimator._library = None, None
-    if frame is not None:
-        if reset:
-            labels = labels_of(X)
-            d = len(labels) if labels is not None else 1
-            estimator._kinds = categories.of_frame(frame, _asked(estimator, labels or names.of_series(X), d))
-            library: Any = library_of(frame)
-            estimator._library = library.library if labels is not None else None
-        if estimator._kinds is not None:
-            labels = labels_of(X)
-            if labels is not None and len(labels) != len(estimator._kinds):
-                return entry_points.taken("X", X), False  # whose errors say what is wrong
-            array = columns.taken("X", frame, kinds=estimator._kinds)
-            missing.refuse("X", frame, array, may_omit=False)
-            return array, True
-    elif estimator.kinds is not None and not dispatch.is_gpu_array(X) and not hasattr(X, "toarray"):
-        rows = np.asarray(X) if isinstance(X, np.ndarray) else np.asarray(X, object)
-        if rows.dtype.kind in _OBJECTS and rows.ndim == 2:
-            if reset:
-                estimator._kinds = _of_rows(rows, _asked(estimator, None, rows.shape[1]))
-            if estimator._kinds is not None:
-                return categories.coded_rows("X", rows, estimator._kinds), True
-    return entry_points.taken("X", X), False
+        frame = X if library_of(X) is not None else known(X)
+        of_frame = None if frame is None else categories.of_frame(frame, _asked(estimator, X))
+        estimator._kinds, estimator._library = of_frame, None
+        if of_frame is not None and labels is not None:
+            estimator._library = getattr(library_of(frame), "library", None)
+    fits = labels is not None and estimator._kinds is not None and len(labels) == len(estimator._kinds)
+    return entry_points.taken("X", X, kinds=estimator._kinds if fits or labels is None else None)
 
 
-def _asked(estimator: Any, labels: names.Labels, d: int) -> Any:
+def _asked(estimator: Any, X: Any) -> Any:
     """Return the parameter, a mapping as a list in the order of the columns."""
-    return names.by_column({"kinds": estimator.kinds}, labels, d).get("kinds", estimator.kinds)
+    labels = labels_of(X)
+    d = len(labels) if labels is not None else X.shape[1] if getattr(X, "ndim", 1) == 2 else 1
+    return names.by_column({"kinds": estimator.kinds}, labels or names.of_series(X), d).get("kinds", estimator.kinds)
 
 
-def _of_rows(rows: np.ndarray, kinds: Any) -> Kinds | None:
-    """Levels of the columns of an array of objects."""
-    found: list[Levels | None] = []
-    for k, word in enumerate(categories.words_of(kinds, rows.shape[1])):
-        if word in (None, "number"):
-            found.append(None)
-        else:
-            values = [*dict.fromkeys(rows[:, k].tolist())]
-            found.append(categories.levels("X", values, str(word), f"its column {k}"))
-    return tuple(found) if any(found) else None
-
-
-def of_numbers(estimator: Any, a: Any, backend: ModuleType, *, reset: bool) -> Any:
-    """Return an array of numbers with codes in place of those of levels."""
-    if reset and estimator.kinds is not None and estimator._kinds is None:
-        estimator._kinds, a = mixed_check.of_array(_asked(estimator, None, a.shape[1]), a, backend)
+def of_numbers(estimator: Any, a: Any, given: Any, backend: ModuleType, *, reset: bool) -> Any:
+    """Return an array with codes in place of the numbers of levels, where it was given as no frame."""
+    if library_of(given) is not None or known(given) is not None or estimator.kinds is estimator._kinds is None:
         return a
-    if estimator._kinds is None:
-        return a
-    for k, of in enumerate(estimator._kinds):
-        if of is not None and np.array(of.values).dtype.kind not in "fiub":
-            raise TypeError(
-                f"X must have the categories of fit in column {k}, {categories.listed(of.values)}; got an array of "
-                "numbers: give a frame, or an array of objects"
-            )
-    return mixed_check.coded("X", a, estimator._kinds, ["categorical"] * a.shape[1], backend)
+    if reset:
+        estimator._kinds, a = mixed_check.of_array(_asked(estimator, a), a, backend)
+    elif estimator._kinds is not None:
+        a = mixed_check.coded("X", a, estimator._kinds, [None] * a.shape[1], backend)
+    return a
 
 
 def taken(
@@ -105,7 +68,8 @@ def taken(
         rule = bandwidths.rule(value)
         value = rule or (value(rows) if of_rows is None else value(rows, weights=of_rows))
     value = names.bandwidth("bandwidth", value, estimator._labels, a.shape[1])
-    h = mixed_check.of_data(value, a, kinds, weights, "bandwidth", **arguments_of(domain))
+    h = mixed_check.found(value, a, kinds, weights, "bandwidth", **arguments_of(domain))
+    h = mixed_check.bandwidth(h, kinds, "bandwidth")
     dtype = density_check.result_dtype(a)
     return backend.xp.array(a, dtype=dtype, order="C"), h, weights, None, dtype, domain
 
@@ -127,48 +91,17 @@ def sampled(estimator: Any, count: int, rng: Any, backend: ModuleType) -> Any:
     points = Mixed(estimator._kinds, estimator.bandwidth_).moved(chosen, rng)
     if estimator._domain is not None:
         points = estimator._domain.brought_in(points, np)
-    kinds, dtype = estimator._kinds, np.dtype(estimator._dtype)
-    if estimator._library is not None:
-        library, out = named(estimator._library), {}
-        for label, column, of in zip(estimator._labels, points.T, kinds, strict=True):
-            if of is None:
-                out[label] = column.astype(dtype)
-            elif of.is_category:
-                out[label] = library.of_categories([*of.values], column.astype(np.int64), of.ordered)
-            else:
-                out[label] = categories.labels_of_codes(of, column)
-        return library.frame(out)
-    parts = [
-        column if of is None else categories.labels_of_codes(of, column)
-        for column, of in zip(points.T, kinds, strict=True)
+    columns = [
+        column.astype(estimator._dtype) if of is None else of.labels(column)
+        for column, of in zip(points.T, estimator._kinds, strict=True)
     ]
-    if any(part.dtype == object for part in parts):
-        return np.stack([part.astype(object) for part in parts], axis=1)
-    return backend.asarray(np.stack(parts, axis=1).astype(dtype))
-
-
-def encoded(kinds: Kinds | None) -> Any:
-    """Levels for a file; those of several types are refused, whose types it does not have."""
-    for of in kinds or ():
-        if of is not None and np.asarray(of.values).tolist() != [*of.values]:
-            raise TypeError(
-                f"save takes categories of one type; got {categories.listed(of.values)}: pickle the estimator"
-            )
-    return None if kinds is None else [None if of is None else [[*of.values], *of[1:]] for of in kinds]
-
-
-def loaded(fitted: dict[str, Any]) -> None:
-    """Check levels of a file and what belongs to them, and put them in."""
-    kinds = fitted["_kinds"] = tuple(
-        None if each is None else Levels(tuple(np.asarray(each[0]).tolist()), bool(each[1]), bool(each[2]))
-        for each in fitted["_kinds"]
-    )
-    points = fitted["points_"]
-    mixed_check.bandwidth(fitted["bandwidth_"], kinds, "bandwidth")
-    for k, of in enumerate(kinds):
-        codes = points[:, k]
-        if of is not None and not ((codes >= 0) & (codes < len(of.values)) & (codes == np.floor(codes))).all():
-            raise ValueError("points do not fit categories")
+    if estimator._library is None:
+        return backend.asarray(np.stack(columns, axis=1).astype(estimator._dtype))
+    library = named(estimator._library)
+    for k, of in enumerate(estimator._kinds):
+        if of is not None and of.is_category:
+            columns[k] = library.of_categories(columns[k].tolist(), [*of.values], of.ordered)
+    return library.frame(dict(zip(estimator._labels, columns, strict=True)))
 
 
 def refuse_lazy(kinds: Any) -> None:

@@ -272,7 +272,7 @@ H_OF = dict(zip(["a", "site", "level", "b", "wet"], H, strict=True))
         ),
         (lambda t: cukde.kde(t, t, H_OF, kinds={"sites": "ordered"}), ValueError, "^kinds must have a value"),
         (lambda t: cukde.kde(t, t, H_OF, kinds={"site": "numbers"}), ValueError, "did you mean 'number'"),
-        (lambda t: cukde.kde(t, t, H_OF, kinds=["number"]), ValueError, "^kinds must be a mapping, or a sequence of 5"),
+        (lambda t: cukde.kde(t, t, H_OF, kinds=["number"]), ValueError, "^kinds must be a mapping or a sequence of 5"),
         (lambda t: cukde.kde(t, t, H_OF, local_factors=np.ones(30)), ValueError, "^local_factors must be None"),
         (lambda t: cukde.kde(t, t, H_OF, bounds={"site": (0, 1)}), ValueError, "^bounds must be None for columns of"),
         (lambda t: cukde.kde(t, t.to_numpy()[:, :2], H_OF), ValueError, "^Y must have 5 columns like X"),
@@ -298,7 +298,7 @@ def test_arrays_have_levels_of_their_own() -> None:
     want = product(codes, np.array([[0.0, 1.0]]), [0.5, 0.2], ["number", "categorical"], [0, 3])
     np.testing.assert_allclose(p, want, rtol=1e-12)
     with pytest.raises(
-        ValueError, match=r"^Y must have categories of X; its column 1 has 4 in row 0, and in X 2.0, 5.0"
+        ValueError, match=r"^Y must have categories of X; its column 1 has 4.0 in row 0, and in X 2.0, 5.0"
     ):
         cukde.kde(X, np.array([[0.0, 4.0]]), [0.5, 0.2], kinds=["number", "categorical"])
     da = pytest.importorskip("dask.array")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from scipy.stats import chisquare, kstest, norm
 from sklearn.base import clone
@@ -37,29 +37,21 @@ def test_densities_are_those_of_the_function(backend: Backend) -> None:
     assert isinstance(fitted.sample(3, random_state=0), backend.xp.ndarray)
 
 
-@pytest.mark.parametrize("make", [lambda t: t, of_polars, lambda t: t.to_numpy()], ids=["pandas", "polars", "objects"])
-def test_frames_and_objects(make: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [lambda t: t, of_polars], ids=["pandas", "polars"])
+def test_frames(make: Any) -> None:
     table, w = make(TABLE), np.random.default_rng(0).uniform(0.1, 1, 60)
-    kinds = None if hasattr(table, "columns") else ["number", "categorical", "categorical", "number", "categorical"]
-    h = H if kinds is None else np.where(np.arange(5) == 2, 0.3, H)
-    want = cukde.kde(TABLE, TABLE, h, log=True, weights=w, kinds=kinds and {"level": "categorical"})
-    if kinds is not None:
-        want = cukde.kde(TABLE.astype({"level": str}), None, h, log=True, weights=w)
-    fitted = KernelDensity(bandwidth=h, kinds=kinds).fit(table, sample_weight=w)
+    fitted = KernelDensity(bandwidth=H).fit(table, sample_weight=w)
+    want = cukde.kde(TABLE, TABLE, H, log=True, weights=w)
     np.testing.assert_allclose(fitted.score_samples(table), want, rtol=1e-12)
-    fitted.save(tmp_path / "fit.npz")
-    loaded = KernelDensity.load(tmp_path / "fit.npz")
+    loaded = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(loaded.score_samples(table), fitted.score_samples(table))
     drawn, again = fitted.sample(40, random_state=3), loaded.sample(40, random_state=3)
-    assert type(drawn) is type(again) is type(table)
     if isinstance(drawn, pd.DataFrame):
         pd.testing.assert_frame_equal(drawn, again)
         assert drawn.dtypes.to_dict() == table.dtypes.to_dict()
-    elif isinstance(drawn, pl.DataFrame):
+    else:
         assert drawn.equals(again)
         assert drawn.schema == table.schema
-    else:
-        np.testing.assert_array_equal(drawn, again)
 
 
 def test_samples_have_the_density() -> None:
@@ -118,11 +110,16 @@ def test_pipelines_and_searches() -> None:
             ValueError,
             "missing values; its column 'site'",
         ),
+        (
+            lambda: KernelDensity(bandwidth=H).fit(TABLE).save(Path("none.npz")),
+            TypeError,
+            "^save takes fits of columns",
+        ),
         (lambda: KernelDensity(bandwidth=H).fit(TABLE).grad_log_density(TABLE), NotImplementedError, "numbers alone"),
         (
             lambda: KernelDensity(bandwidth=H).fit(TABLE).score_samples(sample(5)),
-            TypeError,
-            "categories of fit in column 1",
+            ValueError,
+            "^X must have categories of X; its column 1 has",
         ),
         (
             lambda: KernelDensity(bandwidth=H).fit(TABLE).score_samples(TABLE.assign(site="sea")),

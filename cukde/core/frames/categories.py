@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cukde.core import words
-from cukde.core.frames.libraries import Found, library_of
-from cukde.core.frames.numbers import Numbers, lacking
+from cukde.core.frames.libraries import library_of
+from cukde.core.frames.numbers import lacking
 
 KINDS = ("number", "categorical", "ordered")
 _NAMED = 12  # levels that a message lists
-_MOST = 1_000  # levels of a column, each about a column of the sums
+_MOST = 1_000  # levels of a column, each about a column of sums
 
 
 class Levels(NamedTuple):
@@ -23,81 +24,63 @@ class Levels(NamedTuple):
     ordered: bool
     is_category: bool = False  # of a frame's dtype that has the levels itself
 
-    def codes(self, argument: str, values: Sequence[Any] | np.ndarray, column: str = "it") -> np.ndarray:
-        """Return the codes of labels; -1 of missing ones."""
+    def codes(self, argument: str, labels: Sequence[Any] | np.ndarray, column: str) -> np.ndarray:
+        """Return codes of labels, int16, or float32 with NaN where any is missing, which promote no other column."""
         positions = {value: code for code, value in enumerate(self.values)}
-        objects = np.empty(len(values), object)
-        objects[:] = list(values)
-        found = np.array([positions.get(each, -2) if isinstance(each, Hashable) else -2 for each in objects], np.int64)
-        found[lacking(objects)] = -1
-        if (unknown := np.flatnonzero(found == -2)).size:
-            row = int(unknown[0])
+        out = np.fromiter(map(positions.get, labels, itertools.repeat(-1)), np.int16, len(labels))
+        if not (others := np.flatnonzero(out < 0)).size:
+            return out
+        missing = lacking(_objects([labels[int(row)] for row in others]))
+        if not missing.all():
+            row = int(others[~missing][0])
             raise ValueError(
-                f"{argument} must have categories of X; {column} has {objects[row]!r} in row {row}, and in X "
-                f"{listed(self.values)}"
+                f"{argument} must have categories of X; {column} has {labels[row]!r} in row {row}, and in X {self}"
             )
-        return found
+        return np.where(out < 0, np.nan, out).astype(np.float32)
+
+    def labels(self, codes: np.ndarray) -> np.ndarray:
+        """Return labels in place of codes: numbers and booleans as such, all else as objects."""
+        plain = np.array(self.values)
+        return (plain if plain.dtype.kind in "fiub" else _objects(self.values))[codes.astype(np.int64)]
+
+    def __str__(self) -> str:
+        more = f" and {len(self.values) - _NAMED} more" if len(self.values) > _NAMED else ""
+        return ", ".join(map(repr, self.values[:_NAMED])) + more
 
 
 Kinds = tuple[Levels | None, ...]
 """Levels of each column; None of one of numbers."""
 
 
-def listed(values: Sequence[Any]) -> str:
-    """Levels in a message."""
-    more = f" and {len(values) - _NAMED} more" if len(values) > _NAMED else ""
-    return ", ".join(map(repr, values[:_NAMED])) + more
-
-
 def words_of(kinds: Any, d: int) -> list[Any]:
-    """Check the kinds of ``d`` columns, words or None for that of the dtype; a single one is for one column."""
-    if isinstance(kinds, (str, Levels)):
-        kinds = [kinds]
+    """Check the kinds of ``d`` columns: words, levels, or None for that of the dtype."""
+    choices = ", ".join(map(repr, KINDS))
     if not isinstance(kinds, list | tuple) or len(kinds) != d:
-        raise ValueError(
-            f"kinds must be a mapping, or a sequence of {d}, one for each column of X: {_choices()} or None; got "
-            f"{kinds!r}"
-        )
+        raise ValueError(f"kinds must be a mapping or a sequence of {d}, of {choices} or None; got {kinds!r}")
     for each in kinds:
         if not (each is None or isinstance(each, Levels) or (isinstance(each, str) and each in KINDS)):
-            raise ValueError(f"kinds must be {_choices()} or None; got {each!r}{words.meant(each, KINDS)}")
+            raise ValueError(f"kinds must be {choices} or None; got {each!r}{words.meant(each, KINDS)}")
     return list(kinds)
 
 
-def _choices() -> str:
-    return ", ".join(map(repr, KINDS))
-
-
-def levels(argument: str, values: Sequence[Any], kind: str, column: str) -> Levels:
-    """Return the levels of values of which each is there once, and which may be sorted."""
+def levels(argument: str, labels: Iterable[Any], kind: str, column: str) -> Levels:
+    """Return the levels of labels, in their order."""
+    found = _objects([*dict.fromkeys(labels)])
+    values = found[~lacking(found)].tolist()
     if len(values) > _MOST:
         raise ValueError(
             f"{argument} must have at most {_MOST:,} categories in a column; {column} has {len(values):,}: leave it "
             "out, or join rare ones"
         )
-    try:
-        ordered = sorted(values)
-    except TypeError:  # of several types, whose order does not matter
-        ordered = sorted(values, key=lambda each: (type(each).__name__, str(each)))
     if kind == "ordered" and any(isinstance(each, str) for each in values):
         raise ValueError(
-            f"kinds must be 'categorical' for text, which has no order; {column} of {argument} has {listed(ordered)}: "
-            "give its categories an order, by pandas.CategoricalDtype(levels, ordered=True) or an Enum of polars"
+            f"kinds must be 'categorical' for text, which has no order, as {column} of {argument} has: give its "
+            "categories one, by pandas.CategoricalDtype(levels, ordered=True) or an Enum of polars"
         )
-    return Levels(tuple(ordered), kind == "ordered")
-
-
-def _of_column(argument: str, found: Found, kind: str, column: str) -> Levels:
-    """Levels of a column that a library has taken apart."""
-    if found.ordered is None:
-        return levels(argument, found.values, kind, column)
-    if kind == "ordered" and not found.ordered:
-        raise ValueError(
-            f"kinds must be 'categorical' for categories that have no order; {column} of {argument} has "
-            f"{listed(found.values)}: give them one, by cat.set_categories(..., ordered=True) of pandas or an Enum of "
-            "polars"
-        )
-    return Levels(tuple(found.values), kind == "ordered", True)
+    try:
+        return Levels(tuple(sorted(values)), kind == "ordered")
+    except TypeError:  # of several types, whose order does not matter
+        return Levels(tuple(values), kind == "ordered")
 
 
 def of_frame(X: Any, kinds: Any, argument: str = "X") -> Kinds | None:
@@ -105,8 +88,9 @@ def of_frame(X: Any, kinds: Any, argument: str = "X") -> Kinds | None:
 
     Booleans are categories beside such a column, and numbers else.
     """
-    library = library_of(X)
-    assert library is not None
+    library: Any = library_of(X)
+    if kinds is None and library.whole(X) is not None:  # of numbers, of one dtype
+        return None
     labels, columns = library.labels(X), library.columns(X)
     asked = [None] * len(columns) if kinds is None else words_of(kinds, len(columns))
     found = [library.kind(column) if each is None else each for column, each in zip(columns, asked, strict=True)]
@@ -114,68 +98,38 @@ def of_frame(X: Any, kinds: Any, argument: str = "X") -> Kinds | None:
         return None
     out: list[Levels | None] = []
     for k, (column, kind) in enumerate(zip(columns, found, strict=True)):
+        name = "it" if labels is None else f"its column {labels[k]!r}"
+        own = None if kind in (None, "number") else library.levels(column)
         if kind in (None, "number"):
             out.append(None)
-            continue
-        parts = library.categories(column)
-        name = "it" if labels is None else f"its column {labels[k]!r}"
-        if parts is None:
-            raise TypeError(
-                f"{argument} must have numbers, text or categories; {name} has dtype {library.dtype(column)}"
+        elif own is None:
+            out.append(levels(argument, library.objects(column), str(kind), name))
+        elif kind == "ordered" and not own[1]:
+            raise ValueError(
+                f"kinds must be 'categorical' for categories without an order, as {name} of {argument} has"
             )
-        out.append(_of_column(argument, parts, "categorical" if kind == "boolean" else str(kind), name))
+        else:
+            out.append(Levels(tuple(own[0]), kind == "ordered", True))
     return tuple(out)
 
 
-def coded_column(argument: str, library: Any, column: Any, of: Levels, name: str) -> Numbers:
-    """Return the codes of a column of a frame."""
-    parts = library.categories(column)
-    if parts is None:
-        raise TypeError(f"{argument} must have categories like X in {name}; got dtype {library.dtype(column)}")
-    present = np.unique(parts.codes[parts.codes >= 0])
-    table = np.full(len(parts.values) + 1, -1)  # the last is of missing values
-    table[present] = of.codes(argument, [parts.values[k] for k in present], name)
-    return _numbers(table[parts.codes])
-
-
-def coded_rows(argument: str, rows: Any, kinds: Kinds) -> Any:
+def coded_rows(argument: str, rows: Any, kinds: Sequence[Levels | None]) -> np.ndarray:
     """Return rows of labels and numbers, a sequence or an array of objects, with codes in place of labels."""
     table = np.asarray(rows, object)
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or table.shape[1] != len(kinds):
         raise ValueError(f"{argument} must have {len(kinds)} columns like X, a frame or rows; got shape {table.shape}")
     out = np.empty(table.shape)
-    for k, of in enumerate(kinds):
-        column = table[:, k]
+    for k, (column, of) in enumerate(zip(table.T, kinds, strict=True)):
         try:
-            out[:, k] = _with_nan(column).astype(np.float64) if of is None else _coded(argument, of, column, k)
+            values = np.where(lacking(column), np.nan, column).astype(np.float64) if of is None else column
         except (TypeError, ValueError) as error:
-            if of is not None:
-                raise
             raise TypeError(f"{argument} must have numbers in column {k} like X: {error}") from None
+        out[:, k] = values if of is None else of.codes(argument, values, f"its column {k}")
     return out
 
 
-def _coded(argument: str, of: Levels, column: np.ndarray, k: int) -> np.ndarray:
-    codes = of.codes(argument, column, f"its column {k}").astype(np.float64)
-    codes[codes < 0] = np.nan
-    return codes
-
-
-def _with_nan(column: np.ndarray) -> np.ndarray:
-    return np.where(lacking(column), np.nan, column)
-
-
-def _numbers(codes: np.ndarray) -> Numbers:
-    """Codes beside floats of any precision, which they do not promote."""
-    if (codes < 0).any():
-        return Numbers(np.where(codes < 0, np.nan, codes).astype(np.float32))
-    return Numbers(codes.astype(np.int16))
-
-
-def labels_of_codes(of: Levels, codes: np.ndarray) -> np.ndarray:
-    """Return labels in place of codes: numbers and booleans as such, all else as objects."""
-    objects = np.empty(len(of.values), object)
-    objects[:] = of.values
-    plain = np.array(of.values)
-    return (plain if plain.dtype.kind in "fiub" else objects)[codes.astype(np.int64)]
+def _objects(values: Sequence[Any]) -> np.ndarray:
+    out = np.empty(len(values), object)
+    out[:] = list(values)
+    return out

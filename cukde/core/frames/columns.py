@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core.frames.categories import Levels, coded_column
+from cukde.core.frames.categories import Levels
 from cukde.core.frames.libraries import Library, library_of
-from cukde.core.frames.numbers import together
+from cukde.core.frames.numbers import Numbers, together
 from cukde.core.frames.unread import call
 
 
@@ -32,7 +32,7 @@ def taken(argument: str, a: Any, *, by_order: bool = False, kinds: Sequence[Leve
         label = None if labels is None else labels[k]
         if kinds is not None and (of := kinds[k]) is not None:
             name = "it" if labels is None else f"its column {label!r}"
-            columns.append(coded_column(argument, library, column, of, name))
+            columns.append(Numbers(of.codes(argument, library.objects(column), name)))
             continue
         found = library.numbers(column, by_order)
         if found is None:

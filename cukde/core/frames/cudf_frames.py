@@ -30,9 +30,6 @@ class Frames(pandas_frames.Frames):
     def kind(self, column: Any) -> None:
         """Columns of categories are not taken: give their codes, with ``kinds``."""
 
-    def categories(self, column: Any) -> None:
-        """No column is taken apart."""
-
     def whole(self, a: Any) -> None:
         return None
 

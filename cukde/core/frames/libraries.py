@@ -7,9 +7,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Iterable
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from cukde.core.frames.numbers import Numbers
 
@@ -19,14 +17,6 @@ _CLASSES = {
     "polars": ("polars_frames", ("DataFrame", "Series")),
     "pyarrow": ("arrow_frames", ("Table", "RecordBatch", "ChunkedArray", "Array")),
 }
-
-
-class Found(NamedTuple):
-    """A column of categories, taken apart."""
-
-    values: list[Any]  # each once; of a dtype of categories all that it has, in their order
-    codes: np.ndarray  # (n,) integers on the host, positions among the values; -1: missing
-    ordered: bool | None  # None: the dtype has no categories
 
 
 class Library:
@@ -70,12 +60,16 @@ class Library:
         """Return what a column is by its dtype: "categorical" (text, too), "ordered", "boolean", or None."""
         return None
 
-    def categories(self, column: Any) -> Found | None:
-        """Take a column of categories, text, booleans or numbers apart; None where it holds anything else."""
+    def levels(self, column: Any) -> tuple[list[Any], bool] | None:
+        """Return the levels of a dtype of categories, and whether they have an order; None of other dtypes."""
         return None
 
-    def of_categories(self, values: list[Any], codes: np.ndarray, ordered: bool) -> Any:
-        """Return a column of a dtype of categories, without missing ones."""
+    def objects(self, column: Any) -> list[Any]:
+        """The entries of a column as Python's objects."""
+        return list(column.to_list())
+
+    def of_categories(self, labels: list[Any], levels: list[Any], ordered: bool) -> Any:
+        """Return a column of a dtype of categories."""
         raise NotImplementedError
 
     def frame(self, columns: dict[Any, Any]) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core.frames.libraries import Found, Library
+from cukde.core.frames.libraries import Library
 from cukde.core.frames.numbers import Numbers, of_objects
 
 
@@ -57,16 +57,11 @@ class Frames(Library):
         found = _pandas().api.types.infer_dtype(column, skipna=True)
         return {"string": "categorical", "boolean": "boolean"}.get(found)
 
-    def categories(self, column: Any) -> Found | None:
-        if self.is_category(column):
-            return Found(list(column.cat.categories), column.cat.codes.to_numpy(), bool(column.dtype.ordered))
-        if not (_is_numeric(column.dtype) or self.kind(column)):
-            return None
-        codes, values = _pandas().factorize(column)
-        return Found(np.asarray(values, object).tolist(), codes, None)
+    def levels(self, column: Any) -> tuple[list[Any], bool] | None:
+        return (list(column.cat.categories), bool(column.dtype.ordered)) if self.is_category(column) else None
 
-    def of_categories(self, values: list[Any], codes: np.ndarray, ordered: bool) -> Any:
-        return _pandas().Categorical.from_codes(codes, values, ordered=ordered)
+    def of_categories(self, labels: list[Any], levels: list[Any], ordered: bool) -> Any:
+        return _pandas().Categorical(labels, levels, ordered=ordered)
 
     def whole(self, a: Any) -> Any | None:
         if a.ndim == 1:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core.frames.libraries import Found, Library
+from cukde.core.frames.libraries import Library
 from cukde.core.frames.numbers import Numbers, of_objects
 
 
@@ -46,20 +46,11 @@ class Frames(Library):
             return "categorical"
         return "ordered" if kind == polars.Enum else "boolean" if kind == polars.Boolean else None
 
-    def categories(self, column: Any) -> Found | None:
-        polars, kind = _polars(), column.dtype
-        if kind == polars.Enum:
-            codes = column.to_physical().cast(polars.Int64).fill_null(-1)
-            return Found(kind.categories.to_list(), codes.to_numpy(), True)
-        if not (kind.is_integer() or kind.is_float() or self.kind(column)):
-            return None
-        values = column.drop_nulls().unique(maintain_order=True)
-        places = polars.Series(range(len(values)), dtype=polars.Int64)
-        codes = column.replace_strict(values, places, default=-1, return_dtype=polars.Int64)
-        return Found(values.to_list(), codes.to_numpy(), None)
+    def levels(self, column: Any) -> tuple[list[Any], bool] | None:
+        return (column.dtype.categories.to_list(), True) if column.dtype == _polars().Enum else None
 
-    def of_categories(self, values: list[Any], codes: np.ndarray, ordered: bool) -> Any:
-        return _polars().Series([values[code] for code in codes], dtype=_polars().Enum(values))
+    def of_categories(self, labels: list[Any], levels: list[Any], ordered: bool) -> Any:
+        return _polars().Series(labels, dtype=_polars().Enum(levels))
 
     def series(self, values: Any, name: str | None, like: Any) -> Any:
         return _polars().Series(name or "", np.asarray(values))

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core import dispatch
+from cukde.core.frames import categories
 from cukde.density import check as density_check, results
+from cukde.density.arguments import problem_of
 from cukde.density.compositions import check, columns as compositions_columns
-from cukde.density.domains.domain import domain_of
+from cukde.density.domains.domain import arguments_of, domain_of
 from cukde.density.mixed import check as mixed_check, density as mixed_density
-from cukde.density.mixed.density import Columns
-from cukde.density.mixed.kernels import Mixed
 
 
 def conditional(
@@ -22,40 +23,35 @@ def conditional(
 
     The kernels of the columns that are not given sum, or integrate, to 1: the marginal is the density of the others.
     """
-    weights = options.get("weights")
-    columns = Columns.of(X, kinds, Y=Y, weights=weights, **check.values_by_name(given))
-    if columns is None:
-        return None
-    backend, x = columns.backend, columns.x
-    with backend.device_of(x):
+    backend = dispatch.backend(X, Y=Y, weights=options.get("weights"), **check.values_by_name(given))
+    with backend.device_of(X):
+        x, _ = density_check.data(X, backend)
         d = x.shape[1]
+        words = categories.words_of(kinds, d)
+        if all(each in (None, "number") for each in words):
+            return None
         labels = compositions_columns.labels(X, d)
         conditions = check.conditions(given, labels, d)
-        rest, held = compositions_columns.others(conditions, d), list(conditions)
+        rest = compositions_columns.others(conditions, d)
         y = check.queries(Y, len(rest), check.left(rest, labels), backend)
-        values = {
-            column: check.condition(column, value, labels, len(y), backend) for column, value in conditions.items()
-        }
-        mixed = Mixed(
-            columns.kinds, mixed_check.of_data(h, x, columns.kinds, weights, **mixed_density.of_search(options))
-        )
+        values = {k: check.condition(k, value, labels, len(y), backend) for k, value in conditions.items()}
+        numbers = {k: value for k, value in values.items() if isinstance(value, float)}
+        arrays = [value for k, value in values.items() if k not in numbers]
         domain = domain_of(options.pop("bounds", None), options.pop("periods", None), d)
-        check.given_inside({k: v for k, v in values.items() if isinstance(v, float)}, domain, labels, backend)
-        arrays = [value for value in values.values() if not isinstance(value, float)]
+        check.given_inside(numbers, domain, labels, backend)
+        widths = np.asarray(mixed_check.found(h, x, words, options.get("weights"), **arguments_of(domain)))
         dtype = density_check.result_dtype(x, y, *arrays)
         options["precision"] = density_check.precision(options.get("precision"), dtype)
         at = backend.xp.empty((len(y), d))
-        at[:, rest] = columns.coded("Y", y, rest)
+        at[:, rest] = y
         for column, value in values.items():
-            array = backend.asarray(np.full((1, 1), value)) if isinstance(value, float) else value[:, None]
-            at[:, [column]] = columns.coded(check.condition_name(column, labels), array, [column])
+            at[:, column] = value
 
         def log_density(chosen: list[int], queries: Any) -> Any:
-            part = None if domain is None else domain.of_columns(chosen)
-            of_some = {**options, **({} if part is None else part.arguments)}
-            kernel = mixed.of_columns(chosen)
-            return mixed_density.of_points(kernel, x[:, chosen], queries, backend, of_some, log=True, exact=True)
+            some = {**options, **arguments_of(None if domain is None else domain.of_columns(chosen))}
+            of = x[:, chosen], queries[:, chosen], widths[chosen] if widths.shape == (d,) else widths
+            out = mixed_density.density(*of, [words[k] for k in chosen], some, log=True, exact=True)
+            return problem_of(*of, some).density(log=True) if out is None else out
 
-        log_p = log_density([*range(d)], at)
-        log_q = log_density(held, at[:, held] if arrays else at[:1, held])
+        log_p, log_q = log_density([*range(d)], at), log_density([*values], at if arrays else at[:1])
         return results.quotient(log_p, log_q, log=log, dtype=dtype, xp=backend.xp)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from cukde.core import check as core_check, dispatch
+from cukde.core import dispatch
 from cukde.core.frames import categories
 from cukde.core.frames.categories import Kinds, Levels
 from cukde.density import check as density_check, rules_by_name
@@ -42,17 +42,13 @@ def bandwidth(h: Any, kinds: Kinds, name: str = "h") -> np.ndarray:
     return out
 
 
-def of_data(h: Any, X: Any, kinds: Kinds, weights: Any, name: str = "h", **others: Any) -> np.ndarray:
-    """Check bandwidths, or search for them as a rule of that name does, whose data have codes."""
+def found(h: Any, X: Any, kinds: Any, weights: Any, name: str = "h", **others: Any) -> Any:
+    """Return bandwidths on the host: numbers as they are, and those that the search of that name finds."""
     if isinstance(h, str):
         if h != _RULE:
             raise ValueError(f'{name} must be numbers or "{_RULE}" where columns have categories; got {h!r}')
         h = rules_by_name.applied(h, X, weights, "kde", kinds=kinds, **others)
-    if rules_by_name.is_result(h):
-        if getattr(h, "method", "kde") != "kde":
-            raise ValueError(f"{name} must be a result of cross_validate with kinds; got one of method {h.method!r}")
-        h = h.bandwidth
-    return bandwidth(dispatch.to_host(h), kinds, name)
+    return dispatch.to_host(h.bandwidth if rules_by_name.is_result(h) else h)
 
 
 def options(given: Mapping[str, Any]) -> None:
@@ -65,8 +61,10 @@ def options(given: Mapping[str, Any]) -> None:
         raise ValueError(f'boundary must be "reflect" where columns have categories; got {given["boundary"]!r}')
 
 
-def domain(ends: Domain, kinds: Kinds) -> None:
-    """Raise for bounds or periods of columns of categories."""
+def domain(ends: Domain, kinds: Kinds, *, leave_one_out: bool) -> None:
+    """Raise for bounds or periods of columns of categories, and where each row leaves out its own kernel."""
+    if leave_one_out:
+        raise ValueError("leave_one_out must be False beside bounds and periods where columns have categories")
     for k, of in enumerate(kinds):
         for name, flags in (("bounds", ends.bounded), ("periods", ends.periodic)):
             if of is not None and flags[k]:
@@ -78,40 +76,20 @@ def of_array(kinds: Any, x: Any, backend: ModuleType) -> tuple[Kinds | None, Any
 
     Levels that are given already belong to codes.
     """
-    words = categories.words_of(kinds, x.shape[1])
-    found: list[Levels | None] = []
-    for k, each in enumerate(words):
-        if isinstance(each, Levels):
-            found.append(each)
-        elif each in (None, "number"):
-            found.append(None)
-        else:
-            values = backend.asnumpy(backend.xp.unique(x[:, k])).astype(np.float64)
-            core_check.finite({"X": bool(np.isfinite(values).all())})
-            found.append(categories.levels("X", values.tolist(), str(each), f"its column {k}"))
+    found = list(categories.words_of(kinds, x.shape[1]))
+    for k, each in enumerate(found):
+        if isinstance(each, str):
+            values = [] if each == "number" else backend.asnumpy(backend.xp.unique(x[:, k])).tolist()
+            found[k] = None if each == "number" else categories.levels("X", values, each, f"its column {k}")
     out = tuple(found)
-    if not any(out):
-        return None, x
-    return out, coded("X", x, out, words, backend)
+    return (out, coded("X", x, out, kinds, backend)) if any(out) else (None, x)
 
 
-def coded(name: str, a: Any, kinds: Kinds, words: Any, backend: ModuleType) -> Any:
-    """Return points (m, d) with codes in place of the numbers of levels, NaN in place of NaN."""
-    if not any(isinstance(each, str) and of is not None for each, of in zip(words, kinds, strict=True)):
-        return a
-    xp = backend.xp
-    out = xp.array(a)
-    for k, (each, of) in enumerate(zip(words, kinds, strict=True)):
-        if of is None or isinstance(each, Levels):
-            continue
-        table, column = xp.asarray(np.array(of.values, np.float64)), a[:, k].astype(xp.float64)
-        codes = xp.minimum(xp.searchsorted(table, column), len(of.values) - 1)
-        wrong = (table[codes] != column) & (column == column)
-        if bool(wrong.any()):
-            row = int(wrong.argmax())
-            raise ValueError(
-                f"{name} must have categories of X; its column {k} has {float(column[row]):g} in row {row}, and in X "
-                f"{categories.listed(of.values)}"
-            )
-        out[:, k] = xp.where(column == column, codes, xp.nan) if out.dtype.kind == "f" else codes
+def coded(name: str, a: Any, kinds: Sequence[Levels | None], words: Sequence[Any], backend: ModuleType) -> Any:
+    """Return points (m, d) with codes in place of the numbers of levels, but of columns that have them already."""
+    columns = [k for k, of in enumerate(kinds) if of is not None and not isinstance(words[k], Levels)]
+    out = backend.xp.array(a, dtype=density_check.result_dtype(a)) if columns else a
+    for k in columns:
+        of: Any = kinds[k]
+        out[:, k] = backend.asarray(of.codes(name, backend.asnumpy(a[:, k]).tolist(), f"its column {k}"))
     return out

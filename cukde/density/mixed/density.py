@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import ModuleType
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
-from cukde.core.frames import categories
 from cukde.core.frames.categories import Kinds
 from cukde.density import check as density_check, leave_one_out, results
 from cukde.density.arguments import prepare
@@ -23,50 +22,36 @@ FEW, LEAST_QUERIES = 8, 16
 """Cells of queries that are taken one by one: so many, or so few that each has as many queries in the mean."""
 
 
-class Columns(NamedTuple):
-    """Data of mixed columns in their backend, with codes in place of labels."""
+def data(X: Any, kinds: Any, **others: Any) -> tuple[ModuleType, Any, Kinds] | None:
+    """Check data and the kinds of their columns; return the backend, the data with codes, and their levels.
 
-    backend: ModuleType
-    x: Any
-    kinds: Kinds
-    words: Any  # of the kinds, as they were given: levels of a frame, or words
-
-    @classmethod
-    def of(cls, X: Any, kinds: Any, **others: Any) -> Columns | None:
-        """Check the data and the kinds of their columns; None where all are numbers."""
-        backend = dispatch.backend(X, **others)
-        with backend.device_of(X):
-            x, _ = density_check.data(X, backend)
-            words = categories.words_of(kinds, x.shape[1])
-            found, coded = check.of_array(words, x, backend)
-            return None if found is None else cls(backend, coded, found, words)
-
-    def coded(self, name: str, a: Any, chosen: Sequence[int]) -> Any:
-        """Codes of points (m, k) in the chosen columns."""
-        kinds, words = ([each[k] for k in chosen] for each in (self.kinds, self.words))
-        return check.coded(name, a, tuple(kinds), words, self.backend)
+    None where all columns are numbers.
+    """
+    backend = dispatch.backend(X, **others)
+    with backend.device_of(X):
+        x, _ = density_check.data(X, backend)
+        found, x = check.of_array(kinds, x, backend)
+        return None if found is None else (backend, x, found)
 
 
-def density(X: Any, Y: Any, h: Any, kinds: Any, options: dict[str, Any], *, log: bool) -> Any | None:
-    """Return the density at the queries, or its logarithm; None where all columns are numbers."""
+def density(X: Any, Y: Any, h: Any, kinds: Any, options: Mapping[str, Any], *, log: bool, exact: bool = False) -> Any:
+    """Return the density at the queries, or its logarithm; None where all columns are numbers.
+
+    With ``exact`` it is float64, whatever the dtype of the points is.
+    """
     weights = options.get("weights")
-    columns = Columns.of(X, kinds, Y=Y, weights=weights)
-    if columns is None:
+    found = data(X, kinds, Y=Y, weights=weights)
+    if found is None:
         return None
     check.options(options)
-    backend, x = columns.backend, columns.x
+    backend, x, levels = found
     with backend.device_of(x):
         y = None
         if not (Y is None or Y is X):
-            y, _ = density_check.queries(Y, x.shape[1], backend)
-            y = columns.coded("Y", y, range(x.shape[1]))
-        mixed = Mixed(columns.kinds, check.of_data(h, x, columns.kinds, weights, **of_search(options)))
-        return of_points(mixed, x, y, backend, options, log=log)
-
-
-def of_search(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a search for the bandwidths, which takes no bounds and periods."""
-    return {name: options[name] for name in ("bounds", "periods") if options.get(name) is not None}
+            y = check.coded("Y", density_check.queries(Y, x.shape[1], backend)[0], levels, kinds, backend)
+        ends = {name: options[name] for name in ("bounds", "periods") if options.get(name) is not None}
+        mixed = Mixed(levels, check.bandwidth(check.found(h, x, levels, weights, **ends), levels))
+        return of_points(mixed, x, y, backend, options, log=log, exact=exact)
 
 
 def of_points(
@@ -79,10 +64,7 @@ def of_points(
     log: bool,
     exact: bool = False,
 ) -> Any:
-    """Return the density of data with codes at queries (m, d) with codes, None: the data themselves; or its logarithm.
-
-    With ``exact`` it is float64, whatever the dtype of the points is.
-    """
+    """Return the density of data with codes, or its logarithm, at queries (m, d); None: the data themselves."""
     xp, given = backend.xp, {**options}
     if core_check.flag("check_finite", given.get("check_finite", True)):
         points = {"X": x} if y is None else {"X": x, "Y": y}
@@ -91,12 +73,12 @@ def of_points(
     given["precision"] = density_check.precision(given.get("precision"), dtype)
     domain = domain_of(given.pop("bounds", None), given.pop("periods", None), x.shape[1])
     if domain is not None:
-        check.domain(domain, mixed.kinds)
+        check.domain(domain, mixed.kinds, leave_one_out=bool(given.get("leave_one_out")))
     out = None
     if not given.get("leave_one_out", False):
         out = _by_cells(mixed, x, y, backend, given, domain)
     if out is None:
-        out = _by_distances(mixed, x, y, backend, given, domain)
+        out = _by_distances(mixed, x, y, backend, given)
     out = out if log else xp.exp(out)
     return results.cast(out, np.dtype(np.float64) if exact else dtype)
 
@@ -108,7 +90,7 @@ def _by_cells(
     xp, numbers = backend.xp, mixed.numbers
     y = x if y is None else y
     cells, which = mixed.cells(np.nan_to_num(backend.asnumpy(y)))
-    if len(cells) > FEW and len(cells) * LEAST_QUERIES > len(y):
+    if domain is None and len(cells) > FEW and len(cells) * LEAST_QUERIES > len(y):
         return None
     if numbers:
         part = None if domain is None else domain.of_columns(numbers)
@@ -133,20 +115,14 @@ def _by_cells(
     return out
 
 
-def _by_distances(
-    mixed: Mixed, x: Any, y: Any | None, backend: ModuleType, given: Mapping[str, Any], domain: Domain | None
-) -> Any:
+def _by_distances(mixed: Mixed, x: Any, y: Any | None, backend: ModuleType, given: Mapping[str, Any]) -> Any:
     """Log densities by Gaussians in more columns, in which kernels of levels are distances."""
     xp = backend.xp
     with np.errstate(over="ignore", invalid="ignore"):
         origin = backend.asnumpy(backend.mean(x)).astype(np.float64)
     X = mixed.apply(x, origin, xp)
     Y = None if y is None else mixed.apply(y, origin, xp)
-    ends = {}
-    if domain is not None:
-        domain.hold(x, backend)
-        ends = _scaled(domain, mixed, origin, x.dtype)
-    problem, _ = prepare(X, Y, 1.0, **given, **ends)
+    problem, _ = prepare(X, Y, 1.0, **given)
     problem = problem._replace(whitening=_of_constant(X.shape[1], mixed.log_norm))
     with problem.device:
         missing: Any = 0.0
@@ -175,20 +151,3 @@ def _divided(problem: Problem, log_sums: Any) -> tuple[Problem, Any]:
     if problem.leave_one_out:
         missing = leave_one_out.log_rest(each, xp) - leave_one_out.log_rest(log_w, xp)
     return problem._replace(options=problem.options._replace(log_weights=each)), missing
-
-
-def _scaled(domain: Domain, mixed: Mixed, origin: np.ndarray, dtype: np.dtype) -> dict[str, Any]:
-    """The domain of the columns of the Gaussian, its ends as the dtype of the points rounds them."""
-    bounds: list[Any] = []
-    periods: list[Any] = []
-    for k, (of, where) in enumerate(zip(mixed.kinds, mixed.places, strict=True)):
-        if of is not None:
-            bounds += [None] * where.shape[1]
-            periods += [None] * where.shape[1]
-            continue
-        kind = dtype if dtype.kind == "f" else np.dtype(np.float64)
-        ends = (float(end[k : k + 1].astype(kind)[0]) for end in (domain.low, domain.high))
-        low, high = ((end - float(origin[k])) / float(mixed.h[k]) for end in ends)
-        bounds.append((low if np.isfinite(low) else None, high if np.isfinite(high) else None))
-        periods.append(float(domain.period[k] / mixed.h[k]) if np.isfinite(domain.period[k]) else None)
-    return {"bounds": bounds, "periods": periods}

@@ -72,11 +72,6 @@ class Mixed:
             for of, width in zip(self.kinds, self.h, strict=True)
         ]
 
-    @property
-    def columns(self) -> int:
-        """Columns of the Gaussian: at least one."""
-        return max(1, sum(where.shape[1] for where in self.places))
-
     def of_columns(self, chosen: Sequence[int]) -> Mixed:
         """The kernel of some columns: that of the others is summed, or integrated, to 1."""
         return Mixed(tuple(self.kinds[k] for k in chosen), self.h[list(chosen)])
