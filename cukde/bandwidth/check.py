@@ -47,15 +47,15 @@ def options(
         )
 
 
-def of_kinds(method: Any, bandwidths: Any, objective: Any) -> None:
+def of_kinds(method: Any, bandwidths: Any, objective: Any, covariance: Any) -> None:
     """Raise for what is not searched where columns have categories."""
-    for name, value, only in (
-        ("method", method, "kde"),
-        ("bandwidths", bandwidths, None),
-        ("objective", objective, "likelihood"),
-    ):
-        if not (value is None if only is None else isinstance(value, str) and value == only):
-            raise ValueError(f"{name} must be {only!r} where kinds are given or columns have categories; got {value!r}")
+    given = {"method": method, "objective": objective, "bandwidths": bandwidths, "covariance": covariance}
+    only = {"method": "kde", "objective": "likelihood", "bandwidths": None, "covariance": False}
+    for name, value in given.items():
+        if not (value is only[name] or isinstance(value, str) and value == only[name]):
+            raise ValueError(
+                f"{name} must be {only[name]!r} where kinds are given or columns have categories; got {value!r}"
+            )
 
 
 def varies(widths: np.ndarray, but: str = "") -> None:

@@ -119,12 +119,12 @@ def cross_validate(
     of_data = mixed_density.data(X, kinds, weights=weights)
     if of_data is None:
         return None
-    for name in ("bounds", "periods"):
+    for name in ("bounds", "periods", "n_eff"):
         if options.get(name) is not None:
             raise ValueError(f"{name} must be None in cross_validate where columns have categories: give bandwidths")
     backend, x, found = of_data
     with backend.device_of(x):
-        rows = data.rows(x, weights, backend)
+        rows = data.rows(x, {"weights": weights}, backend)
         precision = density_check.precision(options.get("precision"), rows.points.dtype)
         x, w, _ = rows.counted(backend, weighted=weights is not None)
         score = Likelihood(x, found, w, precision, backend)

@@ -483,7 +483,7 @@ def cross_validate(
       least squares.
     """
     if (kinds := options.pop("kinds", None)) is not None:
-        check.of_kinds(method, bandwidths, objective)
+        check.of_kinds(method, bandwidths, objective, covariance)
         if (of_mixed := mixed.cross_validate(X, kinds, options, silverman)) is not None:
             return of_mixed
     in_domain = options.get("bounds") is not None or options.get("periods") is not None

@@ -374,9 +374,9 @@ class KernelDensity(BaseEstimator):
         Returns
         -------
         array, shape (n_samples, d)
-            Of the dtype of the data, on the GPU if the data were, within the bounds and periods; a frame like the data if
-            columns have categories, which are drawn by their kernels. Method "sd" draws from the debiased data. Method
-            "positive" draws from the kernel estimate and rejects points by its factor: it evaluates
+            Of the dtype of the data, on the GPU if the data were, within the bounds and periods; a frame like the data
+            if columns have categories, which are drawn by their kernels. Method "sd" draws from the debiased data.
+            Method "positive" draws from the kernel estimate and rejects points by its factor: it evaluates
             :func:`cukde.positive_kde` at 2.4 points for each sample in 2 dimensions, and at about 7 in 16. With any
             metric the kernel is that of the euclidean distance, as in scikit-learn.
 
