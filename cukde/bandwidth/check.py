@@ -52,7 +52,7 @@ def of_kinds(method: Any, bandwidths: Any, objective: Any, covariance: Any) -> N
     given = {"method": method, "objective": objective, "bandwidths": bandwidths, "covariance": covariance}
     only = {"method": "kde", "objective": "likelihood", "bandwidths": None, "covariance": False}
     for name, value in given.items():
-        if not (value is only[name] or isinstance(value, str) and value == only[name]):
+        if value is not only[name] and not (isinstance(value, str) and value == only[name]):
             raise ValueError(
                 f"{name} must be {only[name]!r} where kinds are given or columns have categories; got {value!r}"
             )

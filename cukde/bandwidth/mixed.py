@@ -124,7 +124,7 @@ def cross_validate(
             raise ValueError(f"{name} must be None in cross_validate where columns have categories: give bandwidths")
     backend, x, found = of_data
     with backend.device_of(x):
-        rows = data.rows(x, {"weights": weights}, backend)
+        rows = data.rows(x, weights, backend)
         precision = density_check.precision(options.get("precision"), rows.points.dtype)
         x, w, _ = rows.counted(backend, weighted=weights is not None)
         score = Likelihood(x, found, w, precision, backend)
