@@ -79,7 +79,7 @@ def test_the_ends_solve_the_equation_of_the_interval(backend: Backend) -> None:
         p, error = expected(X, Y, h, weights)
         w_all, u = np.ones(n) if weights is None else weights, square * share / (1 - share)
         second = ((w_all / w_all.sum() * terms(X, Y, h)) ** 2).sum(axis=1) / (1 - share)
-        variance = error**2 + np.maximum(u * p - second, 0) / (1 + second / u**2)
+        variance = error**2 + np.maximum(u * p - second, 0) / (1 + second / u**2) ** 2
         for f, some in ((low, low > 0), (high, high > 0)):
             right = stats.norm.ppf(0.9) ** 2 * (variance + u * (f - p))
             np.testing.assert_allclose(((p - f) ** 2)[some], right[some], rtol=1e-8)

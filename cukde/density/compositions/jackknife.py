@@ -99,10 +99,10 @@ def interval(found: Estimated, quantile: float, xp: Any) -> tuple[Any, Any]:
     of Wilson's interval for a share. Densities are at least 0.
 
     The variance is itself of the rows that count, and too small where these are few and all but out of reach: it is
-    increased towards slope times estimate, as of a density that is constant, by a share of 1 over 1 and their number.
+    increased towards slope times estimate, as of a density that is constant, by a share of 1 / (1 + their number)^2.
     """
     shift, slope = 0.5 * quantile**2 * found.slope, found.slope + _LEAST
     lack = xp.maximum(found.slope * found.estimate - found.second_moment, 0.0)
-    variance = found.variance + lack / (1 + found.second_moment / slope / slope)
+    variance = found.variance + lack / (1 + found.second_moment / slope / slope) ** 2
     middle, half = found.estimate + shift, xp.sqrt(quantile**2 * variance + shift**2)
     return xp.maximum(middle - half, 0.0), xp.maximum(middle + half, 0.0)
