@@ -77,10 +77,12 @@ def test_the_ends_solve_the_equation_of_the_interval(backend: Backend) -> None:
         found = cukde.density_interval(*map(backend.asarray, (X, Y)), h, 0.8, weights=backend.asarray(weights))
         low, high = map(backend.asnumpy, found[:2])
         p, error = expected(X, Y, h, weights)
-        for f in (low[low > 0], high):
-            of, e = (p, error) if len(f) == len(p) else (p[low > 0], error[low > 0])
-            right = stats.norm.ppf(0.9) ** 2 * (e**2 + square * share / (1 - share) * (f - of))
-            np.testing.assert_allclose((of - f) ** 2, right, rtol=1e-8)
+        w_all, u = np.ones(n) if weights is None else weights, square * share / (1 - share)
+        second = ((w_all / w_all.sum() * terms(X, Y, h)) ** 2).sum(axis=1) / (1 - share)
+        variance = error**2 + np.maximum(u * p - second, 0) / (1 + second / u**2) ** 2
+        for f, some in ((low, low > 0), (high, high > 0)):
+            right = stats.norm.ppf(0.9) ** 2 * (variance + u * (f - p))
+            np.testing.assert_allclose(((p - f) ** 2)[some], right[some], rtol=1e-8)
 
 
 def test_the_bias_is_that_of_the_laplace_corrected_estimate() -> None:
@@ -119,6 +121,15 @@ def test_far_from_the_data(backend: Backend, dtype: Any) -> None:
     square = (4 / np.sqrt(2**0.5) - 4 / np.sqrt(4.5**0.5) + 1 / np.sqrt(8**0.5)) / np.sqrt(2 * np.pi) / h
     assert low == estimate == error == 0
     assert high == pytest.approx(Z**2 * square / (n - 1), rel=1e-5)
+
+
+def test_one_row_alone_does_not_tell_a_density(backend: Backend) -> None:
+    X = np.concatenate([np.zeros(1), np.linspace(50, 60, 99)])
+    found = cukde.density_interval(*map(backend.asarray, (X, np.array([0.0, 1.5]))), 1.0)
+    low, high = map(backend.asnumpy, found[:2])
+    u = 0.4834514311 / 99  # the integral of the squared kernel over n - 1
+    assert (low < 0.5 * backend.asnumpy(found.estimate)).all()
+    assert (high > Z**2 * u).all()
 
 
 def test_offsets_change_nothing(backend: Backend) -> None:

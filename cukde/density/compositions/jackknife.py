@@ -25,7 +25,7 @@ NARROW, WIDE = 2**-0.25, 2**0.25
 # Terms of the square: a factor, the variance of N(0; .) in units of h^2, and a bandwidth in units of h.
 _SQUARE = ((4.0, 2**0.5, 2**-0.75), (-4.0, 4.5**0.5, (2**0.5 / 3) ** 0.5), (1.0, 8**0.5, NARROW))
 
-_LARGEST_LOG = 700.0  # of a constant in float64
+_LARGEST_LOG, _LEAST = 700.0, 1e-300  # of constants in float64
 
 Density = Callable[[float], Any]
 """The density at the queries, (m,) float64, of a bandwidth of h times a factor."""
@@ -36,6 +36,7 @@ class Estimated(NamedTuple):
 
     estimate: Any
     variance: Any
+    second_moment: Any  # the variance without the square of the mean
     slope: Any  # what the variance grows by for each unit of density
     of_terms: Any  # the variance is so many times the sum of the squares of all terms less their mean
 
@@ -83,12 +84,11 @@ def estimated(
         factor * math.exp(min(log_norm - 0.5 * d * math.log(variance), _LARGEST_LOG)) for factor, variance, _ in _SQUARE
     ]
     estimate = corrected(density)
-    variance = sum(constant * squared(width) for constant, (_, _, width) in zip(constants, _SQUARE, strict=True))
+    square = sum(constant * squared(width) for constant, (_, _, width) in zip(constants, _SQUARE, strict=True))
     mean = estimate if of_squares is None else corrected(squared)
-    variance = variance + estimate * (estimate - 2 * mean)
+    variance = xp.maximum(square + estimate * (estimate - 2 * mean), 0.0)
     scale = (share if rows is None else 1 / rows) / (1 - share)
-    slope = scale * math.fsum(constants)
-    return Estimated(estimate, scale * xp.maximum(variance, 0.0), slope, scale / share)
+    return Estimated(estimate, scale * variance, scale * square, scale * math.fsum(constants), scale / share)
 
 
 def interval(found: Estimated, quantile: float, xp: Any) -> tuple[Any, Any]:
@@ -97,7 +97,12 @@ def interval(found: Estimated, quantile: float, xp: Any) -> tuple[Any, Any]:
     The squared standard error at f is the variance and the slope times f - estimate: to first order a sum of kernels
     varies by the number of its terms, in proportion to the density. So the ends are those of a quadratic equation, as
     of Wilson's interval for a share. Densities are at least 0.
+
+    The variance is itself of the rows that count, and too small where these are few and all but out of reach: it is
+    increased towards slope times estimate, as of a density that is constant, by a share of 1 / (1 + their number)^2.
     """
-    shift = 0.5 * quantile**2 * found.slope
-    middle, half = found.estimate + shift, xp.sqrt(quantile**2 * found.variance + shift**2)
+    shift, slope = 0.5 * quantile**2 * found.slope, found.slope + _LEAST
+    lack = xp.maximum(found.slope * found.estimate - found.second_moment, 0.0)
+    variance = found.variance + lack / (1 + found.second_moment / slope / slope) ** 2
+    middle, half = found.estimate + shift, xp.sqrt(quantile**2 * variance + shift**2)
     return xp.maximum(middle - half, 0.0), xp.maximum(middle + half, 0.0)
