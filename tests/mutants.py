@@ -38,7 +38,30 @@ class Mutant(NamedTuple):
         return ("-m", "not crossed") if "kernels_cu" in self.file or "/gpu/" in self.file else ()
 
 
+_OUTLIERS = ("estimators/test_outliers",)
+
 MUTANTS = (
+    # the sphere, and outliers
+    Mutant(
+        "cukde/sphere/constant.py",
+        "((2 * k - 1) ** 2 - 4 * nu * nu) / (8 * k * kappa)",
+        "(4 * nu * nu - (2 * k - 1) ** 2) / (8 * k * kappa)",
+        ("sphere/test_density",),
+    ),
+    Mutant(
+        "cukde/sphere/api.py", "return (exact - (exact * at)", "return (exact + (exact * at)", ("sphere/test_density",)
+    ),
+    Mutant(
+        "cukde/sphere/rules.py",
+        "math.log(2 * q) + logs[0]",
+        "math.log(q) + logs[0]",
+        ("sphere/test_rules",),
+    ),
+    Mutant("cukde/sphere/pair_angles.py", "integral = self._squares *", "integral = 0 *", ("sphere/test_rules",)),
+    Mutant("cukde/sphere/pair_angles.py", "2 * (w_i * s_j + s_i * w_j)", "4 * w_i * w_j", ("sphere/test_rules",)),
+    Mutant("cukde/sphere/mean_shift.py", "along / norms - off * unit", "shift / norms", ("sphere/test_modes",)),
+    Mutant("cukde/estimators/outliers.py", "leave_one_out=True, checked", "checked", _OUTLIERS),
+    Mutant("cukde/core/row_keys.py", "return xp.where((self._rows[first] == B)", "return xp.where((B == B)", _OUTLIERS),
     # density, CPU
     Mutant(
         "cukde/density/stacks/cpu/passes.py",

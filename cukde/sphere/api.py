@@ -59,7 +59,7 @@ def kde(X: ArrayLike, Y: ArrayLike, h: Width, **options: Unpack[LogOfRows]) -> A
     Notes
     -----
     On unit vectors :math:`\exp(\kappa\, y \cdot x) = e^\kappa \exp(-|y - x|^2 / (2 h^2))`: the sum is that of
-    :func:`cukde.kde` in :math:`R^d`, with its passes, its accuracy and its cost. Differences lose nothing where
+    :func:`cukde.kde` in :math:`R^d`, with its passes, its accuracy and its cost. Nothing is lost where
     :math:`y \cdot x` is nearly 1, in float32 either. The logarithm of the constant is accurate to 1e-13 for any
     ``h``, up to about 100 columns (``tests/sphere/test_density.py``). Norms may be off by rounding.
 
