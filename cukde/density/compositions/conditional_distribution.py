@@ -239,7 +239,7 @@ class _Mixture:
         """Weights of the nodes at some rows of the given values."""
         Y = self._of_given.Y
         assert Y is not None
-        return self._nodes.weights(self._of_given._replace(Y=Y[rows], outside=None))
+        return self._nodes.weights(self._of_given._replace(Y=Y[rows].copy(), outside=None))  # aligned, for a GPU
 
     def _blocks(self, m: int, numbers: int) -> list[slice]:
         """Rows of which a table with so many numbers is held at a time."""

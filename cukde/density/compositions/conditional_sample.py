@@ -131,8 +131,8 @@ def _drawn(problem: Problem, u: Any) -> Any:
     groups = [slice(start, min(start + step, n)) for start in range(0, n, step)]
     logs = []
     for rows in groups:
-        of_rows = problem._replace(X=problem.X[rows], options=problem.options.of_rows(rows), points=None)
-        sums = of_rows.sums("sum")
+        X = problem.X[rows].copy()  # kernels of a GPU read rows that are aligned
+        sums = problem._replace(X=X, options=problem.options.of_rows(rows), points=None).sums("sum")
         logs.append(sums.reference + xp.log(sums.total))
     chosen = _places(xp.stack(logs, axis=1), u[0], xp)
     out = xp.empty((m, s), np.int64)
