@@ -43,6 +43,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "laplace_kde": lambda X, Y, h, w: cukde.laplace_kde(X, Y, h, weights=w),
     "marginal": lambda X, Y, h, w: cukde.marginal(X, 1, Y[:, 0], h, weights=w),
     "conditional": lambda X, Y, h, w: cukde.conditional(X, {0: 0.5}, Y[:, 0], h, weights=w),
+    "conditional_cdf": lambda X, Y, h, w: cukde.conditional_cdf(X, {0: Y[:, 1]}, Y[:, 0], h, weights=w),
+    "conditional_quantile": lambda X, Y, h, w: cukde.conditional_quantile(X, {0: 0.5}, [0.2, 0.7], h, weights=w),
+    "conditional_sample": lambda X, Y, h, w: cukde.conditional_sample(
+        X, {0: 0.5}, h, size=5, random_state=0, weights=w
+    ),
+    "regions": lambda X, Y, h, w: X[0] * 0 + cukde.regions(X, h, 0.5, accuracy=0.1, weights=w).area,
     "density_ratio": lambda X, Y, h, w: cukde.density_ratio(X, Y, X[:5], h, weights=w),
     "density_interval": lambda X, Y, h, w: cukde.density_interval(X, Y, h, weights=w).high,
     "hdr_threshold": lambda X, Y, h, w: cukde.hdr_threshold(X, h, [0.5, 0.9], weights=w),

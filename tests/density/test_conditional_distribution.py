@@ -191,6 +191,9 @@ def test_frames_and_names() -> None:
     np.testing.assert_allclose(F, want, atol=1e-12)
     back = cukde.conditional_quantile(frame, values, F, [0.3, 0.4, 0.5])
     np.testing.assert_allclose(back, X[:, 1], atol=1e-9)
+    drawn = cukde.conditional_sample(frame, {"b": 0.5}, 0.3, size=7, random_state=0)
+    assert list(drawn.columns) == ["a", "c"]
+    np.testing.assert_array_equal(drawn, cukde.conditional_sample(X, {1: 0.5}, 0.3, size=7, random_state=0))
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,12 @@ def with_columns(given: Given, result: Any) -> Any:
     return out
 
 
-def as_new_rows(given: Given, result: Any, argument: str, name: str) -> Any:
-    """Return a result whose rows are its own as a series or a frame where an argument is one, or else an array."""
-    return _made(given, result, _rows_given(given, argument), None, name, None)
+def as_new_rows(given: Given, result: Any, argument: str, name: str, columns: Sequence[Any] | None = None) -> Any:
+    """Return a result whose rows are its own as a series or a frame where an argument is one, or else an array.
+
+    ``columns`` are the names of its columns, where they are not those of the data.
+    """
+    return _made(given, result, _rows_given(given, argument), None, name, columns)
 
 
 def as_matrices(given: Given, results: Any, A: Any, B: Any) -> Any:

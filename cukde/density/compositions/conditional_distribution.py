@@ -23,7 +23,8 @@ from cukde.density.inverse import inverse
 from cukde.density.keywords import InDomain, takes
 from cukde.density.problem import Problem
 
-_NUMBERS = 2**21  # of a table of queries and nodes, of which a few are held at a time
+_TABLE = 2**24  # numbers of a table of given values and nodes: that of a block of values
+_NUMBERS = 2**20  # of those that are summed at once, of which a few arrays are held
 _NOISE = 1e-13  # of a distribution function in double precision, in which no level is told from another
 
 
@@ -196,19 +197,22 @@ class _Mixture:
         u = self._asked.moved(u[:, None], self._at, -1.0)[:, 0]
         out = xp.empty(len(u))
         of_all = None if self._asked.arrays else self._weights(slice(0, 1))
-        for rows in self._blocks(len(u)):
+        for rows in self._blocks(len(u), _TABLE):
             weights = self._weights(rows) if of_all is None else of_all
-            out[rows] = self._kernel.distribution(u[rows], self._nodes.at, weights, rest.backend)[0]
+            for some in self._blocks(len(u[rows]), _NUMBERS):
+                own = weights[some] if of_all is None else of_all
+                at = slice(rows.start + some.start, rows.start + some.stop)
+                out[at] = self._kernel.distribution(u[at], self._nodes.at, own, rest.backend)[0]
         return xp.clip(out, 0.0, 1.0) + turns
 
     def quantiles(self, q: Any, of: Any) -> Any:
         """Quantiles of levels (m,), each of the distribution at the row ``of`` (m,) of the given values."""
         xp, domain = self.rest.xp, self.rest.domain
         out = xp.empty(len(q))
-        for rows in self._blocks(len(self._at)):
+        for rows in self._blocks(len(self._at), _TABLE):
             wanted = xp.flatnonzero((of >= rows.start) & (of < rows.stop))
             weights = self._weights(rows)
-            for some in self._blocks(len(wanted)):
+            for some in self._blocks(len(wanted), _NUMBERS):
                 at = wanted[some]
                 out[at] = self._solved(q[at], weights[of[at] - rows.start])
         out = self._asked.moved(out[:, None], self._at[of], 1.0)
@@ -235,9 +239,9 @@ class _Mixture:
         """Weights of the nodes at some rows of the given values."""
         Y = self._of_given.Y
         assert Y is not None
-        return self._nodes.weights(self._of_given._replace(Y=Y[rows], outside=None))
+        return self._nodes.weights(self._of_given._replace(Y=Y[rows].copy(), outside=None))  # aligned, for a GPU
 
-    def _blocks(self, m: int) -> list[slice]:
-        """Rows of which a table is held at a time."""
-        most = max(1, _NUMBERS // len(self._nodes.at))
+    def _blocks(self, m: int, numbers: int) -> list[slice]:
+        """Rows of which a table with so many numbers is held at a time."""
+        most = max(1, numbers // len(self._nodes.at))
         return [slice(start, min(start + most, m)) for start in range(0, m, most)]

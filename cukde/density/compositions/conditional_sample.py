@@ -9,6 +9,8 @@ import numpy as np
 
 from cukde.core import dispatch, random_state as core_random_state
 from cukde.core.cost.registry import declare
+from cukde.core.entry import returned
+from cukde.core.entry.given import Given
 from cukde.core.entry.public_call import public_call
 from cukde.core.random_state import RandomState
 from cukde.core.types import Array, ArrayLike, Bandwidth
@@ -24,8 +26,15 @@ _GROUPS = 64  # of rows, of which a pass finds the shares
 _PAIRS = 2**22  # of rows and given values that are looked at one by one, a few arrays of which are held at a time
 
 
+def _with_names(given: Given, result: Any) -> Any:
+    """Samples of a frame are a frame of the columns that are left."""
+    names = given.labels
+    rest = None if names is None else [names[k] for k in chosen_others(given.arguments, names, len(names))]
+    return returned.as_new_rows(given, result, "X", "sample", rest)
+
+
 @declare(cost.conditional_sample, cost_calls.of_sample)
-@public_call(chosen=chosen_others)
+@public_call(_with_names, chosen=chosen_others)
 @takes(InDomain)
 def conditional_sample(
     X: ArrayLike,
@@ -58,9 +67,10 @@ def conditional_sample(
 
     Returns
     -------
-    array
+    array or frame
         In the columns that are left, d - k, in the order of ``X``: shape (size, d - k) where all values are numbers;
-        with arrays (m, d - k), a sample for each, or with ``size`` (m, size, d - k). dtype: as of :func:`conditional`.
+        with arrays (m, d - k), a sample for each, or with ``size`` (m, size, d - k). A frame if ``X`` is one and there
+        are two axes. dtype: as of :func:`conditional`.
 
     Raises
     ------
@@ -131,8 +141,8 @@ def _drawn(problem: Problem, u: Any) -> Any:
     groups = [slice(start, min(start + step, n)) for start in range(0, n, step)]
     logs = []
     for rows in groups:
-        of_rows = problem._replace(X=problem.X[rows], options=problem.options.of_rows(rows), points=None)
-        sums = of_rows.sums("sum")
+        X = problem.X[rows].copy()  # kernels of a GPU read rows that are aligned
+        sums = problem._replace(X=X, options=problem.options.of_rows(rows), points=None).sums("sum")
         logs.append(sums.reference + xp.log(sums.total))
     chosen = _places(xp.stack(logs, axis=1), u[0], xp)
     out = xp.empty((m, s), np.int64)

@@ -63,7 +63,8 @@ class Nodes(NamedTuple):
         start = columns = 0
         while start < len(host):
             stop = max(start + 1, int(np.searchsorted(host, host[start] + 2 * HALF_WIDTH * h, side="right")))
-            nodes, values = _interpolation(sorted_x[start:stop], h, error, xp)
+            ends = float(host[start]), float(host[stop - 1])
+            nodes, values = _interpolation(sorted_x[start:stop], *ends, h, error, xp)
             waiting.append((start, stop, nodes, values))
             columns += len(nodes)
             start = stop
@@ -94,9 +95,8 @@ class Nodes(NamedTuple):
         return out
 
 
-def _interpolation(x: Any, h: float, error: float, xp: Any) -> tuple[Any, Any]:
-    """Nodes of sorted points, and the values of their polynomials at the points, (r, p)."""
-    low, high = float(x[0]), float(x[-1])
+def _interpolation(x: Any, low: float, high: float, h: float, error: float, xp: Any) -> tuple[Any, Any]:
+    """Nodes of points between two ends, and the values of their polynomials at the points, (r, p)."""
     half = 0.5 * (high - low)
     if not 0 < half < math.inf:  # of one value, or unchecked
         return x[:1], xp.ones((len(x), 1))
