@@ -110,6 +110,10 @@ def _densities() -> Iterator[Case]:
         ("conditional", n, 16, lambda X, Y, h: (X, {0: Y[:, 0]}, Y[:, 1:], h)),
         ("hdr_threshold", n, 16, lambda X, Y, h: (X, h)),
         ("density_ratio", n, 16, lambda X, Y, h: (X, X[::2], Y, h)),
+        ("entropy", n, 16, lambda X, Y, h: (X, h)),
+        ("mutual_information", n, 16, lambda X, Y, h: (X, half, None, h)),
+        ("kl_divergence", n, 16, lambda X, Y, h: (X, X[::2], h)),
+        ("hessian", 65_536, 4, lambda X, Y, h: (X, Y, h)),
         # Six groups in a row.
         ("modes", 65_536, 4, lambda X, Y, h: (X + 4 * (cp.arange(len(X)) % 6)[:, None].astype(X.dtype), 0.4)),
     )
