@@ -1,10 +1,9 @@
 """Sums of kernels at each point of the data without the point's own term.
 
 Passes over pairs leave out own pairs themselves. Where others are faster, the own term is taken from their sums, and
-from those with Laplace factors, where at least half of either is left: a bit of accuracy is lost. In a domain an own
-term has images, which are summed a column at a time. Other rows are summed again without it: over the data that are no
-such rows, and among themselves by halves, each at the other, down to so few that a pass over pairs takes them. There no
-pair is taken twice, and nothing cancels.
+from those with Laplace factors, where at least half of either is left: a bit of accuracy is lost. Other rows are summed
+again without it: over the data that are no such rows, and among themselves by halves, each at the other, down to so few
+that a pass over pairs takes them. There no pair is taken twice, and nothing cancels.
 
 Data and queries may differ, as debiased data do from those at which their density is asked for: then row i of the one
 belongs to row i of the other.
@@ -17,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from cukde.density.domains import images
 from cukde.density.options import LOG_ZERO
 from cukde.density.sums import Output, PartialSums, joined, laplace_constant, merge, moment_columns, nothing, put
 
@@ -74,14 +72,10 @@ def sums_of_others(problem: Problem, output: Output) -> PartialSums:
     out: PartialSums | None = problem.sums_without_own(output)
     if out is not None:
         return out
-    log_own = None
-    if problem.domain is not None:
-        if output == "sum" and problem.Y is None:
-            log_own = images.log_own(problem)
-        if log_own is None:
-            return _by_halves(problem, output)
+    if problem.domain is not None:  # an own term is one of many images
+        return _by_halves(problem, output)
     n, xp = len(problem.X), problem.xp
-    out, lost = _taken(problem._replace(leave_one_out=False).sums(output), problem, output, log_own)
+    out, lost = _taken(problem._replace(leave_one_out=False).sums(output), problem, output)
     rows = xp.nonzero(lost)[0]
     if len(rows):
         parts = [_by_halves(_part(problem, rows, rows), output)]
@@ -116,19 +110,12 @@ def _part(problem: Problem, data: Any, queries: Any) -> Problem:
     )
 
 
-def _taken(sums: PartialSums, problem: Problem, output: Output, log_own: Any | None = None) -> tuple[PartialSums, Any]:
-    """Take own terms from sums, and say where less than half of a sum is left.
-
-    Without ``log_own``, those of the kernels, sums are without local factors.
-    """
+def _taken(sums: PartialSums, problem: Problem, output: Output) -> tuple[PartialSums, Any]:
+    """Take own terms from sums without local factors, and say where less than half of a sum is left."""
     xp, options = problem.xp, problem.options
     X, Y = problem.whitened()
     steps = None if Y is None or Y is X else X.astype(xp.float64) - Y
-    exponents: Any = log_own
-    if log_own is None:
-        exponents = xp.zeros(len(X)) if steps is None else (-0.5 / problem.whitening.h**2) * (steps * steps).sum(axis=1)
-    elif options.local_factors is not None:
-        exponents = log_own - X.shape[1] * xp.log(options.local_factors)
+    exponents = xp.zeros(len(X)) if steps is None else (-0.5 / problem.whitening.h**2) * (steps * steps).sum(axis=1)
     own = xp.exp((exponents if options.log_weights is None else exponents + options.log_weights) - sums.reference)
     constant = laplace_constant(output, X.shape[1])
     factored = own if constant is None else own * (constant + exponents)

@@ -61,9 +61,6 @@ _ROWS = 2**18
 # Points by which images are counted before a pass.
 _SAMPLE = 512
 
-# Cells of a column on either side, beyond which own terms are not summed.
-_MOST_CELLS = 256
-
 # Stands for the logarithm of a total that is 0 by rounding: the least that it can be is a subnormal number.
 _LOG_LEAST = -745.0
 
@@ -167,33 +164,6 @@ def sums(problem: Problem, output: Output) -> PartialSums:
     return PartialSums(
         out.reference, _of_rows(inside, out.total, problem.xp), _of_rows(inside, out.moments, problem.xp)
     )
-
-
-def log_own(problem: Problem) -> Any | None:
-    """Logarithms of the kernels of the data at themselves, (n,), without weights; None where they are no products.
-
-    Of local factors kernels are 1 at their points, too.
-    """
-    xp, domain, h = problem.xp, problem.domain, problem.whitening.bandwidth
-    if h.ndim == 2 and np.count_nonzero(h) > len(h):
-        return None
-    deviations = np.sqrt(np.diag(h)) if h.ndim == 2 else np.broadcast_to(h, len(domain.low))
-    factors = problem.options.local_factors
-    largest = 1.0 if factors is None else max(1.0, float(factors.max()))
-    out = xp.zeros(len(problem.X))
-    for k in np.flatnonzero(domain.bounded | domain.periodic):
-        width, period = float(domain.high[k] - domain.low[k]), float(domain.period[k])
-        cells = [1]
-        if math.isfinite(cell := float(domain.cell[k])):
-            most = 1 + math.sqrt(2 * _LEFT_OUT) * float(deviations[k]) * largest / cell
-            if most > _MOST_CELLS:
-                return None
-            cells = [i for i in range(-math.ceil(most), math.ceil(most) + 1) if i]
-        v = problem.X[:, k]
-        h_k = float(deviations[k]) if factors is None else float(deviations[k]) * factors
-        theta = 1.0 + sum(xp.exp(-0.5 * ((v - columns.image(v, i, period, width)) / h_k) ** 2) for i in cells)
-        out = out + xp.log(theta)
-    return out
 
 
 def _of_rows(inside: Any, a: Any, xp: Any) -> Any:
