@@ -117,6 +117,10 @@ def _densities() -> Iterator[Case]:
         ("hdr_threshold", n, 16, lambda X, Y, h: (X, h)),
         ("density_interval", n, 16, lambda X, Y, h: (X, Y, h)),
         ("density_ratio", n, 16, lambda X, Y, h: (X, X[::2], Y, h)),
+        ("entropy", n, 16, lambda X, Y, h: (X, h)),
+        ("mutual_information", n, 16, lambda X, Y, h: (X, half, None, h)),
+        ("kl_divergence", n, 16, lambda X, Y, h: (X, X[::2], h)),
+        ("hessian", 65_536, 4, lambda X, Y, h: (X, Y, h)),
         # Six groups in a row.
         ("modes", 65_536, 4, lambda X, Y, h: (X + 4 * (cp.arange(len(X)) % 6)[:, None].astype(X.dtype), 0.4)),
     )

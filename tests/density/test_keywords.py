@@ -91,10 +91,11 @@ class Operation(NamedTuple):
         return [name for name in inspect.signature(self.function).parameters if name in TABLE]
 
     def arguments(self, X: Any, name: str) -> tuple[Any, ...]:
+        values = abs(V) if name == "log" else V  # of one sign
         first = X[..., :1] if self.name in ONE_COLUMN else X
         queries = first if name == "leave_one_out" else Y[:, : first.shape[-1]]
         more = {
-            "kernel_sum": (first, V, queries, 0.2),
+            "kernel_sum": (first, values, queries, 0.2),
             "debias": (first, 0.2),
             "positive_mass": (first, 0.2),
             "modes": (first, 0.2),

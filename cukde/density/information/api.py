@@ -89,14 +89,13 @@ def entropy(
     Notes
     -----
     *Bias.* The formula is too high in the mean, by the divergence of the estimate from the density. The correction
-    takes off the two largest parts: what few neighbours take from a logarithm, and powers 2 and 3 of h^2, by three
-    bandwidths from ``h`` to twice that. ``docs/information.md`` has the method, and how often values are within two
-    standard errors of closed forms: for smooth densities of up to three columns about as often as they should.
+    takes off its largest parts: what few neighbours take from a logarithm, and powers 2 and 3 of h^2, by three
+    bandwidths from ``h`` to twice that. ``docs/information.md`` has the method, and figures beside closed forms.
 
-    *What is left.* In more columns most rows have few neighbours, and the value stays too high; in five it is several
-    standard errors. ``local_factors`` of :func:`cukde.bandwidth.abramson` take off most of that, and all of it that
-    comes of heavy tails, where the log density without factors falls with the squared distance to the nearest row.
-    Equal rows are no sample of a density: then the value has no meaning.
+    *What is left.* Of 1,000 rows of smooth densities of one to three columns, 88 to 95% of values are within two
+    standard errors. In five columns most rows have few neighbours, and the value is one to two standard errors too
+    high. ``local_factors`` of :func:`cukde.bandwidth.abramson` help against heavy tails, where the log density without
+    factors falls with the squared distance to the nearest row. Equal rows are no sample of a density.
 
     *Error.* The standard error is the deviation of the terms over :math:`\sqrt n`, which is right to first order
     however the density is estimated (Hall and Morton), and the noise of the sums of pairs beside it.
@@ -175,8 +174,8 @@ def mutual_information(
     Notes
     -----
     Biases, errors and limits are those of :func:`cukde.entropy`, with the opposite sign: what is left of the bias makes
-    dependence seem weaker, in five columns by several standard errors. ``docs/information.md`` has the figures, beside
-    those of nearest neighbours.
+    dependence seem weaker. With ``local_factors`` of :func:`cukde.bandwidth.abramson` values in five columns, too, are
+    within two standard errors. ``docs/information.md`` has figures, beside those of nearest neighbours.
 
     For independent columns the first-order error vanishes, and the standard error is that of the sums of pairs, which
     errs on the high side. As a test of independence take permutations of a column.
