@@ -52,14 +52,12 @@ def density(n: int, m: int) -> dict[str, Any]:
     X, Y = sample(n), sample(m, 1)
     ours, p = milliseconds(lambda: cukde.kde(X, Y, H, kinds=KINDS), 5)
     theirs, q = milliseconds(lambda: KDEMultivariate(X, TYPES, bw=H).pdf(Y), 1)
-    return {
-        "call": "density",
-        "n": n,
-        "m": m,
-        "cukde_ms": ours,
-        "statsmodels_ms": theirs,
-        "error": abs(p / q - 1).max(),
-    }
+    own = {"cukde_ms": ours, "statsmodels_ms": theirs, "rel_err_max": float(abs(p / q - 1).max())}
+    return _of("mixed density", n=n, m=m) | own
+
+
+def _of(op: str, **sizes: int) -> dict[str, Any]:
+    return {"op": op, "backend": "cpu", "shape": sizes | {"d": 4}, "dtype": "float64", "precision": "float64"}
 
 
 def search(n: int, *, beside: bool) -> dict[str, Any]:
@@ -68,7 +66,7 @@ def search(n: int, *, beside: bool) -> dict[str, Any]:
 
     X = sample(n)
     ours, found = milliseconds(lambda: cukde.bandwidth.cross_validate(X, kinds=KINDS), 3)
-    row = {"call": "cross_validate", "n": n, "cukde_ms": ours, "cukde_score": found.score}
+    row = _of("mixed cross-validation", n=n) | {"cukde_ms": ours, "cukde_score": found.score}
     if beside:
         theirs, fitted = milliseconds(lambda: KDEMultivariate(X, TYPES, bw="cv_ml"), 1)
         at = np.clip(fitted.bw, [1e-9, 1e-9, 0, 0], MOST)

@@ -20,7 +20,7 @@ from cukde.core.cpu import processor
 from cukde.core.gpu import kernel_cache
 
 _PACKAGES = (
-    *("numpy", "scipy", "numba", "scikit-learn", "pandas", "torch", "pykeops", "KDEpy"),
+    *("numpy", "scipy", "numba", "scikit-learn", "pandas", "torch", "pykeops", "KDEpy", "statsmodels"),
     *("cupy-cuda12x", "cupy-cuda13x", "numba-cuda"),
 )
 

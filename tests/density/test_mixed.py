@@ -264,7 +264,7 @@ H_OF = dict(zip(["a", "site", "level", "b", "wet"], H, strict=True))
             ValueError,
             "^Y must have categories of X; .*'site'.*'sea'",
         ),
-        (lambda t: cukde.kde(t, t[["a", "b"]], H_OF), ValueError, "^Y must have the columns of X"),
+        (lambda t: cukde.kde(t, t[["a", "site"]], H_OF), ValueError, "^Y must have the columns of X"),
         (
             lambda t: cukde.kde(t, t, H_OF, kinds={"site": "ordered"}),
             ValueError,

@@ -109,9 +109,9 @@ class Given:
             places = chosen(self.arguments, labels, len(labels))
             kinds, labels = tuple(kinds[k] for k in places), tuple(labels[k] for k in places)
         own = labels_of(value)
-        if own is not None and labels is not None and set(own) == set(labels) and len(own) == len(labels):
-            return tuple(kinds[labels.index(each)] for each in own)
-        return kinds if own is None or len(own) == len(kinds) else None
+        if own is None or own == labels or labels is None or set(labels).isdisjoint(own):
+            return kinds if own is None or len(own) == len(kinds) else None
+        return tuple(kinds[labels.index(each)] if each in labels else None for each in own)
 
     def _given_code(self, key: Any, value: Any) -> Any:
         """Return the code of a label, or codes of several, where the column of ``given`` is of categories."""
