@@ -220,7 +220,7 @@ def _of_one_column(function: Callable[..., Any]) -> Callable[[Draw], Call]:
 def _conditional_sample(a: Draw) -> Call:
     whole = _conditional(a)
     X, values, _, h = whole.args
-    options = {name: value for name, value in whole.kwargs.items() if name != "log"}
+    options = {name: value for name, value in whole.kwargs.items() if name not in ("log", "kinds")}
     options |= {"size": a.one(None, 2), "random_state": 3}
     return _unlinked(Call(cukde.conditional_sample, (X, values, h), options), 2, "periods")
 
@@ -620,7 +620,8 @@ def _lazily(function: Callable[..., Any], arrays: int, plain: Callable[[Draw], C
     def lazy(a: Draw) -> Call:
         whole = plain(a)
         options = whole.kwargs | ({"out": None} if "out" in whole.kwargs else {})  # nothing is there to write yet
-        options.pop("kinds", None)
+        for name in ("boundary", "kinds"):
+            options.pop(name, None)
         return replace(whole, function=call, kwargs=options)
 
     return lazy

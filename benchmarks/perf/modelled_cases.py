@@ -313,7 +313,7 @@ def _bandwidths() -> Iterator[Case]:
     def of(name: str, n: int, d: int, *h: float) -> Callable[[], Any]:
         return functools.partial(getattr(cukde.bandwidth, name), _points(n, 1, d, "float32")[0], *h)
 
-    rules = [(name, 4_194_304, 16) for name in ("scott", "silverman", "sd", "laplace", "positive")]
+    rules = [(name, 4_194_304, 16) for name in ("scott", "silverman", "sd", "laplace", "positive", "effective_size")]
     for name, *sizes in (*rules, ("isj", 16_777_216, 1), ("select", 20_000, 4), ("abramson", 65_536, 16, 0.9)):
         yield Case(f"bandwidth.{name}", functools.partial(of, name, *sizes), 1)
 

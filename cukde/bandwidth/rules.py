@@ -388,7 +388,7 @@ def isj(X: ArrayLike, **options: Unpack[OfReference]) -> Array:
 
 @declare(cross_validation_cost, of_cross_validation, name="bandwidth.cross_validate")
 @public_call(returned.with_columns)
-@takes(OfSearch)
+@takes(OfSearch, described=["n_eff"])
 def cross_validate(
     X: ArrayLike,
     method: Method = "kde",
@@ -425,13 +425,11 @@ def cross_validate(
         local maximum, within a factor of 256 of the start.
     covariance : bool
         Whether to search further for a covariance, for ``method="kde"`` by likelihood without bounds and periods: from
-        the best deviations, or a multiple of the covariance of the data if that is better, by gradients over Cholesky
-        factors to a local maximum.
+        the best deviations, or the scaled covariance of the data, by gradients over Cholesky factors.
     bounds, periods : sequence of length d or mapping, optional
         As for :func:`cukde.kde`, for ``method="kde"`` and ``"positive"``. Sums are then in float64.
     kinds : sequence of length d or mapping, optional
-        As for :func:`cukde.kde`. Where columns have categories, ``bandwidth`` is that of each column: found by
-        gradients from the best of 9 starts, by the likelihood, for ``method="kde"`` alone.
+        As for :func:`cukde.kde`. With categories ``bandwidth`` is that of each column, for ``method="kde"`` alone.
 
     Returns
     -------

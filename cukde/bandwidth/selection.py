@@ -90,7 +90,7 @@ class Selection(Labelled, _Selection):
 
 @declare(cost, of_selection, name="bandwidth.select")
 @public_call(entry_returned.with_columns)
-@takes(OfReference)
+@takes(OfReference, described=["n_eff"])
 def select(
     X: ArrayLike,
     methods: Sequence[str] = tuple(CANDIDATES),

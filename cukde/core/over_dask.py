@@ -36,7 +36,7 @@ def meta(a: Any) -> Any:
 
 
 _plain: dict[str, Callable[..., Any]] = {}
-_IN_MEMORY = ("devices", "nan_policy", "kinds", "out", "signed")
+_IN_MEMORY = ("boundary", "devices", "kinds", "nan_policy", "out", "signed")
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 

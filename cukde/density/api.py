@@ -97,10 +97,6 @@ def kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfKde]) -> A
     >>> cukde.kde([0.0, 1.0], [40.0], 1.0, log=True).round(2)
     array([-762.11])
 
-    See Also
-    --------
-    score, sd_kde, evaluate_grid, KernelDensity
-
     Notes
     -----
     Cost: up to n m exponentials, more with images or ``leave_one_out``. Within 12 bandwidths of the data the relative

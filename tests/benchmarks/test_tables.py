@@ -10,9 +10,11 @@ import pytest
 from benchmarks import bench_tables
 from benchmarks.conv1d import cases as conv1d
 from benchmarks.density import cases as density, compositions
+from benchmarks.estimators import cases as estimators
 from benchmarks.kendall import cases as kendall
 from benchmarks.piecewise import cases as piecewise
 from benchmarks.record import Case
+from benchmarks.sphere import cases as sphere
 from tests.benchmarks import untimed
 
 SMALL: list[functools.partial[Case]] = [
@@ -33,6 +35,8 @@ SMALL: list[functools.partial[Case]] = [
     functools.partial(density.picture, "cpu", "density", 300),
     functools.partial(compositions.conditional, "cpu", "conditional_cdf", 300, 40, 2, "float64"),
     functools.partial(compositions.regions, "cpu", 3000),
+    functools.partial(sphere.density, "cpu", 300, 40, 5.0, "float64"),
+    functools.partial(estimators.outliers, "cpu", "breast cancer", "silverman_deviations"),
     functools.partial(kendall.pair, "cpu", 100, True, ("SciPy",)),
     functools.partial(kendall.matrix, "cpu", 4, 50, False, ("pandas",)),
     functools.partial(piecewise.polynomials, 500, 16, 2, "random", "float32"),

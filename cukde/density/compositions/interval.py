@@ -18,7 +18,7 @@ from cukde.density.arguments import problem_of
 from cukde.density.compositions import check, cost, jackknife, supremum
 from cukde.density.compositions.jackknife import Density, Estimated
 from cukde.density.cost import calls as cost_calls
-from cukde.density.keywords import OfInterval, taken, takes
+from cukde.density.keywords import OfInterval, before_dask, taken, takes
 from cukde.density.options import LOG_ZERO
 from cukde.density.problem import Problem, reweighted
 
@@ -55,7 +55,7 @@ def _with_names(given: Given, found: DensityInterval) -> DensityInterval:
 
 @declare(cost.density_interval, cost_calls.of_interval)
 @public_call(_with_names)
-@over_dask("cukde.density.compositions.interval_dask")
+@over_dask("cukde.density.compositions.interval_dask", before=before_dask)
 @takes(OfInterval)
 def density_interval(
     X: ArrayLike,

@@ -44,6 +44,9 @@ class Region(NamedTuple):
         """The same as text by RFC 7946, which takes coordinates to be longitude and latitude in degrees."""
         return json.dumps(self.__geo_interface__)
 
+    def _repr_html_(self) -> None:
+        """Notebooks show the text."""
+
     def __repr__(self) -> str:
         holes = sum(len(polygon) - 1 for polygon in self.polygons)
         return (
