@@ -49,7 +49,7 @@ def density_interval(
     >>> import cukde.dask
     >>> X = da.from_array(np.array([0.0, 1.0, 2.0]), chunks=2)
     >>> cukde.dask.density_interval(X, np.array([0.5]), 1.0).high.compute().round(4)
-    array([1.3552])
+    array([1.3533])
     """
     level = check.level(level)
     check.not_simultaneous(simultaneous)
