@@ -282,7 +282,12 @@ H_OF = dict(zip(["a", "site", "level", "b", "wet"], H, strict=True))
             ValueError,
             r"^given\['site'\]",
         ),
+        (lambda t: cukde.kde(t, t.assign(site="3"), H_OF), ValueError, "^Y must have categories of X"),
+        (lambda t: cukde.kde(t.assign(site="3"), t, H_OF), TypeError, "^X must have numbers as numbers; .*'site'"),
+        (lambda t: cukde.kde(t, t, H_OF, boundary="linear"), ValueError, '^boundary must be "reflect"'),
         (lambda t: cukde.bandwidth.cross_validate(t, "sd"), ValueError, "^method must be 'kde'"),
+        (lambda t: cukde.bandwidth.cross_validate(t, covariance=True), ValueError, "^covariance must be False"),
+        (lambda t: cukde.bandwidth.cross_validate(t, n_eff=20), ValueError, "^n_eff must be None"),
         (lambda t: cukde.bandwidth.cross_validate(t, bounds={"a": (-9, 9)}), ValueError, "^bounds must be None"),
     ],
 )

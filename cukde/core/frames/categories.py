@@ -104,6 +104,8 @@ def of_frame(X: Any, kinds: Any, argument: str = "X") -> Kinds | None:
             out.append(None)
         elif own is None:
             out.append(levels(argument, library.objects(column), str(kind), name))
+            if asked[k] is None:
+                _no_numbers(argument, out[-1], name)
         elif kind == "ordered" and not own[1]:
             raise ValueError(
                 f"kinds must be 'categorical' for categories without an order, as {name} of {argument} has"
@@ -111,6 +113,21 @@ def of_frame(X: Any, kinds: Any, argument: str = "X") -> Kinds | None:
         else:
             out.append(Levels(tuple(own[0]), kind == "ordered", True))
     return tuple(out)
+
+
+def _no_numbers(argument: str, found: Levels | None, column: str) -> None:
+    """Raise for text of which each is a number: more likely a column that was read as text than one of categories."""
+    values = found.values if found is not None else ()
+    if not values or not all(isinstance(each, str) for each in values):
+        return
+    try:
+        np.array(values).astype(np.float64)
+    except ValueError:
+        return
+    raise TypeError(
+        f"{argument} must have numbers as numbers; {column} has them as text, such as {values[0]!r}: convert it, or "
+        "write kinds, where it is categorical"
+    )
 
 
 def coded_rows(argument: str, rows: Any, kinds: Sequence[Levels | None]) -> np.ndarray:
