@@ -6,8 +6,8 @@ python -m benchmarks.information.bench_information --record benchmarks/results/i
 "plain" is the estimate without the bias correction. Rivals are scikit-learn's ``mutual_info_regression`` (Kraskov's
 estimator by three neighbours), of one column about another, SciPy's ``differential_entropy``, of one column, and the
 estimator of Kozachenko and Leonenko by SciPy's tree, of several. Times are those of a call, medians over the samples,
-with the rule for the bandwidth apart. The rule "cross_validate" has a
-bandwidth for each column, and "factors" are those of ``cukde.bandwidth.abramson``. docs/information.md has the outcome.
+with the rule for the bandwidth apart. The rule "cross_validate" has a bandwidth for each column, and "factors" are
+those of ``cukde.bandwidth.abramson``. docs/information.md has the outcome.
 """
 
 from __future__ import annotations
