@@ -218,11 +218,15 @@ def negative(name: Any) -> None:
         raise ValueError(f'negative must be "keep" or "clip"; got {name!r}')
 
 
+_SIGNED = ": kde, laplace_kde and evaluate_grid take weights of both signs with signed=True"
+
+
 def weight_range(least: float, largest: float, name: str = "weights") -> None:
     """Raise for negative weights and for weights that are all zero."""
     if least < 0:
-        signed = ": write signed=True where some are meant to be" if name == "weights" else ""
-        raise ValueError(f"{name} must not be negative; the smallest is {least:g}{signed}")
+        raise ValueError(
+            f"{name} must not be negative; the smallest is {least:g}{_SIGNED if name == 'weights' else ''}"
+        )
     if largest == 0:
         raise ValueError(f"{name} must not all be zero")
 

@@ -228,8 +228,8 @@ def _rounding(p: FittedPolynomial, x: np.ndarray) -> float:
     The last sum and the result are off by half a unit of the largest value of a piece, which samples may miss just
     beyond a power of 2. What goes into them is sampled.
     """
-    number = dtypes.arithmetic(x.dtype)
-    pieces = piecewise_pieces.rounded(p._pieces(), number)
+    number, exact = dtypes.arithmetic(x.dtype), p._pieces()
+    pieces = piecewise_pieces.rounded(exact, number)
     check.representable(pieces, number)
     points = x.astype(number, copy=False)
     piece = pieces.knots[1:-1].searchsorted(points, "right")
@@ -237,7 +237,9 @@ def _rounding(p: FittedPolynomial, x: np.ndarray) -> float:
         *leading, last = pieces.coefficients[:, piece, 0]
         u = points - pieces.knots[piece]
         product = piecewise_pieces.horner(np.asarray(leading), u) * u
-        before = np.abs(product.astype(np.float64) + last - p(x.astype(np.float64)))
+        of = exact.knots[1:-1].searchsorted(x.astype(np.float64), "right")
+        true = piecewise_pieces.horner(exact.coefficients[:, of, 0], x.astype(np.float64) - exact.knots[of])
+        before = np.abs(product.astype(np.float64) + last - true)
         size, largest = np.zeros(len(pieces.knots) - 1, x.dtype), np.abs((product + last).astype(x.dtype))
     np.maximum.at(size, piece, largest)
     units = np.spacing(size.astype(number)) + (np.spacing(size) if number != x.dtype else 0.0)

@@ -108,7 +108,7 @@ def test_ranges(device: Backend, kind: str, n: int, dtype: str) -> None:
 @pytest.mark.parametrize(
     ("w", "message"),
     [
-        ([-0.5, 1.0], r"^weights must not be negative; the smallest is -0.5$"),
+        ([-0.5, 1.0], r"^weights must not be negative; the smallest is -0.5: "),
         ([0.0, 0.0], r"^weights must not all be zero$"),
         ([np.nan, -1.0], r"weights"),
     ],

@@ -5,16 +5,30 @@ It reports how many tests passed in which cukde's was fitted or was refused to b
 
 from __future__ import annotations
 
+import pytest
 import sklearn.neighbors
 
 import cukde
 from tests.estimators.counted import Counted, pytest_runtest_call, pytest_sessionfinish
 
-__all__ = ["pytest_runtest_call", "pytest_sessionfinish"]  # pytest finds the hooks here
+__all__ = [
+    "pytest_collection_modifyitems",
+    "pytest_runtest_call",
+    "pytest_sessionfinish",
+]  # pytest finds the hooks here
 
 
 class KernelDensity(Counted, cukde.KernelDensity):
     """cukde's, counted; at the place where a pickle looks for it."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One test asks that kernels but two are refused by ``sample``; ours draws from all."""
+    for item in items:
+        if item.name == "test_kernel_density_sampling":
+            item.add_marker(
+                pytest.mark.xfail(reason="samples of all kernels", raises=pytest.fail.Exception, strict=True)
+            )
 
 
 # Scikit-learn's own signature, which clone and get_params read.
