@@ -1,4 +1,4 @@
-"""Steps of training by a loss over a million points, beside PyTorch's own gradients of the formula, and PyKeOps.
+"""Steps of training by a loss over a million points, beside gradients of the formula by PyTorch, torch-kde and PyKeOps.
 
 python -m benchmarks.gradients.bench_training --record benchmarks/results/NAME.json
 
@@ -56,6 +56,12 @@ def by_formula(X: Any, Y: Any, h: Any) -> Any:
     """As a user of PyTorch writes it."""
     exponents = -0.5 * (torch.cdist(Y / h, X / h, compute_mode="use_mm_for_euclid_dist") ** 2)
     return torch.logsumexp(exponents, dim=1) + _log_constant(X, h)
+
+
+def by_torch_kde(X: Any, Y: Any, h: Any) -> Any:
+    from torchkde import KernelDensity
+
+    return KernelDensity(bandwidth=h).fit(X).score_samples(Y)
 
 
 def by_keops(X: Any, Y: Any, h: Any) -> Any:
@@ -141,7 +147,11 @@ def rows(device: str, n: int, m: int, steps: int) -> Iterator[dict[str, Any]]:
         ours = row | {"rel_err_max": error(by_cukde, X, Y, case)} | timed(by_cukde, X, case, m, steps, None)
         assert ours["rel_err_max"] < _TOLERANCE
         assert ours["loss_after"] < ours["loss_before"]
-        rivals: list[tuple[str, LogDensity, int | None]] = [("PyTorch", by_formula, chunk), ("PyKeOps", by_keops, None)]
+        rivals: list[tuple[str, LogDensity, int | None]] = [
+            ("PyTorch", by_formula, chunk),
+            ("torch-kde", by_torch_kde, chunk),
+            ("PyKeOps", by_keops, None),
+        ]
         for name, log_density, part in rivals:
             peer: dict[str, Any] = {"name": name}
             try:
