@@ -30,17 +30,9 @@ from cukde.density.api import (
 )
 from cukde.density.cdf import cdf, log_cdf
 from cukde.density.compositions.conditional import conditional, marginal
-from cukde.density.compositions.conditional_distribution import conditional_cdf, conditional_quantile
-from cukde.density.compositions.conditional_sample import conditional_sample
-from cukde.density.compositions.interval import DensityInterval as DensityInterval, density_interval
-from cukde.density.compositions.outlines import regions
-from cukde.density.compositions.polygons import Region as Region, Regions as Regions
 from cukde.density.compositions.ratio import density_ratio
 from cukde.density.compositions.regions import hdr_threshold
 from cukde.density.grids.api import evaluate_grid
-from cukde.density.hessian import hessian
-from cukde.density.information.api import entropy, kl_divergence, mutual_information
-from cukde.density.information.estimate import Information as Information
 from cukde.density.modes.api import Modes as Modes, modes
 from cukde.density.positive.api import positive_kde, positive_mass, positive_score
 from cukde.density.positive.mass import Mass as Mass
@@ -53,6 +45,14 @@ from cukde.piecewise.pwpa import aos_to_soa, pwpa, soa_to_aos
 
 if TYPE_CHECKING:
     from cukde import dask as dask, jax as jax, plot, sphere, torch as torch
+    from cukde.density.compositions.conditional_distribution import conditional_cdf, conditional_quantile
+    from cukde.density.compositions.conditional_sample import conditional_sample
+    from cukde.density.compositions.interval import DensityInterval as DensityInterval, density_interval
+    from cukde.density.compositions.outlines import regions
+    from cukde.density.compositions.polygons import Region as Region, Regions as Regions
+    from cukde.density.hessian import hessian
+    from cukde.density.information.api import entropy, kl_divergence, mutual_information
+    from cukde.density.information.estimate import Information as Information
     from cukde.estimators import KernelDensity, OutlierDetector
     from cukde.estimators.gaussian_kde import gaussian_kde
 
@@ -114,19 +114,27 @@ __all__ = [
     "warmup",
 ]
 
-_ESTIMATORS = {
-    "KernelDensity": "cukde.estimators",
-    "OutlierDetector": "cukde.estimators",
-    "gaussian_kde": "cukde.estimators.gaussian_kde",
+_LATER = {
+    "cukde.density.compositions.conditional_distribution": ("conditional_cdf", "conditional_quantile"),
+    "cukde.density.compositions.conditional_sample": ("conditional_sample",),
+    "cukde.density.compositions.interval": ("DensityInterval", "density_interval"),
+    "cukde.density.compositions.outlines": ("regions",),
+    "cukde.density.compositions.polygons": ("Region", "Regions"),
+    "cukde.density.hessian": ("hessian",),
+    "cukde.density.information.api": ("entropy", "kl_divergence", "mutual_information"),
+    "cukde.density.information.estimate": ("Information",),
+    "cukde.estimators": ("KernelDensity", "OutlierDetector"),
+    "cukde.estimators.gaussian_kde": ("gaussian_kde",),
 }
+_MODULE_OF = {name: module for module, names in _LATER.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Load what takes long, or needs an extra, when it is first asked for: with the estimator scikit-learn, 0.5 s."""
+    """Load what not every program needs when it is first asked for: with the estimators scikit-learn, 0.5 s."""
     if name in ("plot", "dask", "sphere", "torch", "jax"):
         return importlib.import_module(f"cukde.{name}")
-    if name in _ESTIMATORS:
-        found = getattr(importlib.import_module(_ESTIMATORS[name]), name)
+    if name in _MODULE_OF:
+        found = getattr(importlib.import_module(_MODULE_OF[name]), name)
         globals()[name] = found
         return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -39,7 +39,13 @@ class Operation(NamedTuple):
 _NUMBERS = ("int", "float", int, float)
 """Annotations of sizes that are numbers; as text where annotations are postponed."""
 
-_LATER = ("cukde.sphere",)
+_LATER = (
+    "cukde.sphere",
+    "cukde.density.hessian",
+    "cukde.density.information.api",
+    *(f"cukde.density.compositions.{name}" for name in ("conditional_distribution", "conditional_sample")),
+    *(f"cukde.density.compositions.{name}" for name in ("interval", "outlines")),
+)
 """Modules that are loaded when they are first asked for, and then declare operations."""
 
 _BY_NAME: dict[str, Operation] = {}
