@@ -10,7 +10,7 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from cukde.bandwidth import check, circular, covariances, data, improved_sheather_jones, mixed, search
+from cukde.bandwidth import check, circular, data, improved_sheather_jones, search
 from cukde.bandwidth.cost import cross_validation as cross_validation_cost, isj as isj_cost, of_cross_validation
 from cukde.bandwidth.data import Question, Rows
 from cukde.bandwidth.factors import FACTORS, Factor, of_steps
@@ -482,6 +482,8 @@ def cross_validate(
     """
     if (kinds := options.pop("kinds", None)) is not None:
         check.of_kinds(method, bandwidths, objective, covariance)
+        from cukde.bandwidth import mixed  # which few calls need
+
         if (of_mixed := mixed.cross_validate(X, kinds, options, silverman)) is not None:
             return of_mixed
     in_domain = options.get("bounds") is not None or options.get("periods") is not None
@@ -514,6 +516,8 @@ def cross_validate(
 
 def _with_covariance(alone: CrossValidation, of: Question, backend: ModuleType) -> CovarianceValidation:
     """Search on from the best deviations for a covariance; of one column it is the square."""
+    from cukde.bandwidth import covariances  # which few calls need
+
     if len(alone.bandwidth) == 1:
         found = covariances.Found(alone.bandwidth[:, None] ** 2, alone.score, 0.0, 0.0)
     else:

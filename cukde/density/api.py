@@ -35,7 +35,6 @@ from cukde.density.keywords import (
     takes,
 )
 from cukde.density.log_values import log_values
-from cukde.density.mixed import density as mixed_density
 from cukde.density.problem import score_problem
 from cukde.density.signed import with_signed
 from cukde.density.stacks import api as stacks, check as stacks_check
@@ -105,6 +104,8 @@ def kde(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfKde]) -> A
     log = core_check.flag("log", options.pop("log", False))
     linear = check.boundary(options)
     if not is_stack(X) and (kinds := options.pop("kinds", None)) is not None:
+        from cukde.density.mixed import density as mixed_density  # which few calls need
+
         of_mixed = mixed_density.density(X, Y, h, kinds, {**options}, log=log)
         if of_mixed is not None:
             return of_mixed

@@ -15,7 +15,7 @@ from cukde.core.over_dask import over_dask
 from cukde.core.types import Array, ArrayLike, Bandwidth, Columns
 from cukde.density import check as density_check, rules_by_name
 from cukde.density.arguments import prepare, problem_of
-from cukde.density.compositions import check, columns as compositions_columns, cost, mixed as compositions_mixed, ratio
+from cukde.density.compositions import check, columns as compositions_columns, cost, ratio
 from cukde.density.compositions.columns import Widths
 from cukde.density.compositions.question import Question, chosen_others
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
@@ -177,6 +177,8 @@ def conditional(
     """
     log = core_check.flag("log", options.pop("log", False))
     if (kinds := options.pop("kinds", None)) is not None:
+        from cukde.density.compositions import mixed as compositions_mixed  # which few calls need
+
         of_mixed = compositions_mixed.conditional(X, given, Y, h, kinds, {**options}, log=log)
         if of_mixed is not None:
             return of_mixed
