@@ -116,7 +116,8 @@ def _cells(problem: Problem) -> Iterator[tuple[Any, Any]]:
     """Rows of the queries, and near which point, in whitened coordinates, the data lie that count for them."""
     xp = problem.xp
     centre = problem.whitening.image(problem.options.centre, xp)
-    if problem.options.squared_radius <= _REACH**2:
+    m = len(problem.X if problem.Y is None else problem.Y)
+    if problem.options.squared_radius <= _REACH**2 or not m:
         yield slice(None), centre
         return
     sums = problem.sums("moments")

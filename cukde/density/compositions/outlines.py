@@ -129,6 +129,7 @@ def regions(
         widths = Widths.of(width, **ends, d=2)
         check.unlinked(widths.h, widths.domain)
         levels = dispatch.to_host(hdr_threshold(x, widths.h, shares, **options)).astype(np.float64)
+        check.level_of_region(float(levels.min()))
         x = x.astype(np.float64)
         low, high = (backend.asnumpy(f(axis=0)) for f in (x.min, x.max))
         if degrees:
@@ -163,7 +164,7 @@ class _Window(NamedTuple):
         deviations = np.sqrt(np.diag(h)) if h.ndim == 2 else np.broadcast_to(h, (2,)).astype(np.float64)
         log_det = np.linalg.slogdet(h)[1] if h.ndim == 2 else 2 * np.log(deviations).sum()
         log_peak = -math.log(2 * math.pi) - 0.5 * log_det + math.log(4)  # at bounds there are up to four kernels
-        reach = math.sqrt(max(2 * (log_peak - math.log(level)), 1.0)) if level > 0 else 40.0
+        reach = math.sqrt(max(2 * (log_peak - math.log(level)), 1.0))
         low, high = low - reach * deviations, high + reach * deviations
         if widths.domain is not None:
             low, high = _within(widths.domain, low, high)
