@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
 from hypothesis import HealthCheck, given, settings, strategies as st
+from scipy.special import logsumexp
 from threadpoolctl import threadpool_info
 
 import cukde
