@@ -246,3 +246,11 @@ def test_an_offset_costs_no_accuracy(backend: Backend, h: Any, several: bool) ->
 
     for got, want, atol in zip(results(offset), results(0.0), (1e-13, 1e-13, 3e-8), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=atol)
+
+
+def test_values_that_are_no_numbers_draw_nothing(backend: Backend) -> None:
+    X, values = RNG.normal(size=(50, 2)), np.array([0.0, np.nan, 0.5])
+    options: dict[str, Any] = {"random_state": 0, "check_finite": False}
+    got = backend.asnumpy(cukde.conditional_sample(backend.asarray(X), {0: backend.asarray(values)}, 0.5, **options))
+    want = cukde.conditional_sample(X, {0: np.array([0.0, 0.2, 0.5])}, 0.5, random_state=0)
+    np.testing.assert_allclose(got, np.where([[False], [True], [False]], np.nan, want))

@@ -120,6 +120,9 @@ def conditional_sample(
         if rest.domain is not None:
             flat = rest.domain.folded(out.reshape(-1, out.shape[-1]), xp)
             out = rest.domain.restored(flat, xp).reshape(out.shape)
+        if not asked.options.get("check_finite", True):  # what is no number draws no row
+            numbers = xp.isfinite(of_given.Y).all(axis=1) & xp.isfinite(of_given.X).all()
+            out = xp.where(numbers[:, None, None], out, xp.nan)
         out = results.cast(out, asked.dtype)
         if not asked.arrays:
             return out[0]
@@ -186,6 +189,7 @@ def _places(logs: Any, u: Any, xp: Any) -> Any:
     m, k = logs.shape
     shares = xp.cumsum(xp.exp(logs - logs.max(axis=1, keepdims=True)), axis=1)
     shares /= shares[:, -1:].copy()
+    shares = xp.where(xp.isnan(shares), 1.0, shares)  # of unchecked values
     # Rows one after the other are in order, so that one search finds all.
     row = xp.arange(m)[:, None]
     places = xp.searchsorted((shares + row).reshape(-1), (u + row).reshape(-1), side="right").reshape(u.shape)
