@@ -199,7 +199,8 @@ print("numba" in sys.modules)
 
 def test_a_query_that_is_no_number_leaves_others_as_they_are(backend: Backend) -> None:
     X = np.random.default_rng(3).normal(size=(backend.size(5000, 60), 3))
-    Y = X[:4] + [[0.0], [0.0], [0.0], [1e3]]
+    Y = X[:4].copy()
+    Y[3] += 1e3
     Y[1, 0], Y[2, 1] = np.nan, np.inf
     x, y, rest = (backend.asarray(a) for a in (X, Y, Y[[0, 3]]))
     for function in (functools.partial(cukde.kde, log=True), cukde.score, functools.partial(cukde.hessian, log=True)):

@@ -262,3 +262,8 @@ def test_units_whose_squared_densities_are_out_of_range(backend: Backend, unit: 
 def test_one_row_has_all_of_the_weight() -> None:
     with pytest.raises(ValueError, match="two rows or more count for density_interval"):
         cukde.density_interval(np.arange(3.0), [0.5], 1.0, weights=[1e20, 1.0, 1.0])
+
+
+def test_levels_next_to_their_ends() -> None:
+    found = [cukde.density_interval([0.0, 1.0, 3.0], [0.5], 1.0, level) for level in (1e-300, 1 - 2.0**-53)]
+    assert [each.quantile for each in found] == pytest.approx([0.0, stats.norm.isf(2.0**-54)])

@@ -160,3 +160,13 @@ def test_units_of_the_data(backend: Backend) -> None:
 def test_rows_without_neighbours_have_no_level() -> None:
     with pytest.raises(ValueError, match="h must be larger for regions"):
         cukde.regions(np.array([[0.0, 0.0], [100.0, 0.0], [0.0, 100.0]]), 1.0, 0.5)
+
+
+def test_regions_in_degrees_end_at_the_poles() -> None:
+    """The cap beyond 80 degrees, of a density that does not vanish at the pole."""
+    X = np.stack([np.tile(np.arange(0, 360, 4.0), 6), np.repeat(np.linspace(80, 90, 6), 90)], axis=1)
+    found = cukde.regions(X, [8.0, 2.0], 0.9, degrees=True, periods=[360.0, None], accuracy=0.01)
+    assert max(ring[:, 1].max() for polygon in found.polygons for ring in polygon) == 90.0
+    assert (found.areas > 0).all()
+    low = min(ring[:, 1].min() for polygon in found.polygons for ring in polygon)
+    assert found.area == pytest.approx(2 * np.pi * EARTH**2 * (1 - np.sin(np.radians(low))), rel=0.05)

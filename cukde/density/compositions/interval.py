@@ -172,4 +172,4 @@ def normal_quantile(level: float) -> float:
     """Half of the width of the middle of the normal distribution that has this share."""
     import statistics  # which takes 2 ms to import
 
-    return statistics.NormalDist().inv_cdf(0.5 + 0.5 * level)
+    return abs(statistics.NormalDist().inv_cdf(0.5 * (1 - level)))
