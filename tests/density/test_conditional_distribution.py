@@ -254,3 +254,15 @@ def test_values_that_are_no_numbers_draw_nothing(backend: Backend) -> None:
     got = backend.asnumpy(cukde.conditional_sample(backend.asarray(X), {0: backend.asarray(values)}, 0.5, **options))
     want = cukde.conditional_sample(X, {0: np.array([0.0, 0.2, 0.5])}, 0.5, random_state=0)
     np.testing.assert_allclose(got, np.where([[False], [True], [False]], np.nan, want))
+
+
+def test_samples_given_correlated_columns_beside_one_with_ends(backend: Backend) -> None:
+    X = np.random.default_rng(5).normal(size=(12, 4))
+    X[:, 3] = 10 * np.arange(12)
+    h, given = np.diag([0.25, 0.25, 0.25, 0.01]), {0: 0.5, 1: -0.5, 2: 0.0}
+    h[0, 1] = h[1, 0] = 0.23
+    bounds = [None, None, (-9.0, 9.0), None]  # so far that its column is as without
+    drawn = cukde.conditional_sample(backend.asarray(X), given, h, size=4000, random_state=0, bounds=bounds)
+    counts = np.bincount(np.round(backend.asnumpy(drawn)[:, 0] / 10).astype(int), minlength=12)
+    expected = shares(X, np.array([[0.5, -0.5, 0.0]]), [0, 1, 2], h)[0]
+    np.testing.assert_allclose(counts / 4000, expected, atol=0.03)
