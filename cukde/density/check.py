@@ -334,7 +334,7 @@ def queries_are_data(*, itself: bool) -> None:
         )
 
 
-def rows_to_leave_out(n: int, option: str = "leave_one_out=True") -> None:
+def rows_to_leave_out(n: int, option: str = "leaving out a row's own kernel") -> None:
     """Raise where nothing is left without a row; ``n`` rows have a weight."""
     if n < 2:
         raise ValueError(f"{option} needs two rows or more that have a weight; got {n}")

@@ -16,7 +16,7 @@ from cukde.density import results
 from cukde.density.arguments import problem_of
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.keywords import OfCurvature, takes
-from cukde.density.problem import Problem
+from cukde.density.problem import Problem, squared_radius
 
 # In bandwidths. Products of coordinates about a point so far away lose 1e-11 of a squared bandwidth in float64.
 _REACH = 128.0
@@ -92,8 +92,6 @@ def hessian(X: ArrayLike, Y: ArrayLike, h: Bandwidth, **options: Unpack[OfCurvat
     log = core_check.flag("log", options.pop("log", False))
     problem = problem_of(X, Y, h, {**options, "precision": "float64"}, takes_factors=True)
     with problem.device:
-        if problem.options.squared_radius is None:
-            problem = problem.located()
         log_density, curvature = _curvature(problem, log=log)
         if not log:
             curvature = curvature * problem.xp.exp(log_density)[:, None, None]
@@ -116,14 +114,19 @@ def _cells(problem: Problem) -> Iterator[tuple[Any, Any]]:
     """Rows of the queries, and near which point, in whitened coordinates, the data lie that count for them."""
     xp = problem.xp
     centre = problem.whitening.image(problem.options.centre, xp)
-    if problem.options.squared_radius <= _REACH**2:
+    radius, Y = problem.options.squared_radius, problem.X if problem.Y is None else problem.Y
+    if radius is None:  # of unchecked values
+        radius = squared_radius(problem.backend, problem.X, problem.Y, problem.options.centre, problem.whitening)
+    if radius <= _REACH**2 or not len(Y):
         yield slice(None), centre
         return
     sums = problem.sums("moments")
     X, Y = problem.whitened()
     means = problem.backend.asnumpy((X if Y is None else Y) + sums.moments / sums.total[:, None])
     width = 2 * _REACH * problem.whitening.h
-    cells, which = np.unique(np.nan_to_num(np.floor(means / width)), axis=0, return_inverse=True)
+    numbers = np.floor(means / width)
+    numbers[np.isnan(numbers)] = np.inf
+    cells, which = np.unique(numbers, axis=0, return_inverse=True)
     order = np.argsort(which.ravel(), kind="stable")
     for cell, rows in zip(cells, np.split(order, np.cumsum(np.bincount(which.ravel()))[:-1]), strict=True):
         yield xp.asarray(rows), xp.asarray((cell + 0.5) * width)

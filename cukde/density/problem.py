@@ -29,6 +29,8 @@ from cukde.density.whitening import Whitening, whitening_of
 # Stands for log(0) in weights: finite, so that differences of exponents stay numbers in every precision.
 _LOG_ZERO = -1e30
 
+_LEAST_RATIO = 1e-300  # of weights: below the quotient has fewer bits, or is 0
+
 # A scaled squared radius, in any bandwidth, that is far below those that are refused.
 SURE = 1e30
 
@@ -558,9 +560,12 @@ def log_weights(w: Any, xp: Any) -> tuple[Any, Any]:
     w = w.astype(xp.float64)
     with np.errstate(divide="ignore", invalid="ignore"):  # of unchecked weights
         largest = w.max(axis=-1, keepdims=True)
-        w = w / largest  # the sum of huge weights must not overflow
-        log_sum = xp.log(w.sum(axis=-1, keepdims=True))
-        return xp.maximum(xp.log(w) - log_sum, _LOG_ZERO), (log_sum + xp.log(largest))[..., 0]
+        ratios = w / largest  # the sum of huge weights must not overflow
+        log_sum, log_largest = xp.log(ratios.sum(axis=-1, keepdims=True)), xp.log(largest)
+        logs = xp.log(ratios)
+        low = ratios < _LEAST_RATIO
+        logs[low] = xp.log(w[low]) - xp.broadcast_to(log_largest, w.shape)[low]
+        return xp.maximum(logs - log_sum, _LOG_ZERO), (log_sum + log_largest)[..., 0]
 
 
 def reweighted(log_w: Any | None, log_factors: Any, xp: Any) -> Any:

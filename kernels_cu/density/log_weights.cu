@@ -14,6 +14,7 @@
 constexpr int threads = 256;
 constexpr int blocks_at_least = 4;  // of a multiprocessor: 64 registers, without which some compilers spill
 constexpr double log_of_zero = -1e30;  // finite, so that differences of exponents stay numbers
+constexpr double least_ratio = 1e-300;  // of a weight and the largest: below the quotient has fewer bits, or is 0
 
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_least)
 part_sums(const STORAGE* __restrict__ weights, double* __restrict__ tops, double* __restrict__ sums, long long n,
@@ -52,6 +53,8 @@ log_weights(const STORAGE* __restrict__ weights, const double* __restrict__ tops
     sum = sum_over_lanes<32>(sum);
     const long long i = (long long)blockIdx.x * threads + threadIdx.x;
     if (i >= n) return;
-    const double log_weight = log(weights[i] / top) - log(sum);
+    const double weight = weights[i], ratio = weight / top;
+    const bool low = ratio < least_ratio;
+    const double log_weight = log(low ? weight : ratio) - (low ? log(top) : 0.0) - log(sum);
     logs[i] = log_weight < log_of_zero ? log_of_zero : log_weight;
 }

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from scipy.special import logsumexp
 from threadpoolctl import threadpool_info
 
 import cukde
@@ -452,6 +453,19 @@ class TestInputs:
         X, Y, _, h = small(backend)
         w = backend.asarray(np.full(37, info.max, dtype))
         same(backend, cukde.kde(X, Y, h, weights=w), cukde.kde(X, Y, h))
+
+    def test_weights_whose_quotients_are_out_of_range(self, backend: Backend) -> None:
+        X, w = np.array([[0.0, 0.0], [1.0, 0.0], [99.0, 0.0], [100.0, 0.0]]), np.array([1e300, 1.0, 1e-300, 1e-299])
+        exponents = -0.5 * ((X[:, None] - X) ** 2).sum(axis=2) + np.log(w)
+        others = exponents - np.where(np.eye(4), np.inf, 0)
+        of_others = [np.log(np.delete(w / 1e300, k).sum()) + np.log(1e300) for k in (1, 2, 3)]
+        x, v = backend.asarray(X), backend.asarray(w)
+        got = backend.asnumpy(cukde.kernel_sum(x, v, x, 1.0, log=True))
+        np.testing.assert_allclose(got, logsumexp(exponents, axis=1), 1e-12)
+        got = backend.asnumpy(cukde.kde(x, x, 1.0, weights=v, log=True)) + np.log(2 * np.pi)
+        np.testing.assert_allclose(got, logsumexp(exponents, axis=1) - np.log(1e300), 1e-12)
+        got = backend.asnumpy(cukde.kde(x, x, 1.0, weights=v, log=True, leave_one_out=True)) + np.log(2 * np.pi)
+        np.testing.assert_allclose(got, logsumexp(others, axis=1) - [0.0, *of_others], 1e-12, 1e-12)
 
 
 class TestMeaning:

@@ -227,3 +227,42 @@ def test_frames_and_names() -> None:
 def test_errors(call: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         call(RNG.normal(size=(20, 3)))
+
+
+@pytest.mark.parametrize("h", [0.25, [[0.0625, 0.03], [0.03, 0.0625]]], ids=["a number", "a covariance"])
+@pytest.mark.parametrize("several", [False, True])
+def test_an_offset_costs_no_accuracy(backend: Backend, h: Any, several: bool) -> None:
+    """With 1e8 added, of which these numbers are not rounded, on a line of 160 bandwidths."""
+    X = np.round(1024 * np.random.default_rng(2).normal(size=(40, 2)) * [1.0, 10.0]) / 1024
+    y, offset = np.array([-3.25, 0.5, 4.0]), 2.0**27
+
+    def results(offset: float) -> list[np.ndarray]:
+        given = {0: backend.asarray(np.full(3, 0.5) + offset) if several else 0.5 + offset}
+        x = backend.asarray(X + offset)
+        found = [cukde.conditional_cdf(x, given, backend.asarray(y + offset), h)]
+        found.append(cukde.conditional(x, given, backend.asarray(y + offset), h) if not several else found[0])
+        found.append(cukde.conditional_quantile(x, given, np.array([0.1, 0.5, 0.9]), h) - offset)
+        return [backend.asnumpy(a) for a in found]
+
+    for got, want, atol in zip(results(offset), results(0.0), (1e-13, 1e-13, 3e-8), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=atol)
+
+
+def test_values_that_are_no_numbers_draw_nothing(backend: Backend) -> None:
+    X, values = RNG.normal(size=(50, 2)), np.array([0.0, np.nan, 0.5])
+    options: dict[str, Any] = {"random_state": 0, "check_finite": False}
+    got = backend.asnumpy(cukde.conditional_sample(backend.asarray(X), {0: backend.asarray(values)}, 0.5, **options))
+    want = cukde.conditional_sample(X, {0: np.array([0.0, 0.2, 0.5])}, 0.5, random_state=0)
+    np.testing.assert_allclose(got, np.where([[False], [True], [False]], np.nan, want))
+
+
+def test_samples_given_correlated_columns_beside_one_with_ends(backend: Backend) -> None:
+    X = np.random.default_rng(5).normal(size=(12, 4))
+    X[:, 3] = 10 * np.arange(12)
+    h, given = np.diag([0.25, 0.25, 0.25, 0.01]), {0: 0.5, 1: -0.5, 2: 0.0}
+    h[0, 1] = h[1, 0] = 0.23
+    bounds = [None, None, (-9.0, 9.0), None]  # so far that its column is as without
+    drawn = cukde.conditional_sample(backend.asarray(X), given, h, size=4000, random_state=0, bounds=bounds)
+    counts = np.bincount(np.round(backend.asnumpy(drawn)[:, 0] / 10).astype(int), minlength=12)
+    expected = shares(X, np.array([[0.5, -0.5, 0.0]]), [0, 1, 2], h)[0]
+    np.testing.assert_allclose(counts / 4000, expected, atol=0.03)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from cukde.density.arguments import prepare
 from cukde.density.options import Options
 from cukde.density.pairs.cpu import few
 from tests import extended, processes, reference, tolerances
+from tests.conftest import Backend
 
 
 class Case(NamedTuple):
@@ -193,3 +195,14 @@ cukde.kernel_sum(line[:250], np.ones((250, 100)), Y[:400], 0.5)
 print("numba" in sys.modules)
 """
     assert processes.finished(processes.start("-c", script))[0].strip() == "False"
+
+
+def test_a_query_that_is_no_number_leaves_others_as_they_are(backend: Backend) -> None:
+    X = np.random.default_rng(3).normal(size=(backend.size(5000, 60), 3))
+    Y = X[:4].copy()
+    Y[3] += 1e3
+    Y[1, 0], Y[2, 1] = np.nan, np.inf
+    x, y, rest = (backend.asarray(a) for a in (X, Y, Y[[0, 3]]))
+    for function in (functools.partial(cukde.kde, log=True), cukde.score, functools.partial(cukde.hessian, log=True)):
+        got, want = function(x, y, 0.5, check_finite=False), function(x, rest, 0.5)
+        np.testing.assert_allclose(backend.asnumpy(got)[[0, 3]], backend.asnumpy(want), rtol=1e-7, atol=1e-8)

@@ -187,3 +187,7 @@ def test_logarithms_of_both_signs_are_refused(lazy: bool) -> None:
     assert cukde.kernel_sum(X, series, pytest.importorskip("pandas").DataFrame(X), 1.0, log=True).name == (
         "log_kernel_sum"
     )
+
+
+def test_no_queries_of_data_that_reach_far(backend: Backend) -> None:
+    assert cukde.hessian(backend.asarray([0.0, 1e4]), backend.asarray(np.empty(0)), 1.0).shape == (0, 1, 1)

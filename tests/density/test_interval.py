@@ -241,3 +241,29 @@ def test_cost() -> None:
     assert perf.cost("density_interval", perf.peaks("H200"), weighted=True, **sizes).pairs == 6 * of_kde.pairs
     drawn = perf.cost("density_interval", perf.peaks("H200"), draws=1000, **sizes)
     assert drawn.flops > found.flops + 2 * 4096 * 512 * 1000
+
+
+@pytest.mark.parametrize("unit", [1e-80, 1e80])
+@pytest.mark.parametrize("simultaneous", [False, True])
+def test_units_whose_squared_densities_are_out_of_range(backend: Backend, unit: float, simultaneous: bool) -> None:
+    X, Y = RNG.normal(size=(30, 3)), RNG.normal(size=(4, 3))
+
+    def found(unit: float) -> cukde.DensityInterval:
+        arrays = backend.asarray(X * unit), backend.asarray(Y * unit)
+        return cukde.density_interval(*arrays, 0.7 * unit, simultaneous=simultaneous, draws=100, random_state=0)
+
+    got, want = found(unit), found(1.0)
+    assert got.quantile == pytest.approx(want.quantile, rel=1e-6)
+    for name in ("low", "high", "estimate", "standard_error"):
+        a, b = (backend.asnumpy(getattr(each, name)) for each in (got, want))
+        np.testing.assert_allclose(a * unit**3, b, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+def test_one_row_has_all_of_the_weight() -> None:
+    with pytest.raises(ValueError, match="two rows or more count for density_interval"):
+        cukde.density_interval(np.arange(3.0), [0.5], 1.0, weights=[1e20, 1.0, 1.0])
+
+
+def test_levels_next_to_their_ends() -> None:
+    found = [cukde.density_interval([0.0, 1.0, 3.0], [0.5], 1.0, level) for level in (1e-300, 1 - 2.0**-53)]
+    assert [each.quantile for each in found] == pytest.approx([0.0, stats.norm.isf(2.0**-54)])

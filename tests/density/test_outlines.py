@@ -125,7 +125,7 @@ def test_one_row_twice_and_a_grid_that_is_too_large() -> None:
     found = cukde.regions([[0.0, 1.0], [0.0, 1.0], [3.0, 1.0]], 0.5, 0.5)
     assert len(found.polygons) >= 1
     with pytest.raises(ValueError, match="X must reach over fewer bandwidths"):
-        cukde.regions(np.concatenate([ring(60), [[1e6, 0.0]]]), 0.01)
+        cukde.regions(np.concatenate([ring(60), [[1e6, 0.0]]]), 0.3)
 
 
 @pytest.mark.parametrize(
@@ -149,3 +149,24 @@ def test_without_contourpy_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match="contourpy, which Matplotlib brings: pip install"):
         cukde.regions(ring(12), 0.3)
+
+
+def test_units_of_the_data(backend: Backend) -> None:
+    X = np.random.default_rng(1).normal(size=(40, 2))
+    (got, want) = (cukde.regions(backend.asarray(X * unit), 0.5 * unit, 0.5, accuracy=0.05) for unit in (1e-90, 1.0))
+    assert got.area == pytest.approx(want.area * 1e-180, rel=1e-6)
+
+
+def test_rows_without_neighbours_have_no_level() -> None:
+    with pytest.raises(ValueError, match="h must be larger for regions"):
+        cukde.regions(np.array([[0.0, 0.0], [100.0, 0.0], [0.0, 100.0]]), 1.0, 0.5)
+
+
+def test_regions_in_degrees_end_at_the_poles() -> None:
+    """The cap beyond 80 degrees, of a density that does not vanish at the pole."""
+    X = np.stack([np.tile(np.arange(0, 360, 4.0), 6), np.repeat(np.linspace(80, 90, 6), 90)], axis=1)
+    found = cukde.regions(X, [8.0, 2.0], 0.9, degrees=True, periods=[360.0, None], accuracy=0.01)
+    assert max(ring[:, 1].max() for polygon in found.polygons for ring in polygon) == 90.0
+    assert (found.areas > 0).all()
+    low = min(ring[:, 1].min() for polygon in found.polygons for ring in polygon)
+    assert found.area == pytest.approx(2 * np.pi * EARTH**2 * (1 - np.sin(np.radians(low))), rel=0.05)

@@ -23,6 +23,8 @@ def _weights(kind: str, n: int) -> np.ndarray:
         w = 10.0 ** -rng.uniform(0, 300, n)
         w[rng.random(n) < 0.3] = 0
         w[0] = 1
+    elif kind == "all of the range":
+        w = 10.0 ** rng.uniform(-307, 307, n)
     elif kind == "huge":
         w *= 1.7e308
     elif kind == "tiny":
@@ -43,7 +45,9 @@ def _expected(w: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("n", [1, 255, 257, 4096, 30_011])
-@pytest.mark.parametrize("kind", ["float32", "uniform", "decades", "huge", "tiny", "one", "integers"])
+@pytest.mark.parametrize(
+    "kind", ["float32", "uniform", "decades", "all of the range", "huge", "tiny", "one", "integers"]
+)
 def test_logarithms(device: Backend, kind: str, n: int) -> None:
     """Of weights in one part and in several, on the emulated device in at most 12."""
     from cukde.density.pairs.gpu import weights

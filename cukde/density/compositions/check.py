@@ -16,6 +16,7 @@ from cukde.density import check as density_check
 from cukde.density.domains.domain import Domain
 
 _NAMED = 12  # columns that a message lists
+_LEAST_OTHERS = 1e-10  # of a sum of squares that is 1 less rounding
 _FEWEST_DRAWS, _MOST_DRAWS = 100, 100_000
 _SQUARED_RANGE = 1e300  # of squared distances, as of all points in double precision
 
@@ -241,7 +242,7 @@ def levels_shape(levels: np.ndarray, m: int | None) -> tuple[int, ...]:
 
 
 def size(value: Any) -> int:
-    """Return a number of rows to draw, 0 or more."""
+    """Return a number of rows to draw, 1 or more."""
     return core_check.count("size", value)
 
 
@@ -280,12 +281,30 @@ def grid(steps: np.ndarray, most: int) -> None:
         )
 
 
+def level_of_region(least: float) -> None:
+    """Raise where rows lie too far apart for a density without their own kernels."""
+    if not 0 < least < math.inf:
+        raise ValueError(
+            f"h must be larger for regions of these masses: the density at some rows, without their own kernels, is "
+            f"{least:g}, and no region has this level; enlarge h, or take smaller masses or other units"
+        )
+
+
 def level(value: Any) -> float:
     """Return the level of an interval, between 0 and 1."""
     out = core_check.real("level", value)
     if not 0 < out < 1:
         raise ValueError(f"level must lie between 0 and 1, as 0.95; got {value!r}")
     return out
+
+
+def several_rows(share: float) -> None:
+    """Raise where a single row has all of the weight that counts; ``share`` is the sum of the squared shares."""
+    if not 1 - share > _LEAST_OTHERS:
+        raise ValueError(
+            f"weights must let two rows or more count for density_interval; all but {1 - share:.1g} of the sum of "
+            "their squares is of one row"
+        )
 
 
 def draws(value: Any) -> int:

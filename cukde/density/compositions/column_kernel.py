@@ -10,7 +10,11 @@ import math
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from cukde.density.compositions.columns import marginal_bandwidth
 from cukde.density.domains.columns import image
+from cukde.density.whitening import whitening_of
 
 _REACH = 9.5  # bandwidths beyond which a kernel has nothing that counts in double precision
 _UNIFORM = 1.5  # periods from which on the kernel is the same everywhere, to 5e-20
@@ -97,3 +101,26 @@ class ColumnKernel(NamedTuple):
             term = -0.5 * u * u
             logs = term if logs is None else xp.logaddexp(logs, term)
         return logs
+
+
+def log_kernels(problem: Any, X: Any, Y: Any) -> Any:
+    """Logarithms (m, n) of a problem's kernels about points ``X`` at queries ``Y``, but for a constant.
+
+    No covariance links a column with ends with another.
+    """
+    xp, domain, whitening, centre = problem.xp, problem.domain, problem.whitening, problem.options.centre
+    logs = xp.zeros((len(Y), len(X)))
+    if domain is not None:
+        ended = domain.bounded | domain.periodic
+        for k in np.flatnonzero(ended).tolist():
+            logs += ColumnKernel.of(problem, k).log_kernel(Y[:, k], X[:, k], xp)
+        free = np.flatnonzero(~ended).tolist()
+        if not free:
+            return logs
+        X, Y, centre = (a[..., free] for a in (X, Y, centre))
+        whitening = whitening_of(marginal_bandwidth(whitening.bandwidth, free), len(free))
+    X, Y = (whitening.apply(a, centre, xp) for a in (X, Y))
+    for k in range(X.shape[1]):
+        z = (Y[:, k, None].astype(np.float64) - X[:, k]) / whitening.h
+        logs -= 0.5 * z * z
+    return logs

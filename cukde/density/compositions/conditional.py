@@ -214,9 +214,10 @@ def at_one_value(asked: Question) -> Problem:
         problem = problem._replace(options=problem.options._replace(log_weights=log_weights))
         if kernel.slope is None:
             return problem
-        # Moved points stay in double precision: how far they move rounds with their distance to the given value.
-        X = xp.ascontiguousarray(problem.X + apart @ xp.asarray(kernel.slope.T))
-        Y = xp.ascontiguousarray(y, dtype=xp.float64)
+        # Moved points stay in double precision, about the data: how far they move rounds with what they are.
+        centre = problem.options.centre
+        X = xp.ascontiguousarray(problem.X - centre + apart @ xp.asarray(kernel.slope.T))
+        Y = xp.ascontiguousarray(y.astype(xp.float64) - centre)
         moved = problem.options._replace(centre=backend.mean(X))
         problem = problem._replace(X=X, Y=Y, options=moved)
         return problem if moved.squared_radius is None else problem.located()

@@ -176,7 +176,9 @@ class _Mixture:
         self.rest, self._asked, self._of_given = rest, asked, of_given
         self._at = asked.at()
         self._kernel = ColumnKernel.of(rest)
-        x = asked.moved(rest.X, asked.x[:, asked.given], -1.0)[:, 0]
+        # Without ends they are taken from the middle of the data, from which nodes round less.
+        self._origin = rest.options.centre if rest.domain is None else 0.0
+        x = asked.moved(rest.X - self._origin, asked.x[:, asked.given], -1.0)[:, 0]
         self._ends = x.min(), x.max()
         self._nodes = Nodes.of(x, self._kernel.h, of_given)
 
@@ -191,10 +193,10 @@ class _Mixture:
         """The distribution functions at queries in the user's coordinates, (m,)."""
         xp, domain, rest = self.rest.xp, self.rest.domain, self.rest
         assert rest.Y is not None
-        u, turns = rest.Y[:, 0], 0.0
+        u, turns = rest.Y - self._origin, 0.0
         if domain is not None and domain.periodic.any():
             turns = xp.floor(y / float(domain.period[0]))
-        u = self._asked.moved(u[:, None], self._at, -1.0)[:, 0]
+        u = self._asked.moved(u, self._at, -1.0)[:, 0]
         out = xp.empty(len(u))
         of_all = None if self._asked.arrays else self._weights(slice(0, 1))
         for rows in self._blocks(len(u), _TABLE):
@@ -215,7 +217,7 @@ class _Mixture:
             for some in self._blocks(len(wanted), _NUMBERS):
                 at = wanted[some]
                 out[at] = self._solved(q[at], weights[of[at] - rows.start])
-        out = self._asked.moved(out[:, None], self._at[of], 1.0)
+        out = self._asked.moved(out[:, None], self._at[of], 1.0) + self._origin
         return (out if domain is None else domain.restored(out, xp))[:, 0]
 
     def _solved(self, q: Any, weights: Any) -> Any:

@@ -16,7 +16,7 @@ from cukde.core.random_state import RandomState
 from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density import results
 from cukde.density.compositions import check, cost
-from cukde.density.compositions.column_kernel import ColumnKernel
+from cukde.density.compositions.column_kernel import log_kernels
 from cukde.density.compositions.question import Question, chosen_others
 from cukde.density.cost import calls as cost_calls
 from cukde.density.keywords import InDomain, takes
@@ -120,6 +120,9 @@ def conditional_sample(
         if rest.domain is not None:
             flat = rest.domain.folded(out.reshape(-1, out.shape[-1]), xp)
             out = rest.domain.restored(flat, xp).reshape(out.shape)
+        if not asked.options.get("check_finite", True):  # what is no number draws no row
+            numbers = xp.isfinite(of_given.Y).all(axis=1) & xp.isfinite(of_given.X).all()
+            out = xp.where(numbers[:, None, None], out, xp.nan)
         out = results.cast(out, asked.dtype)
         if not asked.arrays:
             return out[0]
@@ -159,26 +162,10 @@ def _drawn(problem: Problem, u: Any) -> Any:
 
 def _in_group(problem: Problem, rows: slice, queries: Any, u: Any) -> Any:
     """Rows within a group, (m, s), by their kernels at queries."""
-    options, xp = problem.options.of_rows(rows), problem.xp
+    log_weights = problem.options.of_rows(rows).log_weights
     assert problem.Y is not None
-    X, Y = problem.X[rows], problem.Y[queries]
-    if problem.domain is None:
-        X, Y = (problem.whitening.apply(a, options.centre, xp) for a in (X, Y))
-        logs = _log_kernels(X, Y, problem.whitening.h, xp)
-    else:
-        logs = 0.0
-        for k in range(problem.X.shape[1]):
-            kernel = ColumnKernel.of(problem, k)
-            logs = logs + kernel.log_kernel(Y[:, k], X[:, k], xp)
-    return _places(logs if options.log_weights is None else logs + options.log_weights, u, xp)
-
-
-def _log_kernels(X: Any, Y: Any, h: float, xp: Any) -> Any:
-    logs = xp.zeros((len(Y), len(X)))
-    for k in range(X.shape[1]):
-        z = (Y[:, k, None].astype(np.float64) - X[:, k]) / h
-        logs -= 0.5 * z * z
-    return logs
+    logs = log_kernels(problem, problem.X[rows], problem.Y[queries])
+    return _places(logs if log_weights is None else logs + log_weights, u, problem.xp)
 
 
 def _places(logs: Any, u: Any, xp: Any) -> Any:
@@ -186,6 +173,7 @@ def _places(logs: Any, u: Any, xp: Any) -> Any:
     m, k = logs.shape
     shares = xp.cumsum(xp.exp(logs - logs.max(axis=1, keepdims=True)), axis=1)
     shares /= shares[:, -1:].copy()
+    shares = xp.where(xp.isnan(shares), 1.0, shares)  # of unchecked values
     # Rows one after the other are in order, so that one search finds all.
     row = xp.arange(m)[:, None]
     places = xp.searchsorted((shares + row).reshape(-1), (u + row).reshape(-1), side="right").reshape(u.shape)

@@ -16,7 +16,7 @@ from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density import check as density_check, results
 from cukde.density.arguments import problem_of
 from cukde.density.compositions import check, cost, jackknife, supremum
-from cukde.density.compositions.jackknife import Density, Estimated
+from cukde.density.compositions.jackknife import Estimated, LogDensity
 from cukde.density.cost import calls as cost_calls
 from cukde.density.keywords import OfInterval, before_dask, taken, takes
 from cukde.density.options import LOG_ZERO
@@ -144,8 +144,7 @@ def density_interval(
         quantile = normal_quantile(level)
         if simultaneous and len(found.estimate):
             quantile = max(quantile, supremum.quantile(problem, found, level, draws, seed))
-        low, high = jackknife.interval(found, quantile, problem.xp)
-        arrays = low, high, found.estimate, problem.xp.sqrt(found.variance)
+        arrays = jackknife.result(found, quantile, problem.whitening.log_norm, problem.xp)
         low, high, estimate, error = (results.cast(a, problem.dtype) for a in arrays)
         return DensityInterval(low, high, estimate, error, quantile)
 
@@ -157,19 +156,20 @@ def _estimated(problem: Problem, rows: float | None) -> Estimated:
     if log_w is not None:
         n, share = int((log_w > LOG_ZERO).sum()), float(problem.xp.exp(2 * log_w).sum())
         squares = problem.options._replace(log_weights=reweighted(log_w, log_w, problem.xp))
-        of_squares = _densities(problem._replace(options=squares))
+        of_squares = _log_densities(problem._replace(options=squares))
     density_check.rows_to_leave_out(n, "density_interval")
+    check.several_rows(share)
     log_norm = problem.whitening.log_norm
-    return jackknife.estimated(_densities(problem), of_squares, share, log_norm, d, problem.xp, rows)
+    return jackknife.estimated(_log_densities(problem), of_squares, share, log_norm, d, problem.xp, rows)
 
 
-def _densities(problem: Problem) -> Density:
-    """The density of a bandwidth as many times as wide."""
-    return lambda factor: jackknife.at_width(problem, factor).density(log=False)
+def _log_densities(problem: Problem) -> LogDensity:
+    """The log density of a bandwidth as many times as wide."""
+    return lambda factor: jackknife.at_width(problem, factor).density(log=True)
 
 
 def normal_quantile(level: float) -> float:
     """Half of the width of the middle of the normal distribution that has this share."""
     import statistics  # which takes 2 ms to import
 
-    return statistics.NormalDist().inv_cdf(0.5 + 0.5 * level)
+    return abs(statistics.NormalDist().inv_cdf(0.5 * (1 - level)))

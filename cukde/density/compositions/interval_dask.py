@@ -19,7 +19,7 @@ from cukde.density import check as density_check
 from cukde.density.api import kde
 from cukde.density.compositions import check, jackknife
 from cukde.density.compositions.interval import DensityInterval, normal_quantile
-from cukde.density.compositions.jackknife import Density
+from cukde.density.compositions.jackknife import LogDensity
 from cukde.density.dask.arguments import columns as columns_of
 from cukde.density.whitening import whitening_of
 
@@ -69,19 +69,18 @@ def density_interval(
         w = collected("weights", weights)
         squares = (w / w.max()) ** 2
         share = squares.sum() / (w / w.max()).sum() ** 2
-        of_squares = _densities(x, y, width, options | {"weights": squares})
+        of_squares = _log_densities(x, y, width, options | {"weights": squares})
         options["weights"] = w
-    density, log_norm = _densities(x, y, width, options), whitening_of(width, d).log_norm
+    density, log_norm = _log_densities(x, y, width, options), whitening_of(width, d).log_norm
     found = jackknife.estimated(density, of_squares, share, log_norm, d, da, independent)
     quantile = normal_quantile(level)
-    arrays = *jackknife.interval(found, quantile, da), found.estimate, da.sqrt(found.variance)
-    low, high, estimate, error = (a.astype(dtype) for a in arrays)
+    low, high, estimate, error = (a.astype(dtype) for a in jackknife.result(found, quantile, log_norm, da))
     return DensityInterval(low, high, estimate, error, quantile)
 
 
-def _densities(x: Any, y: Any, h: np.ndarray, options: dict[str, Any]) -> Density:
-    """The density of a bandwidth as many times as wide."""
-    return lambda factor: kde(x, y, jackknife.wider(h, factor), **options)
+def _log_densities(x: Any, y: Any, h: np.ndarray, options: dict[str, Any]) -> LogDensity:
+    """The log density of a bandwidth as many times as wide."""
+    return lambda factor: kde(x, y, jackknife.wider(h, factor), log=True, **options)
 
 
 def _ones(block: Any) -> Any:

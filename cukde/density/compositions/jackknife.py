@@ -25,14 +25,17 @@ NARROW, WIDE = 2**-0.25, 2**0.25
 # Terms of the square: a factor, the variance of N(0; .) in units of h^2, and a bandwidth in units of h.
 _SQUARE = ((4.0, 2**0.5, 2**-0.75), (-4.0, 4.5**0.5, (2**0.5 / 3) ** 0.5), (1.0, 8**0.5, NARROW))
 
-_LARGEST_LOG, _LEAST = 700.0, 1e-300  # of constants in float64
+_LEAST = 1e-300
 
-Density = Callable[[float], Any]
-"""The density at the queries, (m,) float64, of a bandwidth of h times a factor."""
+LogDensity = Callable[[float], Any]
+"""The logarithm of the density at the queries, (m,) float64, of a bandwidth of h times a factor."""
 
 
 class Estimated(NamedTuple):
-    """The estimate at the queries, (m,), and its variance."""
+    """The estimate at the queries, (m,), and its variance, in units of the kernel of bandwidth h at its centre.
+
+    Squares of densities may leave the range of float64, where those of the ratio do not.
+    """
 
     estimate: Any
     variance: Any
@@ -54,13 +57,14 @@ def at_width(problem: Problem, factor: float) -> Problem:
     return problem._replace(whitening=whitening, options=options, dtype=np.dtype(np.float64))
 
 
-def corrected(density: Density) -> Any:
-    """The estimate: the density of kernels 2 N_a - N_b."""
-    return 2 * density(NARROW) - density(WIDE)
-
-
 def estimated(
-    density: Density, of_squares: Density | None, share: Any, log_norm: float, d: int, xp: Any, rows: float | None
+    log_density: LogDensity,
+    of_squares: LogDensity | None,
+    share: Any,
+    log_norm: float,
+    d: int,
+    xp: Any,
+    rows: float | None,
 ) -> Estimated:
     """The estimate with its variance.
 
@@ -69,8 +73,8 @@ def estimated(
 
     Parameters
     ----------
-    density, of_squares : callable
-        The density of the data by their weights, and by the squares of their weights; None: they are equal.
+    log_density, of_squares : callable
+        Of the data by their weights, and by the squares of their weights; None: they are equal.
     share : float
         Sum of the squared weights, 1/n without weights.
     log_norm : float
@@ -78,17 +82,28 @@ def estimated(
     rows : float, optional
         Number of independent rows that the data are worth; default 1 / share.
     """
-    density = functools.cache(density)  # each bandwidth once
-    squared = density if of_squares is None else functools.cache(of_squares)
-    constants = [
-        factor * math.exp(min(log_norm - 0.5 * d * math.log(variance), _LARGEST_LOG)) for factor, variance, _ in _SQUARE
-    ]
-    estimate = corrected(density)
+
+    def in_units(of: LogDensity) -> LogDensity:  # each bandwidth once
+        return functools.cache(lambda factor: xp.exp(of(factor) - log_norm))
+
+    density = in_units(log_density)
+    squared = density if of_squares is None else in_units(of_squares)
+    constants = [factor * variance ** (-0.5 * d) for factor, variance, _ in _SQUARE]
+    estimate = 2 * density(NARROW) - density(WIDE)
     square = sum(constant * squared(width) for constant, (_, _, width) in zip(constants, _SQUARE, strict=True))
-    mean = estimate if of_squares is None else corrected(squared)
+    mean = estimate if of_squares is None else 2 * squared(NARROW) - squared(WIDE)
     variance = xp.maximum(square + estimate * (estimate - 2 * mean), 0.0)
     scale = (share if rows is None else 1 / rows) / (1 - share)
     return Estimated(estimate, scale * variance, scale * square, scale * math.fsum(constants), scale / share)
+
+
+def result(found: Estimated, quantile: float, log_norm: float, xp: Any) -> tuple[Any, Any, Any, Any]:
+    """Ends of the intervals, the estimate and its standard error, in units of the density."""
+    half = math.exp(min(0.5 * log_norm, 700.0))  # the whole may be out of range where results are not
+    arrays = *interval(found, quantile, xp), found.estimate, xp.sqrt(found.variance)
+    with np.errstate(over="ignore"):
+        low, high, estimate, error = (array * half * half for array in arrays)
+    return low, high, estimate, error
 
 
 def interval(found: Estimated, quantile: float, xp: Any) -> tuple[Any, Any]:

@@ -61,7 +61,8 @@ def regions(
         Largest error of an area, relative to it: the grid is refined until its estimate is below; at least 1e-6.
     degrees : bool
         Columns are longitudes and latitudes in degrees: areas are those on the sphere, in km^2. The density, its level
-        and ``h`` stay in degrees; far from the equator project the data first, or the region is not the smallest.
+        and ``h`` stay in degrees; far from the equator project the data first, or the region is not the smallest. It
+        ends at the poles.
 
     Returns
     -------
@@ -129,11 +130,12 @@ def regions(
         widths = Widths.of(width, **ends, d=2)
         check.unlinked(widths.h, widths.domain)
         levels = dispatch.to_host(hdr_threshold(x, widths.h, shares, **options)).astype(np.float64)
+        check.level_of_region(float(levels.min()))
         x = x.astype(np.float64)
         low, high = (backend.asnumpy(f(axis=0)) for f in (x.min, x.max))
         if degrees:
             check.latitudes(float(low[1]), float(high[1]))
-        window = _Window.of(low, high, widths, float(levels.min()))
+        window = _Window.of(low, high, widths, float(levels.min()), degrees=degrees)
         area = polygons.spherical_area if degrees else polygons.signed_area
 
         def density(axes: list[np.ndarray]) -> np.ndarray:
@@ -157,16 +159,18 @@ class _Window(NamedTuple):
     steps: np.ndarray
 
     @classmethod
-    def of(cls, low: np.ndarray, high: np.ndarray, widths: Widths, level: float) -> _Window:
+    def of(cls, low: np.ndarray, high: np.ndarray, widths: Widths, level: float, *, degrees: bool) -> _Window:
         """Around the data as far as a kernel with all of the mass reaches the level."""
         h = widths.h
         deviations = np.sqrt(np.diag(h)) if h.ndim == 2 else np.broadcast_to(h, (2,)).astype(np.float64)
         log_det = np.linalg.slogdet(h)[1] if h.ndim == 2 else 2 * np.log(deviations).sum()
         log_peak = -math.log(2 * math.pi) - 0.5 * log_det + math.log(4)  # at bounds there are up to four kernels
-        reach = math.sqrt(max(2 * (log_peak - math.log(level)), 1.0)) if level > 0 else 40.0
+        reach = math.sqrt(max(2 * (log_peak - math.log(level)), 1.0))
         low, high = low - reach * deviations, high + reach * deviations
         if widths.domain is not None:
             low, high = _within(widths.domain, low, high)
+        if degrees:  # it ends at the poles
+            low[1], high[1] = max(low[1], -90.0), min(high[1], 90.0)
         steps = np.maximum(_LEAST, 4 * np.ceil((high - low) * (_COARSE / 4) / deviations))
         check.grid(steps, _MOST)
         return cls(low, high, steps.astype(np.int64))

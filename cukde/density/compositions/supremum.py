@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ def quantile(problem: Problem, found: Estimated, level: float, draws: int, seed:
     Y = X if Y is None else Y
     (n, d), log_weights = X.shape, problem.options.log_weights
     weights = xp.ones(n, np.float32) if log_weights is None else (n * xp.exp(log_weights)).astype(np.float32)
-    unit = math.exp(min(700.0, wide.whitening.log_norm)) / n
+    unit = 2 ** (-d / 4) / n  # of those that the estimate has
     estimate, error = ((a / unit)[:, None] for a in (found.estimate / n, xp.sqrt(found.variance / found.of_terms)))
     most_rows, most_queries = (max(64, min(most, _ENTRIES // draws)) for most in (_ROWS, _QUERIES))
     largest = xp.zeros(draws)

@@ -253,8 +253,7 @@ class _Grid:
         if self._in_domain is None:
             return out, error
         left_out = self._in_domain.left_out(np.sqrt(np.diag(self._covariance)))
-        peak = 1 / math.sqrt((2 * math.pi) ** self._d * np.linalg.det(self._covariance))
-        return out * mass, error * mass + left_out * peak
+        return out * mass, error * mass + left_out * grids_transform.peak(self._covariance)
 
     def _pays(self, ns: float) -> bool:
         """Whether a transform of so many nanoseconds is quicker than the exact way."""

@@ -11,6 +11,7 @@ import numpy as np
 from cukde.density.grids import exact, spread
 from cukde.density.grids.plan import Axis, Plan
 
+_LARGEST_LOG = 709.0
 _ROUNDING = 2e-14  # of the transforms, relative to the largest density: more than was measured
 
 
@@ -33,9 +34,15 @@ def density(
     everywhere = fft.irfftn(transform, plan.cells, axes=tuple(range(len(plan.cells))), **threaded)
     error = math.nan
     if judged:
-        largest = 1 / math.sqrt((2 * math.pi) ** len(plan.axes) * np.linalg.det(covariance))
-        error = (plan.error + _ROUNDING) * float(everywhere.max()) + max(0.0, 1 - counted) * plan.left_out * largest
+        left_out = max(0.0, 1 - counted) * plan.left_out * peak(covariance)
+        error = (plan.error + _ROUNDING) * float(everywhere.max()) + left_out
     return _at_coordinates(everywhere, plan, backend), error
+
+
+def peak(covariance: np.ndarray) -> float:
+    """Density of a Gaussian at its centre; a determinant may be out of range where this is not."""
+    log_peak = -0.5 * (len(covariance) * math.log(2 * math.pi) + float(np.linalg.slogdet(covariance)[1]))
+    return math.exp(log_peak) if log_peak < _LARGEST_LOG else math.inf
 
 
 def _fourier(backend: ModuleType) -> tuple[Any, dict[str, Any]]:

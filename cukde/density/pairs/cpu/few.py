@@ -150,7 +150,8 @@ class _Products:
         data, radius = _operand(X, h, centre)
         queries, radius_of_queries = (data.copy(), radius) if Y is None else _operand(Y, h, centre)
         queries[-1], queries[0] = queries[0], 1.0
-        radius = max(radius, radius_of_queries)
+        if not radius_of_queries <= radius:  # or NaN
+            radius = radius_of_queries
         near = radius <= _NEAR_RADIUS  # no exponent is below -600
         return cls(data, queries, h, near) if radius * math.sqrt(X.shape[1]) <= _PRODUCT_RADIUS else None
 
