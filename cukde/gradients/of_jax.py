@@ -84,7 +84,7 @@ def _on_gpu() -> bool:
 
 def _array(name: str, value: Any) -> jax.Array:
     """An array of floating-point numbers; JAX has no gradients of others."""
-    if isinstance(value, str) or callable(value) or hasattr(value, "bandwidth"):
+    if isinstance(value, str | dict) or callable(value) or hasattr(value, "bandwidth"):
         raise TypeError(f"{name} must be an array or a number for gradients; got {value!r}")
     if library_of(value) is not None:
         raise TypeError(f"{name} must be an array for gradients, not a frame: write {name}.to_numpy()")

@@ -65,7 +65,7 @@ def _wanted(ctx: Any, operation: Any) -> set[str]:
 def _tensor(name: str, value: Any) -> torch.Tensor | None:
     if value is None or isinstance(value, torch.Tensor):
         return value
-    if isinstance(value, str) or callable(value) or hasattr(value, "bandwidth"):
+    if isinstance(value, str | dict) or callable(value) or hasattr(value, "bandwidth"):
         raise TypeError(f"{name} must be a tensor, an array or a number for gradients; got {value!r}")
     if library_of(value) is not None:
         raise TypeError(f"{name} must be a tensor or an array for gradients, not a frame: write {name}.to_numpy()")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 import pytest
 
 import cukde
+from cukde.density import keywords
 from tests.conftest import why_no_gpu
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install cukde[torch]")
@@ -138,10 +140,33 @@ def test_the_likelihood_without_own_points_finds_the_bandwidth_of_cross_validati
     assert log_h.exp().item() == pytest.approx(expected, rel=1e-3)
 
 
+def test_no_queries_give_gradients_of_zero() -> None:
+    X, Y, h, w, V = operands()
+    for out in (
+        cukde.torch.score(X, Y[:0], h, weights=w),
+        cukde.torch.kde(X, Y[:0], h, weights=w),
+        cukde.torch.kernel_sum(X, V, Y[:0], h),
+    ):
+        of_data, of_h = torch.autograd.grad(out.sum(), (X, h))
+        assert out.shape[0] == 0 and not of_data.any() and not of_h
+
+
 def test_what_is_refused() -> None:
     X, Y, h, w, V = operands()
     with pytest.raises(TypeError, match="bounds must be left out, as gradients with it are not computed"):
         cukde.torch.kde(X, Y, h, bounds=[None, None])
+    of_sum = functools.partial(cukde.torch.kernel_sum, X, V)
+    of_grid = functools.partial(cukde.torch.evaluate_grid, X, [[0.0], [1.0]])
+    of_points = functools.partial(cukde.torch.kde, X, Y)
+    for name, function in {"kinds": of_points, "signed": of_points, "boundary": of_points, "log": of_sum}.items():
+        with pytest.raises(TypeError, match=f"{name} must be left out, as gradients with it"):
+            function(h=h, **{name: keywords.TABLE[name].default})
+    with pytest.raises(TypeError, match="signed must be left out, as gradients with it"):
+        of_grid(h=h, signed=True)
+    with pytest.raises(TypeError, match=r"evaluate_grid\(\) got an unexpected keyword argument 'kinds'"):
+        of_grid(h=h, kinds=["number"])
+    with pytest.raises(TypeError, match=r"h must be a tensor, an array or a number for gradients; got \{'a': 1.0\}"):
+        cukde.torch.kde(X, Y, {"a": 1.0})
     with pytest.raises(TypeError, match="h must be a tensor, an array or a number for gradients; got 'scott'"):
         cukde.torch.kde(X, Y, "scott")
     with pytest.raises(TypeError, match="knots must not require a gradient"):
