@@ -28,7 +28,7 @@ _AUTO = 0.05  # the share of the default level of cukde.hdr_threshold
 @as_in(
     "cukde.KernelDensity",
     *("algorithm", "kernel", "metric", "atol", "rtol", "breadth_first", "leaf_size", "metric_params", "precision"),
-    *("backend", "bounds", "periods", "steps", "own_point"),
+    *("backend", "bounds", "periods", "kinds", "steps", "own_point"),
 )
 class OutlierDetector(OutlierMixin, KernelDensity):
     """Outlier detection by the density: rows where the others are rare, with scikit-learn's interface.
@@ -106,6 +106,7 @@ class OutlierDetector(OutlierMixin, KernelDensity):
         backend: str = "auto",
         bounds: Any = None,
         periods: Any = None,
+        kinds: Any = None,
         steps: int = 1,
         own_point: bool = True,
     ) -> None:
@@ -136,7 +137,8 @@ class OutlierDetector(OutlierMixin, KernelDensity):
         ------
         TypeError, ValueError, RuntimeError
             As :meth:`cukde.KernelDensity.fit`; for an invalid ``contamination``, method "laplace", whose density may
-            be negative, a single row with a weight, and Dask collections.
+            be negative, a single row with a weight, Dask collections, and kernels that leave more rows than
+            ``contamination`` out of reach of all others.
         """
         share = check.contamination(self.contamination, _AUTO)
         check.method_of_level(self.method)
@@ -151,7 +153,7 @@ class OutlierDetector(OutlierMixin, KernelDensity):
             self._rows_of_fit = backend.xp.array(rows, self._dtype) if self._estimate.moves else None
             self.training_scores_ = scores
             self._find(rows[:0], backend)  # what it keeps
-            self.offset_ = float(levels(scores, np.array(1 - share), weights, backend))
+            self.offset_ = check.level(float(levels(scores, np.array(1 - share), weights, backend)), share)
         return self
 
     def fit_predict(

@@ -155,5 +155,7 @@ def test_what_is_refused() -> None:
         cukde.OutlierDetector().fit(ROWS).predict(da.from_array(NEW))
     with pytest.raises(ValueError, match="n_samples=1"):
         cukde.OutlierDetector(bandwidth=1.0).fit(ROWS[:1])
+    with pytest.raises(ValueError, match=r"^bandwidth must reach another row from all but 0\.05"):
+        cukde.OutlierDetector(bandwidth=1e-3, kernel="tophat").fit(ROWS)
     with pytest.raises(ValueError, match="two rows or more"):
         cukde.OutlierDetector(bandwidth=1.0).fit(ROWS[:2], sample_weight=[1.0, 0.0])
