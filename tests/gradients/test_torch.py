@@ -140,6 +140,22 @@ def test_the_likelihood_without_own_points_finds_the_bandwidth_of_cross_validati
     assert log_h.exp().item() == pytest.approx(expected, rel=1e-3)
 
 
+def test_a_period_ends_where_it_begins() -> None:
+    """The upper knot belongs to the first piece, in gradients as in values."""
+    a = torch.tensor([[1.0, 0.5], [10.0, 5.0]], dtype=F64, requires_grad=True)
+    x = torch.tensor([2.0], dtype=F64)
+    value = cukde.torch.pwpa(x, a, [0, 1, 2], origin="local", extrapolate="periodic")
+    (gradient,) = torch.autograd.grad(value.sum(), a)
+    assert value.item() == 0.5 and gradient.tolist() == [[0, 1], [0, 0]]
+
+
+def test_no_points_of_a_polynomial() -> None:
+    x = torch.zeros(0, dtype=F64, requires_grad=True)
+    p = cukde.PiecewisePolynomial(np.ones((3, 1, 2)), [0, 1])
+    (gradient,) = torch.autograd.grad(cukde.torch.evaluate(p, x).sum(), x)
+    assert gradient.shape == (0,)
+
+
 def test_no_queries_give_gradients_of_zero() -> None:
     X, Y, h, w, V = operands()
     for out in (
