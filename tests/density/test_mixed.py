@@ -230,6 +230,18 @@ def test_columns_without_levels_are_refused() -> None:
         cukde.kde(table[:0], table, H)
 
 
+def test_levels_are_those_of_all_rows_whatever_the_signs_of_weights(backend: Backend) -> None:
+    X, Y = sample(60), sample(20, 1)
+    w = np.where(X[:, 1] == 2, -0.2, 1.0) + np.where(X[:, 2] == 0, -0.9, 0.0)  # no level has weights of all signs
+    want = sum(each * product(X[k : k + 1], Y) for k, each in enumerate(w)) / w.sum()
+    x, y = backend.asarray(X), backend.asarray(Y)
+    got = cukde.kde(x, y, H, weights=backend.asarray(w), signed=True, kinds=KINDS)
+    np.testing.assert_allclose(backend.asnumpy(got), want, rtol=1e-11, atol=1e-14)
+    own = cukde.kde(x, None, H, weights=backend.asarray(w), signed=True, kinds=KINDS)
+    again = cukde.kde(frame(X), frame(X), H, weights=w, signed=True)
+    np.testing.assert_allclose(backend.asnumpy(own), again, rtol=1e-11, atol=1e-14)
+
+
 def test_unused_levels_count() -> None:
     table = frame(sample(40)).assign(site=lambda t: pd.Categorical(t["site"], ["bay", "hill", "wood", "cave"]))
     where = {"site": np.array(["cave"]), "a": [0.0], "level": ["mid"], "b": [0.0], "wet": [True]}
