@@ -17,8 +17,7 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
 from cukde.core import dispatch
-from cukde.core.frames.libraries import library_of
-from cukde.gradients.operation import Operation, Struct
+from cukde.gradients.operation import Operation, Struct, refuse
 
 
 def call(operation: type[Operation], operands: Mapping[str, Any], options: Mapping[str, Any]) -> jax.Array:
@@ -84,10 +83,7 @@ def _on_gpu() -> bool:
 
 def _array(name: str, value: Any) -> jax.Array:
     """An array of floating-point numbers; JAX has no gradients of others."""
-    if isinstance(value, str | dict) or callable(value) or hasattr(value, "bandwidth"):
-        raise TypeError(f"{name} must be an array or a number for gradients; got {value!r}")
-    if library_of(value) is not None:
-        raise TypeError(f"{name} must be an array for gradients, not a frame: write {name}.to_numpy()")
+    refuse(name, value, "an array")
     array = jnp.asarray(value)
     return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
 

@@ -181,9 +181,12 @@ def test_what_is_refused() -> None:
         of_grid(h=h, signed=True)
     with pytest.raises(TypeError, match=r"evaluate_grid\(\) got an unexpected keyword argument 'kinds'"):
         of_grid(h=h, kinds=["number"])
-    with pytest.raises(TypeError, match=r"h must be a tensor, an array or a number for gradients; got \{'a': 1.0\}"):
+    with pytest.raises(TypeError, match=r"h must be a tensor or an array for gradients, or a number; got \{'a': 1.0\}"):
         cukde.torch.kde(X, Y, {"a": 1.0})
-    with pytest.raises(TypeError, match="h must be a tensor, an array or a number for gradients; got 'scott'"):
+    da = pytest.importorskip("dask.array")
+    with pytest.raises(TypeError, match="Y must be an array in memory here; got a Dask collection"):
+        cukde.torch.kde(X, da.zeros((5, 2)), h)
+    with pytest.raises(TypeError, match="h must be a tensor or an array for gradients, or a number; got 'scott'"):
         cukde.torch.kde(X, Y, "scott")
     with pytest.raises(TypeError, match="knots must not require a gradient"):
         cukde.torch.pwpa(X, V[:1], w[:2])
