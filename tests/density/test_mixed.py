@@ -226,13 +226,15 @@ def test_columns_without_levels_are_refused() -> None:
         cukde.kde(none, table, H, check_finite=False)
     with pytest.raises(ValueError, match="^X must have categories; its column 0 has none"):
         cukde.kde(np.full((3, 1), np.nan), None, [0.0], kinds=["categorical"], check_finite=False)
+    with pytest.raises(ValueError, match="^X must be finite"):
+        cukde.kde(np.array([[np.nan], [1.0]]), None, [0.3], kinds=["categorical"])
     with pytest.raises(ValueError, match=r"^X must have at least one row; got shape \(0, 5\)"):
         cukde.kde(table[:0], table, H)
 
 
 def test_levels_are_those_of_all_rows_whatever_the_signs_of_weights(backend: Backend) -> None:
     X, Y = sample(60), sample(20, 1)
-    w = np.where(X[:, 1] == 2, -0.2, 1.0) + np.where(X[:, 2] == 0, -0.9, 0.0)  # no level has weights of all signs
+    w = np.where(X[:, 1] == 2, -0.2, 1.0) + np.where(X[:, 2] == 0, -0.9, 0.0)  # of some levels all are negative
     want = sum(each * product(X[k : k + 1], Y) for k, each in enumerate(w)) / w.sum()
     x, y = backend.asarray(X), backend.asarray(Y)
     got = cukde.kde(x, y, H, weights=backend.asarray(w), signed=True, kinds=KINDS)

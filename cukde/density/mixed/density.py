@@ -49,6 +49,9 @@ def density(X: Any, Y: Any, h: Any, kinds: Any, options: Mapping[str, Any], *, l
         y = None
         if not (Y is None or Y is X):
             y = check.coded("Y", density_check.queries(Y, x.shape[1], backend)[0], levels, kinds, backend)
+        if core_check.flag("check_finite", options.get("check_finite", True)):
+            points = {"X": x} if y is None else {"X": x, "Y": y}
+            core_check.finite({name: bool(backend.xp.isfinite(a).all()) for name, a in points.items()})
         ends = {name: options[name] for name in ("bounds", "periods") if options.get(name) is not None}
         mixed = Mixed(levels, check.bandwidth(check.found(h, x, levels, weights, **ends), levels))
         return of_points(mixed, x, y, backend, options, log=log, exact=exact)
@@ -64,11 +67,8 @@ def of_points(
     log: bool,
     exact: bool = False,
 ) -> Any:
-    """Return the density of data with codes, or its logarithm, at queries (m, d); None: the data themselves."""
+    """Return the density of checked data with codes, or its logarithm, at queries (m, d); None: the data themselves."""
     xp, given = backend.xp, {**options}
-    if core_check.flag("check_finite", given.get("check_finite", True)):
-        points = {"X": x} if y is None else {"X": x, "Y": y}
-        core_check.finite({name: bool(xp.isfinite(a).all()) for name, a in points.items()})
     dtype = density_check.result_dtype(*(a for a in (x, y) if a is not None))
     given["precision"] = density_check.precision(given.get("precision"), dtype)
     domain = domain_of(given.pop("bounds", None), given.pop("periods", None), x.shape[1])
