@@ -121,7 +121,7 @@ def cross_validate(
         return None
     for name in ("bounds", "periods", "n_eff"):
         if options.get(name) is not None:
-            raise ValueError(f"{name} must be None in cross_validate where columns have categories: give bandwidths")
+            raise ValueError(f"{name} must be None in cross_validate where columns have categories: choose h yourself")
     backend, x, found = of_data
     with backend.device_of(x):
         rows = data.rows(x, weights, backend)

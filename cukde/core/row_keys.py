@@ -23,15 +23,16 @@ def of(A: Any, xp: Any) -> Any:
 class Rows:
     """Rows that can be looked up by their values."""
 
-    def __init__(self, A: Any, xp: Any) -> None:
-        """Take an array (n, d) of floats, which must not change."""
+    def __init__(self, A: Any, xp: Any, weights: Any | None = None) -> None:
+        """Take an array (n, d) of floats, which must not change, and weights (n,) by which equal rows are chosen."""
         self._rows, self._xp = A, xp
         keys = of(A, xp)
-        self._order = xp.argsort(keys, kind="stable")
+        first = xp.arange(len(A)) if weights is None else xp.argsort(-weights, kind="stable")
+        self._order = first[xp.argsort(keys[first], kind="stable")]
         self._keys = keys[self._order]
 
     def find(self, B: Any) -> Any:
-        """For each row of ``B`` (m, d) the first row that equals it, or -1."""
+        """For each row of ``B`` (m, d) the first of the heaviest rows that equal it, or -1."""
         xp = self._xp
         place = xp.minimum(xp.searchsorted(self._keys, of(B, xp)), len(self._keys) - 1)
         first = self._order[place]

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from cukde.core import check as core_check, dispatch
 from cukde.density import check, results
 from cukde.density.keywords import refuse, taken
+from cukde.density.mixed import check as mixed_check
 from cukde.density.stacks.check import is_stack
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -46,6 +47,11 @@ def _difference(function: Callable[..., Any], X: Any, at: Any, h: Any, options: 
     with backend.device_of(X):
         xp = backend.xp
         x, _ = check.data(X, backend)
+        if options.get("kinds") is not None:  # levels are those of all rows
+            words, (options["kinds"], x) = options["kinds"], mixed_check.of_array(options["kinds"], x, backend)
+            if options["kinds"] is not None and at is not None:
+                queries = check.queries(at, x.shape[1], backend)[0]
+                at = mixed_check.coded("Y", queries, options["kinds"], words, backend)
         of_rows = {
             name: check.weights(options[name], len(x), backend, name)
             for name in _OF_ROWS
@@ -60,18 +66,15 @@ def _difference(function: Callable[..., Any], X: Any, at: Any, h: Any, options: 
         check.weight_range(0.0, scale)
         least = 4 * float(xp.finfo(w.dtype).eps)  # a share of the sum of absolute weights that is rounding
         w = of_rows["weights"] = w.astype(xp.float64)
+        signs = [rows for rows in (xp.flatnonzero(w > 0), xp.flatnonzero(w < 0)) if len(rows)]
+        masses = [float((w[rows] / scale).sum()) for rows in signs]
+        total = sum(masses)
+        check.signed_sum(total, sum(map(abs, masses)), least)
         parts = []
-        for sign in (1, -1):
-            rows = xp.flatnonzero(sign * w > 0)
-            if len(rows):
-                given = {name: a[rows] for name, a in of_rows.items()}
-                given["weights"] = abs(given["weights"])
-                mass = sign * float((given["weights"] / scale).sum())
-                density = function(x[rows], X if at is None else at, h, **options | given)
-                parts.append((mass, density))
-        total = sum(mass for mass, _ in parts)
-        check.signed_sum(total, sum(abs(mass) for mass, _ in parts), least)
+        for rows in signs:
+            given = {name: a[rows] for name, a in of_rows.items()} | {"weights": abs(w[rows])}
+            parts.append(function(x[rows], x if at is None else at, h, **options | given))
         if len(parts) == 1:
-            return parts[0][1]
-        density = sum(mass / total * part.astype(xp.float64) for mass, part in parts)
-        return results.cast(density, parts[0][1].dtype)
+            return parts[0]
+        density = sum(mass / total * part.astype(xp.float64) for mass, part in zip(masses, parts, strict=True))
+        return results.cast(density, parts[0].dtype)

@@ -246,6 +246,17 @@ def method_of_level(method: Any) -> None:
     core_check.option("method", method, NOT_NEGATIVE)
 
 
+def level(offset: float, share: float) -> float:
+    """Raise where more rows than the share of outliers have no others within reach; return the level."""
+    if offset == -np.inf:
+        raise ValueError(
+            f"bandwidth must reach another row from all but {share:g} of the rows, the share of outliers: more than "
+            "these are out of reach of all others, where the density is 0, and cannot be told apart; take a wider one, "
+            'a larger contamination, or kernel="gaussian"'
+        )
+    return offset
+
+
 def others(n: int) -> None:
     """Raise for a single row, which no other row can judge."""
     if n < 2:

@@ -555,6 +555,9 @@ class KernelDensity(BaseEstimator):
         """Check points and the names of their columns; return them as an array of the backend."""
         if is_dask(X):
             return _lazily().points(self, X, backend, reset=reset)
+        if not reset and self._kinds is not None and labels_of(X) is not None:  # labels become codes by their columns
+            validate_data(self, X, reset=False, skip_check_array=True)
+            self._keep_or_check_names(X, reset=False)
         given, X = X, mixed.coded(self, X, reset=reset)
         if backend.name == "gpu":
             out = check.points(X, backend)
@@ -680,7 +683,7 @@ class KernelDensity(BaseEstimator):
         """Log densities; ``checked`` queries are what :meth:`_array` has returned."""
         metric = None
         if self._kinds is not None:
-            Y = self._array(queries, backend, reset=False)
+            Y = queries if checked else self._array(queries, backend, reset=False)
             return _rounded(mixed.log_density(self, Y, backend, leave_one_out=leave_one_out), self._result_dtype(Y))
         core_check.option("kernel", self.kernel, check.KERNELS)
         if self.metric != "euclidean":

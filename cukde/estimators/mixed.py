@@ -29,8 +29,7 @@ def coded(estimator: Any, X: Any, *, reset: bool) -> Any:
         estimator._kinds, estimator._library = of_frame, None
         if of_frame is not None and labels is not None:
             estimator._library = getattr(library_of(frame), "library", None)
-    fits = labels is not None and estimator._kinds is not None and len(labels) == len(estimator._kinds)
-    return entry_points.taken("X", X, kinds=estimator._kinds if fits or labels is None else None)
+    return entry_points.taken("X", X, kinds=estimator._kinds)
 
 
 def _asked(estimator: Any, X: Any) -> Any:

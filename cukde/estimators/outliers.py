@@ -28,7 +28,7 @@ _AUTO = 0.05  # the share of the default level of cukde.hdr_threshold
 @as_in(
     "cukde.KernelDensity",
     *("algorithm", "kernel", "metric", "atol", "rtol", "breadth_first", "leaf_size", "metric_params", "precision"),
-    *("backend", "bounds", "periods", "steps", "own_point"),
+    *("backend", "bounds", "periods", "kinds", "steps", "own_point"),
 )
 class OutlierDetector(OutlierMixin, KernelDensity):
     """Outlier detection by the density: rows where the others are rare, with scikit-learn's interface.
@@ -71,7 +71,8 @@ class OutlierDetector(OutlierMixin, KernelDensity):
     -----
     A query that equals a training row, value for value, counts as that row, and so is judged by the others. So
     ``fit_predict(X)`` is ``fit(X).predict(X)``, and the answer for a row does not depend on the other queries. All
-    other queries are new. Copies of a row are others: drop duplicates first where they are errors.
+    other queries are new. Copies of a row are others, and all have the score of the heaviest: drop duplicates first
+    where they are errors.
 
     :meth:`score` is the log-likelihood of :class:`cukde.KernelDensity`, in which all queries are new, so that a search
     for the bandwidth without labels works; with labels, 1 for inliers, give ``scoring="roc_auc"``.
@@ -106,6 +107,7 @@ class OutlierDetector(OutlierMixin, KernelDensity):
         backend: str = "auto",
         bounds: Any = None,
         periods: Any = None,
+        kinds: Any = None,
         steps: int = 1,
         own_point: bool = True,
     ) -> None:
@@ -136,7 +138,8 @@ class OutlierDetector(OutlierMixin, KernelDensity):
         ------
         TypeError, ValueError, RuntimeError
             As :meth:`cukde.KernelDensity.fit`; for an invalid ``contamination``, method "laplace", whose density may
-            be negative, a single row with a weight, and Dask collections.
+            be negative, a single row with a weight, Dask collections, and kernels that leave more rows than
+            ``contamination`` out of reach of all others.
         """
         share = check.contamination(self.contamination, _AUTO)
         check.method_of_level(self.method)
@@ -149,9 +152,9 @@ class OutlierDetector(OutlierMixin, KernelDensity):
             scores = self._log_density(rows, backend, leave_one_out=True, checked=True)
             # Debiased points are no rows of the data.
             self._rows_of_fit = backend.xp.array(rows, self._dtype) if self._estimate.moves else None
-            self.training_scores_ = scores
-            self._find(rows[:0], backend)  # what it keeps
-            self.offset_ = float(levels(scores, np.array(1 - share), weights, backend))
+            which = self._find(rows, backend)
+            scores = self.training_scores_ = backend.xp.where(which < 0, scores, scores[which])  # one of all copies
+            self.offset_ = check.level(float(levels(scores, np.array(1 - share), weights, backend)), share)
         return self
 
     def fit_predict(
@@ -245,7 +248,8 @@ class OutlierDetector(OutlierMixin, KernelDensity):
         """Which training row each query is, or -1."""
         rows: Any = vars(self).get(_ROWS_KEPT)
         if rows is None:
-            rows = Rows(self.points_ if self._rows_of_fit is None else self._rows_of_fit, backend.xp)
+            points = self.points_ if self._rows_of_fit is None else self._rows_of_fit
+            rows = Rows(points, backend.xp, self.sample_weight_)
             setattr(self, _ROWS_KEPT, rows)
         return rows.find(queries)
 

@@ -13,6 +13,7 @@ from cukde.core import keywords, words
 from cukde.core.entry import namespaces
 from cukde.density import api as density
 from cukde.density.grids import api as grids
+from cukde.density.keywords import TABLE
 from cukde.gradients.convolution import Convolution
 from cukde.gradients.density import Density, Grid
 from cukde.gradients.kernel_sum import KernelSum
@@ -25,15 +26,20 @@ from cukde.piecewise.polynomial import PiecewisePolynomial
 
 T = TypeVar("T", bound=Callable[..., Any])
 
-_SHARED = ("devices", "nan_policy")
-_DOMAINS = ("local_factors", "bounds", "periods", *_SHARED)
+_OF_ROWS = ("rtol", "precision", "deterministic", "check_finite")
+_OF_SCORE = (*_OF_ROWS, "weights")
+_OF_DENSITY = (*_OF_SCORE, "log", "leave_one_out")
 
 
-def differentiable(of: type[Operation], like: Callable[..., Any], without: Collection[str] = ()) -> Callable[[T], T]:
-    """Make a public function that has the signature of ``like``, ``without`` some keywords, and gradients.
+def differentiable(
+    of: type[Operation], like: Callable[..., Any], taken: Collection[str] = (), without: Collection[str] = ()
+) -> Callable[[T], T]:
+    """Make a public function that has the signature of ``like`` and gradients.
 
+    Of the keywords of the density family it has those that are ``taken``, of others all but those it is ``without``.
     Arguments that its docstring leaves out are as in the function of that name.
     """
+    without = {name for name in inspect.signature(like).parameters if name in without or name in TABLE.keys() - {*taken}}
 
     def decorated(function: T) -> T:
         name, own = function.__name__, inspect.signature(like)
@@ -41,7 +47,7 @@ def differentiable(of: type[Operation], like: Callable[..., Any], without: Colle
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            for refused in kwargs.keys() & set(without):
+            for refused in kwargs.keys() & without:
                 raise TypeError(
                     f"{refused} must be left out, as gradients with it are not computed; cukde.{name} takes it"
                 )
@@ -78,7 +84,7 @@ def _library(operands: list[Any]) -> str | None:
     return None
 
 
-@differentiable(Density, density.kde, _DOMAINS)
+@differentiable(Density, density.kde, _OF_DENSITY)
 def kde(*args: Any, **kwargs: Any) -> Any:
     """Compute :func:`cukde.kde`, differentiable with respect to ``X``, ``Y``, ``h`` and ``weights``.
 
@@ -108,7 +114,7 @@ def kde(*args: Any, **kwargs: Any) -> Any:
     """
 
 
-@differentiable(Score, density.score, (*_DOMAINS, "leave_one_out"))
+@differentiable(Score, density.score, _OF_SCORE)
 def score(*args: Any, **kwargs: Any) -> Any:
     """Compute :func:`cukde.score`, differentiable with respect to ``X``, ``Y``, ``h`` and ``weights``.
 
@@ -129,7 +135,7 @@ def score(*args: Any, **kwargs: Any) -> Any:
     """
 
 
-@differentiable(KernelSum, density.kernel_sum, _SHARED)
+@differentiable(KernelSum, density.kernel_sum, _OF_ROWS)
 def kernel_sum(*args: Any, **kwargs: Any) -> Any:
     """Compute :func:`cukde.kernel_sum`, differentiable with respect to ``X``, ``V``, ``Y`` and ``h``.
 
@@ -150,7 +156,7 @@ def kernel_sum(*args: Any, **kwargs: Any) -> Any:
     """
 
 
-@differentiable(Grid, grids.evaluate_grid, _DOMAINS)
+@differentiable(Grid, grids.evaluate_grid, _OF_DENSITY)
 def evaluate_grid(*args: Any, **kwargs: Any) -> Any:
     """Compute :func:`cukde.evaluate_grid`, differentiable with respect to ``X``, ``h`` and ``weights``.
 
@@ -170,7 +176,7 @@ def evaluate_grid(*args: Any, **kwargs: Any) -> Any:
     """
 
 
-@differentiable(Convolution, conv1d.depthwise_conv1d, ("state", "return_state"))
+@differentiable(Convolution, conv1d.depthwise_conv1d, without=("state", "return_state"))
 def depthwise_conv1d(*args: Any, **kwargs: Any) -> Any:
     """Compute :func:`cukde.depthwise_conv1d`, differentiable with respect to ``x``, ``w`` and ``bias``.
 
@@ -192,7 +198,7 @@ def depthwise_conv1d(*args: Any, **kwargs: Any) -> Any:
     """
 
 
-@differentiable(Table, pwpa_of_arrays.pwpa, ("out",))
+@differentiable(Table, pwpa_of_arrays.pwpa, without=("out",))
 def pwpa(*args: Any, **kwargs: Any) -> Any:
     """Compute :func:`cukde.pwpa`, differentiable with respect to ``x`` and ``coefficients``.
 

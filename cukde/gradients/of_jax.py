@@ -17,8 +17,7 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
 from cukde.core import dispatch
-from cukde.core.frames.libraries import library_of
-from cukde.gradients.operation import Operation, Struct
+from cukde.gradients.operation import Operation, Struct, refuse
 
 
 def call(operation: type[Operation], operands: Mapping[str, Any], options: Mapping[str, Any]) -> jax.Array:
@@ -26,6 +25,7 @@ def call(operation: type[Operation], operands: Mapping[str, Any], options: Mappi
     arrays = {name: _array(name, a) for name, a in operands.items() if a is not None}
     held = {name: _constant(name, value) for name, value in options.items()}
     struct = operation.struct({name: _sample(name, a) for name, a in arrays.items()}, held)
+    struct = struct._replace(dtype=jax.dtypes.canonicalize_dtype(struct.dtype))  # axes are float64, which JAX may lack
     of: Any = operation
     out: jax.Array = _function(of, tuple(arrays), tuple(held.items()), struct)(*arrays.values())
     return out
@@ -84,12 +84,9 @@ def _on_gpu() -> bool:
 
 def _array(name: str, value: Any) -> jax.Array:
     """An array of floating-point numbers; JAX has no gradients of others."""
-    if isinstance(value, str) or callable(value) or hasattr(value, "bandwidth"):
-        raise TypeError(f"{name} must be an array or a number for gradients; got {value!r}")
-    if library_of(value) is not None:
-        raise TypeError(f"{name} must be an array for gradients, not a frame: write {name}.to_numpy()")
+    refuse(name, value, "an array")
     array = jnp.asarray(value)
-    return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
+    return array.astype(float) if array.dtype.kind in "biu" else array
 
 
 def _sample(name: str, a: jax.Array) -> np.ndarray:
@@ -103,7 +100,6 @@ def _constant(name: str, value: Any) -> Any:
     """What has no gradient, as numbers that JAX can keep beside a function."""
     if isinstance(value, jax.core.Tracer):
         raise TypeError(f"{name} must not be traced by JAX: its gradient is not computed; take it from outside")
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) or np.ndim(value):
         return tuple(_constant(name, each) for each in value)
-    array = np.asarray(value)
-    return tuple(array.tolist()) if array.ndim == 1 else value
+    return value.item() if hasattr(value, "item") else value

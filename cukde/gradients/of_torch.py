@@ -15,8 +15,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from cukde.core.entry import namespaces
-from cukde.core.frames.libraries import library_of
-from cukde.gradients.operation import Operation
+from cukde.gradients.operation import Operation, refuse
 
 
 def call(operation: type[Operation], operands: Mapping[str, Any], options: Mapping[str, Any]) -> torch.Tensor:
@@ -65,10 +64,7 @@ def _wanted(ctx: Any, operation: Any) -> set[str]:
 def _tensor(name: str, value: Any) -> torch.Tensor | None:
     if value is None or isinstance(value, torch.Tensor):
         return value
-    if isinstance(value, str) or callable(value) or hasattr(value, "bandwidth"):
-        raise TypeError(f"{name} must be a tensor, an array or a number for gradients; got {value!r}")
-    if library_of(value) is not None:
-        raise TypeError(f"{name} must be a tensor or an array for gradients, not a frame: write {name}.to_numpy()")
+    refuse(name, value, "a tensor or an array")
     return torch.as_tensor(value if hasattr(value, "__cuda_array_interface__") else np.asarray(value))
 
 

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from cukde.core import dispatch
+from cukde.core import check as core_check, dispatch
+from cukde.core.frames.libraries import library_of
 
 Arrays = Mapping[str, Any]
 
@@ -17,6 +18,15 @@ class Struct(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: np.dtype
+
+
+def refuse(name: str, value: Any, what: str) -> None:
+    """Raise for an operand that has no gradient, not being ``what``: rules, mappings, frames and Dask collections."""
+    if isinstance(value, str | dict) or callable(value) or hasattr(value, "bandwidth"):
+        raise TypeError(f"{name} must be {what} for gradients, or a number; got {value!r}")
+    if library_of(value) is not None:
+        raise TypeError(f"{name} must be {what} for gradients, not a frame: write {name}.to_numpy()")
+    core_check.no_collection(name, value)
 
 
 class Operation:

@@ -42,7 +42,7 @@ class Curve(Operation):
     def _gradients(self, g: Any, wanted: frozenset[str]) -> dict[str, Any]:
         x, given = self.arrays["x"], dict(self.options)
         along = slope(given.pop("p"), x, **given)
-        return {"x": (g * along).reshape(*x.shape, -1).sum(axis=-1)}
+        return {"x": (g * along).sum(axis=tuple(range(x.ndim, g.ndim)))}
 
 
 class Table(Operation):
@@ -88,7 +88,7 @@ def _powers_by_piece(x: Any, g: Any, knots: np.ndarray, degree: int, origin: str
     if beyond == "clamp":
         u = xp.clip(u, low, high)
     elif beyond == "periodic":
-        inside = (low <= u) & (u <= high)
+        inside = (low <= u) & (u < high)
         u = xp.where(inside, u, low + xp.mod(u - low, high - low))
     piece = xp.clip(xp.searchsorted(ends, u, side="right") - 1, 0, len(knots) - 2)
     if origin == "local":

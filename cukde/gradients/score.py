@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from cukde.density.arguments import prepare
 from cukde.gradients import bandwidth, sums as gradients_sums
 from cukde.gradients.operation import Arrays, Operation, Struct
@@ -47,6 +49,8 @@ class Score(Operation):
         xp, problem = self.xp, gradients_sums.in_float64(self._problem)
         whitening = problem.whitening
         n, d = problem.X.shape
+        if not g.size:
+            return {name: xp.zeros(np.shape(self.arrays[name])) for name in wanted}
         X, Y = problem.whitened()
         origin = whitening.image(problem.options.centre, xp)
         x = X - origin

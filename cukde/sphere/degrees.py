@@ -92,7 +92,7 @@ def to_degrees(X: ArrayLike) -> tuple[Array, Array]:
     Raises
     ------
     TypeError, ValueError
-        For anything but an array of real, finite numbers with three columns.
+        For anything but an array of real, finite numbers with three columns, and for a row of zeros.
 
     Examples
     --------
@@ -113,6 +113,8 @@ def to_degrees(X: ArrayLike) -> tuple[Array, Array]:
             raise ValueError(f"X must have shape (n, 3), vectors in space; got {out.shape}")
         core_check.finite({"X": bool(xp.isfinite(out).all())})
         dtype = density_check.result_dtype(out)
+        if bool((zeros := ~out.any(axis=1)).any()):
+            raise ValueError(f"X must hold vectors of a length above 0; row {int(zeros.argmax())} is of zeros")
         x, y, z = out.astype(np.float64).T
         lon, lat = xp.arctan2(y, x), xp.arctan2(z, xp.hypot(x, y))
         return tuple((a * (180 / np.pi)).astype(dtype, copy=False) for a in (lon, lat))

@@ -32,7 +32,9 @@ class PairAngles:
         self._d = points.shape[1]
         self._squares = float(w @ w)
         self._of_square, self._of_others = (backend.asnumpy(a) for a in _histograms(points, w, xp))
-        self._angles = np.arange(_STEPS + 1) * (np.pi / _STEPS)
+        some = np.flatnonzero(self._of_square)  # steps that pairs of few rows have
+        self._of_square, self._of_others = self._of_square[some], self._of_others[some]
+        self._angles = some * (np.pi / _STEPS)
 
     def least_squares(self, h: np.ndarray) -> np.ndarray:
         """Minus the integrated squared error of bandwidths (B,), up to a constant."""

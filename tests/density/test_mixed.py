@@ -207,6 +207,43 @@ def test_missing_values() -> None:
     np.testing.assert_allclose(p.dropna(), cukde.kde(table.drop([3, 7]), None, H), rtol=1e-12)
 
 
+@pytest.mark.parametrize("m", [3, 40])  # of few cells, and of many
+def test_missing_levels_unchecked_are_nan(backend: Backend, m: int) -> None:
+    X, Y = sample(40), sample(40, 1)[:m]
+    Y[0, 1] = np.nan
+    options: dict[str, Any] = {"kinds": KINDS, "check_finite": False}
+    p = backend.asnumpy(cukde.kde(backend.asarray(X), backend.asarray(Y), H, **options))
+    assert np.isnan(p[0])
+    np.testing.assert_allclose(p[1:], product(X, Y[1:]), rtol=1e-12)
+    X[5, 2] = np.nan
+    assert np.isnan(backend.asnumpy(cukde.kde(backend.asarray(X), backend.asarray(Y), H, **options))).all()
+
+
+def test_columns_without_levels_are_refused() -> None:
+    table = frame(sample(30))
+    none = table.assign(level=pd.Categorical([None] * 30, []))
+    with pytest.raises(ValueError, match="^X must have categories; its column 'level' has none but missing values"):
+        cukde.kde(none, table, H, check_finite=False)
+    with pytest.raises(ValueError, match="^X must have categories; its column 0 has none"):
+        cukde.kde(np.full((3, 1), np.nan), None, [0.0], kinds=["categorical"], check_finite=False)
+    with pytest.raises(ValueError, match="^X must be finite"):
+        cukde.kde(np.array([[np.nan], [1.0]]), None, [0.3], kinds=["categorical"])
+    with pytest.raises(ValueError, match=r"^X must have at least one row; got shape \(0, 5\)"):
+        cukde.kde(table[:0], table, H)
+
+
+def test_levels_are_those_of_all_rows_whatever_the_signs_of_weights(backend: Backend) -> None:
+    X, Y = sample(60), sample(20, 1)
+    w = np.where(X[:, 1] == 2, -0.2, 1.0) + np.where(X[:, 2] == 0, -0.9, 0.0)  # of some levels all are negative
+    want = sum(each * product(X[k : k + 1], Y) for k, each in enumerate(w)) / w.sum()
+    x, y = backend.asarray(X), backend.asarray(Y)
+    got = cukde.kde(x, y, H, weights=backend.asarray(w), signed=True, kinds=KINDS)
+    np.testing.assert_allclose(backend.asnumpy(got), want, rtol=1e-11, atol=1e-14)
+    own = cukde.kde(x, None, H, weights=backend.asarray(w), signed=True, kinds=KINDS)
+    again = cukde.kde(frame(X), frame(X), H, weights=w, signed=True)
+    np.testing.assert_allclose(backend.asnumpy(own), again, rtol=1e-11, atol=1e-14)
+
+
 def test_unused_levels_count() -> None:
     table = frame(sample(40)).assign(site=lambda t: pd.Categorical(t["site"], ["bay", "hill", "wood", "cave"]))
     where = {"site": np.array(["cave"]), "a": [0.0], "level": ["mid"], "b": [0.0], "wet": [True]}

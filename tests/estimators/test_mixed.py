@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import cukde
-from cukde import KernelDensity
+from cukde import KernelDensity, OutlierDetector
 from tests.conftest import Backend
 from tests.density.test_mixed import KINDS, H, frame, of_polars, sample
 
@@ -127,11 +127,26 @@ def test_pipelines_and_searches() -> None:
             "^X must have categories of X; its column 'site' has 'sea'",
         ),
         (lambda: KernelDensity(bandwidth=H).fit(TABLE).score_samples(TABLE[["a", "b"]]), ValueError, "feature names"),
+        (lambda: KernelDensity(bandwidth=H).fit(TABLE).score_samples(TABLE.iloc[:, ::-1]), ValueError, "feature names"),
     ],
 )
 def test_wrong_arguments_say_what_to_do(call: Any, error: Any, match: str) -> None:
     with pytest.raises(error, match=match):
         call()
+
+
+def test_outliers_of_categories() -> None:
+    kinds = [None, *KINDS[1:]]
+    for X, options in ((TABLE, {}), (sample(60), {"kinds": kinds})):
+        detector = OutlierDetector(bandwidth=H, contamination=0.1, **options).fit(X)
+        density = KernelDensity(bandwidth=H, **options).fit(X)
+        np.testing.assert_array_equal(detector.training_scores_, density.score_samples(X, leave_one_out=True))
+        np.testing.assert_array_equal(detector.score_samples(X), detector.training_scores_)
+        assert (detector.predict(X) < 0).sum() == 6
+    new = TABLE[:2].assign(a=[0.12, 30.0])
+    fitted = OutlierDetector(bandwidth=H, contamination=0.1).fit(TABLE)
+    np.testing.assert_allclose(fitted.score_samples(new), KernelDensity(bandwidth=H).fit(TABLE).score_samples(new))
+    assert fitted.predict(new)[1] == -1
 
 
 def test_dask_is_refused() -> None:

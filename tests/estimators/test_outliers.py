@@ -75,6 +75,19 @@ def test_of_copies_one_is_left() -> None:
     assert list(detector.predict(X[-3:] + np.float32(0.01))) == [1, 1, 1]  # these are new
 
 
+def test_copies_with_weights_of_their_own_have_the_score_of_the_heaviest(backend: ModuleType) -> None:
+    """A copy of no weight does not make a row that stands alone vouch for itself."""
+    X = np.concatenate([ROWS[-1:], ROWS])
+    w = np.r_[0.0, np.ones(len(ROWS))]
+    detector = cukde.OutlierDetector(bandwidth=H, contamination=0.03)
+    detector.fit(backend.asarray(X), sample_weight=backend.asarray(w))
+    scores = backend.asnumpy(detector.training_scores_)
+    alone = cukde.OutlierDetector(bandwidth=H, contamination=0.03).fit(ROWS)
+    assert scores[0] == scores[-1] == pytest.approx(alone.training_scores_[-1], rel=1e-9)
+    np.testing.assert_array_equal(backend.asnumpy(detector.score_samples(backend.asarray(X))), scores)
+    assert detector.predict(backend.asarray(X[:1]))[0] == -1
+
+
 def test_the_share_of_new_rows_is_that_of_the_level() -> None:
     X, Y = _RNG.normal(size=(2, 2000, 4))
     detector = cukde.OutlierDetector(contamination=0.1).fit(X)
@@ -155,5 +168,7 @@ def test_what_is_refused() -> None:
         cukde.OutlierDetector().fit(ROWS).predict(da.from_array(NEW))
     with pytest.raises(ValueError, match="n_samples=1"):
         cukde.OutlierDetector(bandwidth=1.0).fit(ROWS[:1])
+    with pytest.raises(ValueError, match=r"^bandwidth must reach another row from all but 0\.05"):
+        cukde.OutlierDetector(bandwidth=1e-3, kernel="tophat").fit(ROWS)
     with pytest.raises(ValueError, match="two rows or more"):
         cukde.OutlierDetector(bandwidth=1.0).fit(ROWS[:2], sample_weight=[1.0, 0.0])

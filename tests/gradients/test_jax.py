@@ -76,8 +76,24 @@ def test_float32_stays_float32() -> None:
     assert value.dtype == gradient.dtype == np.float32
 
 
+def test_without_float64_grids_are_float32() -> None:
+    """As JAX is by default; axes are constants in any form."""
+    axes = np.linspace(-1, 1, 8).reshape(2, 4)
+    with jax.enable_x64(False) if hasattr(jax, "enable_x64") else jax.experimental.disable_x64():
+        X, _, h, *_ = operands()
+        want = cukde.evaluate_grid(np.asarray(X), list(axes), 0.8)
+        for each in (axes, [*axes], axes.tolist(), jnp.asarray(axes)):
+            found = cukde.jax.evaluate_grid(X, each, h)
+            assert found.dtype == np.float32
+            np.testing.assert_allclose(found, want, rtol=1e-5)
+        gradient = jax.grad(lambda X: cukde.jax.evaluate_grid(X, axes, h, log=jnp.asarray(True)).sum())(X)
+        assert gradient.dtype == np.float32
+
+
 def test_what_is_refused() -> None:
     X, Y, h, w, V = operands()
+    with pytest.raises(TypeError, match=r"X must hold real numbers .*; got dtype complex"):
+        cukde.jax.kde(X + 1j, Y, h)
     with pytest.raises(ValueError, match="Y must have 2 columns like X"):  # when it is traced
         jax.jit(lambda h: cukde.jax.kde(X, Y[:, :1], h)).lower(h)
     with pytest.raises(ValueError, match=r"rtol must be a number from 0 to 0\.1"):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 import pytest
 
 import cukde
+from cukde.density import keywords
 from tests.conftest import why_no_gpu
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install cukde[torch]")
@@ -138,11 +140,53 @@ def test_the_likelihood_without_own_points_finds_the_bandwidth_of_cross_validati
     assert log_h.exp().item() == pytest.approx(expected, rel=1e-3)
 
 
+def test_a_period_ends_where_it_begins() -> None:
+    """The upper knot belongs to the first piece, in gradients as in values."""
+    a = torch.tensor([[1.0, 0.5], [10.0, 5.0]], dtype=F64, requires_grad=True)
+    x = torch.tensor([2.0], dtype=F64)
+    value = cukde.torch.pwpa(x, a, [0, 1, 2], origin="local", extrapolate="periodic")
+    (gradient,) = torch.autograd.grad(value.sum(), a)
+    assert value.item() == 0.5 and gradient.tolist() == [[0, 1], [0, 0]]
+
+
+def test_no_points_of_a_polynomial() -> None:
+    x = torch.zeros(0, dtype=F64, requires_grad=True)
+    p = cukde.PiecewisePolynomial(np.ones((3, 1, 2)), [0, 1])
+    (gradient,) = torch.autograd.grad(cukde.torch.evaluate(p, x).sum(), x)
+    assert gradient.shape == (0,)
+
+
+def test_no_queries_give_gradients_of_zero() -> None:
+    X, Y, h, w, V = operands()
+    for out in (
+        cukde.torch.score(X, Y[:0], h, weights=w),
+        cukde.torch.kde(X, Y[:0], h, weights=w),
+        cukde.torch.kernel_sum(X, V, Y[:0], h),
+    ):
+        of_data, of_h = torch.autograd.grad(out.sum(), (X, h))
+        assert out.shape[0] == 0 and not of_data.any() and not of_h
+
+
 def test_what_is_refused() -> None:
     X, Y, h, w, V = operands()
     with pytest.raises(TypeError, match="bounds must be left out, as gradients with it are not computed"):
         cukde.torch.kde(X, Y, h, bounds=[None, None])
-    with pytest.raises(TypeError, match="h must be a tensor, an array or a number for gradients; got 'scott'"):
+    of_sum = functools.partial(cukde.torch.kernel_sum, X, V)
+    of_grid = functools.partial(cukde.torch.evaluate_grid, X, [[0.0], [1.0]])
+    of_points = functools.partial(cukde.torch.kde, X, Y)
+    for name, function in {"kinds": of_points, "signed": of_points, "boundary": of_points, "log": of_sum}.items():
+        with pytest.raises(TypeError, match=f"{name} must be left out, as gradients with it"):
+            function(h=h, **{name: keywords.TABLE[name].default})
+    with pytest.raises(TypeError, match="signed must be left out, as gradients with it"):
+        of_grid(h=h, signed=True)
+    with pytest.raises(TypeError, match=r"evaluate_grid\(\) got an unexpected keyword argument 'kinds'"):
+        of_grid(h=h, kinds=["number"])
+    with pytest.raises(TypeError, match=r"h must be a tensor or an array for gradients, or a number; got \{'a': 1.0\}"):
+        cukde.torch.kde(X, Y, {"a": 1.0})
+    da = pytest.importorskip("dask.array")
+    with pytest.raises(TypeError, match="Y must be an array in memory here; got a Dask collection"):
+        cukde.torch.kde(X, da.zeros((5, 2)), h)
+    with pytest.raises(TypeError, match="h must be a tensor or an array for gradients, or a number; got 'scott'"):
         cukde.torch.kde(X, Y, "scott")
     with pytest.raises(TypeError, match="knots must not require a gradient"):
         cukde.torch.pwpa(X, V[:1], w[:2])

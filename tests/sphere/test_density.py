@@ -189,6 +189,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "beyond": (lambda: sphere.from_degrees([0.0], [91.0]), "lat must be from -90 to 90 degrees"),
     "lengths": (lambda: sphere.from_degrees([0.0, 1.0], [9.0]), "lon and lat must have shape"),
     "plane": (lambda: sphere.to_degrees(unit(5, 2)), "X must have shape \\(n, 3\\)"),
+    "zeros": (lambda: sphere.to_degrees(np.diag([1.0, 0.0, 2.0])), "row 1 is of zeros"),
     "one": (lambda: sphere.reference(np.repeat(unit(1, 3), 5, axis=0)), "a single direction"),
 }
 

@@ -67,6 +67,7 @@ def levels(argument: str, labels: Iterable[Any], kind: str, column: str) -> Leve
     """Return the levels of labels, in their order."""
     found = _objects([*dict.fromkeys(labels)])
     values = found[~lacking(found)].tolist()
+    _some(argument, values, column)
     if len(values) > _MOST:
         raise ValueError(
             f"{argument} must have at most {_MOST:,} categories in a column; {column} has {len(values):,}: leave it "
@@ -83,6 +84,11 @@ def levels(argument: str, labels: Iterable[Any], kind: str, column: str) -> Leve
         return Levels(tuple(values), kind == "ordered")
 
 
+def _some(argument: str, values: Sequence[Any], column: str) -> None:
+    if not values:
+        raise ValueError(f"{argument} must have categories; {column} has none but missing values: leave it out")
+
+
 def of_frame(X: Any, kinds: Any, argument: str = "X") -> Kinds | None:
     """Return the levels of the columns of a frame or a series, by their dtypes or by words; None where it has none.
 
@@ -96,6 +102,8 @@ def of_frame(X: Any, kinds: Any, argument: str = "X") -> Kinds | None:
     found = [library.kind(column) if each is None else each for column, each in zip(columns, asked, strict=True)]
     if not any(each in KINDS[1:] for each in found):
         return None
+    if not len(X):
+        raise ValueError(f"{argument} must have at least one row; got shape {X.shape}")
     out: list[Levels | None] = []
     for k, (column, kind) in enumerate(zip(columns, found, strict=True)):
         name = "it" if labels is None else f"its column {labels[k]!r}"
@@ -111,6 +119,7 @@ def of_frame(X: Any, kinds: Any, argument: str = "X") -> Kinds | None:
                 f"kinds must be 'categorical' for categories without an order, as {name} of {argument} has"
             )
         else:
+            _some(argument, own[0], name)
             out.append(Levels(tuple(own[0]), kind == "ordered", True))
     return tuple(out)
 

@@ -49,6 +49,9 @@ def density(X: Any, Y: Any, h: Any, kinds: Any, options: Mapping[str, Any], *, l
         y = None
         if not (Y is None or Y is X):
             y = check.coded("Y", density_check.queries(Y, x.shape[1], backend)[0], levels, kinds, backend)
+        if core_check.flag("check_finite", options.get("check_finite", True)):
+            points = {"X": x} if y is None else {"X": x, "Y": y}
+            core_check.finite({name: bool(backend.xp.isfinite(a).all()) for name, a in points.items()})
         ends = {name: options[name] for name in ("bounds", "periods") if options.get(name) is not None}
         mixed = Mixed(levels, check.bandwidth(check.found(h, x, levels, weights, **ends), levels))
         return of_points(mixed, x, y, backend, options, log=log, exact=exact)
@@ -64,11 +67,8 @@ def of_points(
     log: bool,
     exact: bool = False,
 ) -> Any:
-    """Return the density of data with codes, or its logarithm, at queries (m, d); None: the data themselves."""
+    """Return the density of checked data with codes, or its logarithm, at queries (m, d); None: the data themselves."""
     xp, given = backend.xp, {**options}
-    if core_check.flag("check_finite", given.get("check_finite", True)):
-        points = {"X": x} if y is None else {"X": x, "Y": y}
-        core_check.finite({name: bool(xp.isfinite(a).all()) for name, a in points.items()})
     dtype = density_check.result_dtype(*(a for a in (x, y) if a is not None))
     given["precision"] = density_check.precision(given.get("precision"), dtype)
     domain = domain_of(given.pop("bounds", None), given.pop("periods", None), x.shape[1])
@@ -89,7 +89,7 @@ def _by_cells(
     """Log densities: at the queries of each cell that of the numbers, weighted by the kernels of the levels."""
     xp, numbers = backend.xp, mixed.numbers
     y = x if y is None else y
-    cells, which = mixed.cells(np.nan_to_num(backend.asnumpy(y)))
+    cells, which = mixed.cells(backend.asnumpy(y))
     if domain is None and len(cells) > FEW and len(cells) * LEAST_QUERIES > len(y):
         return None
     if numbers:
@@ -97,7 +97,7 @@ def _by_cells(
         ends = {} if part is None else part.arguments
         problem, _ = prepare(x[:, numbers], y[:, numbers], mixed.h[numbers], **given, **ends)
     else:
-        problem, _ = prepare(xp.zeros((len(x), 1)), xp.zeros((len(y), 1)), 1.0, **given)
+        problem, _ = prepare(xp.zeros((len(x), 1)), xp.zeros((1, 1)), 1.0, **given)
         problem = problem._replace(whitening=_of_constant(1, 0.0))
     log_w = problem.options.log_weights
     log_w = xp.full(len(x), -np.log(len(x))) if log_w is None else log_w
@@ -109,10 +109,11 @@ def _by_cells(
             most = float(of_cell.max())
             options = problem.options._replace(log_weights=of_cell - most)
             outside = None if problem.outside is None else problem.outside[rows]
-            Y = xp.ascontiguousarray(queries[rows])
+            Y = xp.ascontiguousarray(queries[rows]) if numbers else queries
             one = problem._replace(Y=Y, query_shape=Y.shape, options=options, outside=outside)
             out[rows] = one._replace(dtype=np.dtype(np.float64)).density(log=True) + most
-    return out
+    at_levels = y[:, mixed.levels]
+    return out + (at_levels - at_levels).sum(axis=1)  # NaN of codes that are
 
 
 def _by_distances(mixed: Mixed, x: Any, y: Any | None, backend: ModuleType, given: Mapping[str, Any]) -> Any:

@@ -84,8 +84,7 @@ class Mixed:
             if of is None:
                 parts.append(((column - float(origin[k])) / float(self.h[k]))[:, None])
             elif where.shape[1]:
-                codes = xp.where(column == column, column, 0).astype(xp.int64)
-                parts.append(xp.asarray(where)[codes] + (column - column)[:, None])
+                parts.append(_at_codes(where, column, xp) + (column - column)[:, None])
         return xp.ascontiguousarray(xp.concatenate(parts, axis=1)) if parts else xp.zeros((len(A), 1))
 
     @property
@@ -105,8 +104,7 @@ class Mixed:
         for k, of in enumerate(self.kinds):
             if of is not None and of.ordered:
                 sums = -logarithms(of, float(self.h[k])).diagonal()  # of exponents, which are 0 there
-                column = A[:, k]
-                found = xp.asarray(sums)[xp.where(column == column, column, 0).astype(xp.int64)]
+                found = _at_codes(sums, A[:, k], xp)
                 out = found if out is None else out + found
         return out
 
@@ -115,21 +113,25 @@ class Mixed:
         """The columns of numbers."""
         return [k for k, of in enumerate(self.kinds) if of is None]
 
+    @property
+    def levels(self) -> list[int]:
+        """The columns of categories."""
+        return [k for k, of in enumerate(self.kinds) if of is not None]
+
     def cells(self, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The combinations of codes that occur, (q, d), and which one each point on the host has."""
-        levels = [k for k, of in enumerate(self.kinds) if of is not None]
-        found, which = np.unique(A[:, levels], axis=0, return_inverse=True)
+        """The combinations of codes that occur, (q, d), and which one each point on the host has; NaN counts as 0."""
+        found, which = np.unique(np.nan_to_num(A[:, self.levels]), axis=0, return_inverse=True)
         out = np.zeros((len(found), A.shape[1]), np.int64)
-        out[:, levels] = found
+        out[:, self.levels] = found
         return out, which.reshape(-1)
 
     def log_kernel(self, A: Any, cell: np.ndarray, xp: Any) -> Any:
-        """Logarithm of the kernels of levels from each datum to a cell, (n,)."""
+        """Logarithm of the kernels of levels from each datum to a cell, (n,); NaN of codes that are."""
         out = xp.zeros(len(A))
         for k, (of, width) in enumerate(zip(self.kinds, self.h.tolist(), strict=True)):
             if of is not None:
                 to_cell = np.ascontiguousarray(logarithms(of, width)[:, cell[k]])
-                out = out + xp.asarray(to_cell)[A[:, k].astype(xp.int64)]
+                out = out + _at_codes(to_cell, A[:, k], xp) + (A[:, k] - A[:, k])
         return out
 
     def moved(self, A: np.ndarray, rng: Any) -> np.ndarray:
@@ -144,3 +146,8 @@ class Mixed:
                 at = np.searchsorted(sums.ravel(), codes + rng.uniform(size=len(A)), side="right")
                 out[:, k] = np.clip(at - c * codes, 0, c - 1)
         return out
+
+
+def _at_codes(of_levels: np.ndarray, codes: Any, xp: Any) -> Any:
+    """What belongs to levels, at codes (n,); at NaN that of the first."""
+    return xp.asarray(of_levels)[xp.where(codes == codes, codes, 0).astype(xp.int64)]
