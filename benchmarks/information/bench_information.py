@@ -81,6 +81,23 @@ def mixture(d: int) -> Law:
     return Law("mixture", draw, lambda columns: sum(first if k == 0 else one for k in columns))
 
 
+def alike(name: str, draw: Callable[[np.random.Generator, tuple[int, int]], np.ndarray], one: float, d: int) -> Law:
+    """Independent columns of one distribution, of which the entropy is known."""
+    return Law(name, lambda rng, n: draw(rng, (n, d)), lambda columns: one * len(columns))
+
+
+def skewed(d: int) -> Law:
+    """Columns of a gamma distribution of shape 2."""
+    return alike("gamma", lambda rng, shape: rng.gamma(2.0, size=shape), 1 + float(np.euler_gamma), d)
+
+
+def heavy(d: int) -> Law:
+    """Columns of Student's t with 5 degrees of freedom, of which the integral is SciPy's."""
+    from scipy import stats
+
+    return alike("t of 5", lambda rng, shape: rng.standard_t(5, size=shape), float(stats.t(5).entropy()), d)
+
+
 def neighbours(X: np.ndarray, k: int = 3) -> float:
     """Entropy by the distance to the k-th neighbour, columns in deviations (Kozachenko and Leonenko)."""
     from scipy.spatial import cKDTree
@@ -172,6 +189,8 @@ def rows(wanted: argparse.Namespace, backend: ModuleType, clock: Clock) -> Itera
                 laws = [normal(d, rho) for rho in ((0.0, 0.5, 0.9) if d > 1 else (0.0,))]
                 if name in ("entropy", "mutual_information"):
                     laws.append(mixture(d))
+                if name == "entropy":
+                    laws += [skewed(d), heavy(d)]
                 elif name == "kl_divergence":
                     laws = laws[:2]
                 for law in laws:

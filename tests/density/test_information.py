@@ -61,6 +61,18 @@ def logs(
     return Logs(out if len(factors) == 1 else (1 - first**2) * out + first**2 * p, first)
 
 
+def drawn(X: np.ndarray, h: Any, w: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of the density with sqrt(2) times the bandwidth, shrunk to the covariance; its centres; its covariance."""
+    n, d = X.shape
+    w = np.full(n, 1 / n) if w is None else w / w.sum()
+    S, H = np.cov(X.T, aweights=w, ddof=0).reshape(d, d), 2 * covariance(h, d)
+    A = np.linalg.cholesky(S) @ np.linalg.inv(np.linalg.cholesky(S + H))
+    rng = np.random.default_rng(0)
+    centres = w @ X + (X - w @ X) @ A.T
+    rows, steps = centres[rng.choice(n, n, p=w)], rng.standard_normal((n, d))
+    return rows + steps @ np.linalg.cholesky(A @ H @ A.T).T, centres, A @ H @ A.T
+
+
 def error(terms: np.ndarray, w: Any, share: Any, more: float = 0.0) -> float:
     w = np.full(len(terms), 1 / len(terms)) if w is None else w / w.sum()
     value = (w * terms).sum()
@@ -93,7 +105,13 @@ def test_entropy_is_the_mean_of_its_formula(backend: Backend, h: Any, weighted: 
     w = np.r_[0, np.random.default_rng(1).uniform(0.1, 3, 89)] if weighted else None
     found = cukde.entropy(backend.asarray(X), h, weights=backend.asarray(w), bias_correction=corrected)
     p = logs(X, X, h, w, factors=OF_ITSELF if corrected else np.ones(1), alone=True)
-    check(backend, found, -p.corrected, w, error(p.corrected, w, p.share if corrected else np.zeros(90)))
+    se, terms = error(p.corrected, w, p.share if corrected else np.zeros(90)), -p.corrected
+    if corrected:
+        Z, centres, H = drawn(X, h, w)
+        q = logs(Z, Z, h, w, alone=True)
+        off = logs(centres, Z, H, w, factors=np.ones(1)).corrected - q.corrected
+        terms, se = terms - np.average(off, weights=w), math.hypot(se, error(off, w, q.share))
+    check(backend, found, terms, w, se)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -110,14 +128,19 @@ def test_mutual_information_is_a_sum_of_entropies(backend: Backend, given: Any) 
     X, h = sample(70, 4), np.array([0.5, 0.6, 0.7, 0.8])
     found = cukde.mutual_information(backend.asarray(X), [3], [0, 1], h, given=given)
     of_given = given or []
-    terms = 0.0
+    terms, off = 0.0, 0.0
+    joint = [3, 0, 1, *of_given]
+    Z, centres, H = drawn(X[:, joint], h[joint])
     for sign, chosen in ((1, [3, 0, 1, *of_given]), (-1, [3, *of_given]), (-1, [0, 1, *of_given]), (1, of_given)):
         if chosen:
             p = logs(X[:, chosen], X[:, chosen], h[chosen], alone=True)
             terms = terms + sign * p.corrected
-    joint = [3, 0, 1, *of_given]
-    share = logs(X[:, joint], X[:, joint], h[joint], alone=True).share
-    check(backend, found, terms, None, error(terms, None, share))
+            at = [joint.index(column) for column in chosen]
+            q = logs(Z[:, at], Z[:, at], h[chosen], alone=True).corrected
+            off = off + sign * (q - logs(centres[:, at], Z[:, at], H[np.ix_(at, at)], factors=np.ones(1)).corrected)
+    share, more = (logs(A, A, h[joint], alone=True).share for A in (X[:, joint], Z))
+    se = math.hypot(error(terms, None, share), error(off, None, more))
+    check(backend, found, terms - np.mean(off), None, se)
 
 
 def test_a_conditional_entropy_is_that_of_all_less_that_of_the_given(backend: Backend) -> None:
@@ -139,14 +162,36 @@ def test_divergence_is_the_mean_of_its_formula(backend: Backend, corrected: bool
         x, z, 0.5, weights=weights, denominator_weights=others, bias_correction=corrected, **widths
     )
     hz = widths.get("denominator_bandwidth", 0.5)
-    factors = OF_ANOTHER if corrected else np.ones(1)
+    terms, se = divergence(X, Z, hz, w, v, corrected=corrected)
+    check(backend, found, terms, w, se)
+
+
+def divergence(X: np.ndarray, Z: np.ndarray, hz: Any, w: Any, v: Any, *, corrected: bool) -> tuple[np.ndarray, float]:
+    """Terms and their error, by the formula."""
+    factors, d = OF_ANOTHER if corrected else np.ones(1), X.shape[1]
     p, q = logs(X, X, 0.5, w, factors=factors, alone=True), logs(Z, X, hz, v, factors=factors)
-    w_, v_ = (np.full(k, 1 / k) if a is None else a / a.sum() for k, a in ((60, w), (50, v)))
-    K = kernels(Z, X, covariance(hz, 2), np.ones(50))
+    w_, v_ = (np.full(len(A), 1 / len(A)) if a is None else a / a.sum() for A, a in ((X, w), (Z, v)))
+    K = kernels(Z, X, covariance(hz, d), np.ones(len(Z)))
     quotients = (w_[:, None] * K / (K @ v_)[:, None]).sum(axis=0)
     more = (v_**2 * (quotients - 1) ** 2).sum()
     terms = p.corrected - q.corrected
-    check(backend, found, terms, w, error(terms, w, p.share if corrected else np.zeros(60), more))
+    return terms, error(terms, w, p.share if corrected else np.zeros(len(X)), more)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_divergence_of_four_columns_less_that_of_drawn_rows(backend: Backend, weighted: bool) -> None:
+    rng = np.random.default_rng(5)
+    X, Z = 50 + sample(60, 4), 50.4 + 1.2 * sample(50, 4, 0.2, 1)
+    w, v = (rng.uniform(0.1, 2, k) if weighted else None for k in (60, 50))
+    x, z, weights, others = (backend.asarray(a) for a in (X, Z, w, v))
+    found = cukde.kl_divergence(x, z, 0.5, weights=weights, denominator_weights=others)
+    (terms, se), (A, C, H), (B, D, G) = divergence(X, Z, 0.5, w, v, corrected=True), drawn(X, 0.5, w), drawn(Z, 0.5, v)
+    off, noise = divergence(A, B, 0.5, w, v, corrected=True)
+    known = [logs(c, A, S, u, factors=np.ones(1)).corrected for c, S, u in ((C, H, w), (D, G, v))]
+    bias = np.average(off - known[0] + known[1], weights=w)
+    off_alone = off - known[0] + known[1]
+    noise2 = noise**2 - error(off, w, np.zeros(60)) ** 2 + error(off_alone, w, np.zeros(60)) ** 2
+    check(backend, found, terms - bias, w, math.sqrt(se**2 + noise2))
 
 
 def normal_entropy(d: int, rho: float) -> float:
@@ -190,6 +235,25 @@ def test_the_correction_brings_values_closer(either: Backend) -> None:
         bias.append(np.mean([each.value for each in found]) - normal_entropy(3, 0.5))
     assert bias[0] > 0.06
     assert abs(bias[1]) < bias[0] / 2
+
+
+def test_values_in_five_columns_are_within_their_errors() -> None:
+    """Samples of a law of which the bias without drawn rows is one to three standard errors."""
+    n, d = 500, 5
+    inside: dict[str, list[float]] = {"entropy": [], "information": [], "divergence": []}
+    for seed in range(12):
+        rng = np.random.default_rng([seed, 5])
+        X, Z = sample(n, d, 0.5, seed), 0.3 + 1.2 * rng.standard_normal((n, d))
+        h = cukde.bandwidth.cross_validate(X, per_dimension=True).bandwidth
+        t = normal_entropy(d, 0.5)
+        truths = [t, normal_entropy(1, 0.0) + normal_entropy(4, 0.5) - t]
+        truths.append(0.5 * d * (math.log(2 * np.pi * 1.44) + 1.09 / 1.44) - t)
+        found = cukde.entropy(X, h), cukde.mutual_information(X, 0, None, h), cukde.kl_divergence(X, Z, h)
+        for name, one, truth in zip(inside, found, truths, strict=True):
+            inside[name].append((one.value - truth) / one.standard_error)
+    for name, off in inside.items():
+        assert abs(np.mean(off)) < 0.8, name
+        assert np.mean(np.abs(off) < 2) >= 0.8, name
 
 
 def test_conditional_information_of_a_chain(either: Backend) -> None:
@@ -289,12 +353,13 @@ def test_costs_are_those_of_the_densities() -> None:
             {k: perf.cost("kde", on, n=4096, m=4096, d=k, at_data=True, weighted=w).exponentials for k in (1, 2, 3)}
             for w in (False, True)
         )
-        assert perf.cost("entropy", on, **of).exponentials == 4 * one[3]
-        assert perf.cost("entropy", on, **of, weighted=True, given=1).exponentials == 6 * (
+        assert perf.cost("entropy", on, **of).exponentials == 9 * one[3]
+        assert perf.cost("entropy", on, **of, weighted=True, given=1).exponentials == 13 * (
             of_weights[3] + of_weights[1]
         )
         assert perf.cost("entropy", on, **of, bias_correction=False).exponentials == one[3]
-        assert perf.cost("mutual_information", on, **of, a=2).exponentials == 4 * sum(one.values())
+        assert perf.cost("mutual_information", on, **of, a=2).exponentials == 9 * sum(one.values())
+        assert perf.cost("entropy", on, n=4096, d=2).exponentials == 4 * one[2]
         assert perf.cost("kl_divergence", on, **of, k=100).exponentials >= 4 * one[3]
     sizes = called(cukde.mutual_information, (X, 0, None, 1.0), {"given": [1]})[1]
     assert {"d": 3, "a": 1, "given": 1, "n": 4096}.items() <= sizes.items()

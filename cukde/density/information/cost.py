@@ -32,11 +32,16 @@ def kl_divergence(on: Peaks, sizes: Sizes, k: int, bias_correction: bool = True)
     """Count both densities at ``n`` points, of these and of ``k`` others, and one density at those."""
     passes = _passes(sizes, bias_correction)
     of_itself, of_others, at_others = kde(on, sizes.at_points()), kde(on, sizes, n=k, m=sizes.n), kde(on, sizes, m=k)
-    return _sum(on, sizes, [of_itself] * passes + [of_others] * (passes + 1) + [at_others], bias_correction)
+    densities = [of_itself] * passes + [of_others] * (passes + 1) + [at_others]
+    if bias_correction and sizes.d > 3:
+        densities += [*densities, of_itself, of_others]
+    return _sum(on, sizes, densities, bias_correction)
 
 
 def _together(on: Peaks, sizes: Sizes, columns: list[int], bias_correction: bool) -> Counted:
     passes = _passes(sizes, bias_correction)
+    if bias_correction and sizes.d > 2 and not sizes.local:
+        passes += passes + 1  # the same of drawn rows, and their own density
     each = [kde(on, sizes.at_points(), d=d) for d in columns if d]
     return _sum(on, sizes, [one for one in each for _ in range(passes)], bias_correction)
 

@@ -10,16 +10,23 @@ k = (sum K)^2 / sum K^2, of which the logarithm is log k - psi(k) too low in the
 derivatives vanishes, so the bias is of order t^2. Of another density it is of order t. Bandwidths h, sqrt(2) h and 2 h
 give two powers of t, which are eliminated (Richardson): the passes of one bandwidth are also sums of squares of the
 next. A row with one neighbour has none of these orders, and takes the widest bandwidth: of k, by the share 1/k^2.
+
+*What is left* is found from rows drawn from a density that is known (a smoothed bootstrap): the kernel estimate with
+sqrt(2) times the bandwidth, shrunk to the covariance of the data. Its noise is part of the standard error.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cukde.core import dispatch, reprs
 from cukde.core.public import public_in
 from cukde.core.types import Array
 from cukde.density import leave_one_out, results
+from cukde.density.arguments import problem_of
+from cukde.density.compositions.columns import marginal_bandwidth
 from cukde.density.options import LOG_ZERO
 from cukde.density.problem import Problem
 from cukde.density.whitening import whitening_of
@@ -54,18 +61,24 @@ class Information(NamedTuple):
     terms: Array
 
 
-class Logs(NamedTuple):
-    """Log densities at rows, float64, and their variances over samples of the other rows, or None."""
+class Terms(NamedTuple):
+    """Log densities at rows, float64, or sums of them; variances over samples of the others; and of other data."""
 
-    log_density: Any
+    terms: Any
     variance: Any | None
+    more: Any = 0.0
+
+    def plus(self, sign: int, others: Terms) -> Terms:
+        """More terms; the variance is that of the first."""
+        variance = others.variance if self.variance is None else self.variance
+        return self._replace(terms=self.terms + sign * others.terms, variance=variance)
 
 
-def logs(problem: Problem, factors: tuple[float, ...]) -> Logs:
+def logs(problem: Problem, factors: tuple[float, ...]) -> Terms:
     """Log densities of a problem at its queries; several ``factors`` also correct them for few neighbours."""
     with problem.device:
         if factors == PLAIN:
-            return Logs(_log_density(problem)[0], None)
+            return Terms(_log_density(problem)[0], None)
         xp, alone = problem.xp, _alone(problem)
         squares, several, variance = _log_squares(problem, 0), 0.0, None
         for k, factor in enumerate(factors):
@@ -77,24 +90,80 @@ def logs(problem: Problem, factors: tuple[float, ...]) -> Logs:
             if k + 1 < len(factors):
                 squares = log_sum if _equal(problem) else _log_squares(problem, k + 1)
         assert variance is not None
-        return Logs(several + variance**2 * (widest - several), variance)
+        return Terms(several + variance**2 * (widest - several), variance)
 
 
-def information(problem: Problem, terms: Any, variance: Any | None, more: Any = 0.0) -> Information:
-    """The mean of terms at the rows of a problem, whose sums have a variance; ``more`` is that of other data.
+def information(problem: Problem, found: Terms, of_drawn: Terms | None) -> Information:
+    """The mean of terms at the rows of a problem, less that of the errors at drawn rows, which adds its own noise."""
+    xp = problem.xp
+    with problem.device:
+        terms, (value, squares) = found.terms, _mean(problem, found)
+        if of_drawn is not None:
+            bias, noise = _mean(problem, of_drawn)
+            terms, value, squares = terms - bias, value - bias, squares + noise
+        value, error = dispatch.to_host(xp.stack([value, xp.sqrt(squares)])).tolist()
+        return Information(value, error, results.cast(terms, problem.dtype))
+
+
+def draws(problem: Problem, factors: tuple[float, ...], least: int) -> bool:
+    """Whether rows are to be drawn: to correct ``least`` columns or more, in all of space and of one bandwidth."""
+    whole = problem.domain is None and problem.options.local_factors is None
+    return factors != PLAIN and whole and problem.X.shape[1] >= least
+
+
+def _mean(problem: Problem, found: Terms) -> tuple[Any, Any]:
+    """The mean of terms at the rows of a problem, and its variance.
 
     Terms differ from row to row by their own variance, too. A sum over pairs of rows has twice that: each row's term
     depends on the others, and theirs on it.
     """
-    xp = problem.xp
-    with problem.device:
-        w = shares(problem)
-        value = (w * terms).sum()
-        squares = (w * w * (terms - value) ** 2).sum() + more
-        if variance is not None:
-            squares = squares + (w * w).sum() * (w * variance).sum()
-        value, error = dispatch.to_host(xp.stack([value, xp.sqrt(squares)])).tolist()
-        return Information(value, error, results.cast(terms, problem.dtype))
+    w = shares(problem)
+    value = (w * found.terms).sum()
+    squares = (w * w * (found.terms - value) ** 2).sum() + found.more
+    if found.variance is not None:
+        squares = squares + (w * w).sum() * (w * found.variance).sum()
+    return value, squares
+
+
+class Drawn(NamedTuple):
+    """Rows drawn from the density of kernels about centres, and the problem whose data they stand for."""
+
+    problem: Problem
+    rows: Any
+    centres: Any
+    covariance: np.ndarray  # of the kernels
+
+    @classmethod
+    def of(cls, problem: Problem, origin: Any) -> Drawn:
+        """Draw as many rows as there are data, from ``origin``; they are the same on every call and device."""
+        xp, (n, d), w, h = problem.xp, problem.X.shape, shares(problem), problem.whitening.bandwidth
+        mean = w @ problem.X.astype(np.float64)
+        x = problem.X - mean
+        S, p = dispatch.to_host((x.T * w) @ x), dispatch.to_host(w)
+        H = 2 * (h if h.ndim == 2 else np.diag(np.broadcast_to(h, d) ** 2))
+        shrunk = np.linalg.cholesky(S + 1e-9 * H) @ np.linalg.inv(np.linalg.cholesky(S + H))
+        factor = shrunk @ np.linalg.cholesky(H)
+        rng = np.random.default_rng(0)
+        j, steps = rng.choice(n, n, p=p), rng.standard_normal((n, d)) @ factor.T
+        centres = x @ xp.asarray(shrunk.T) + (mean - origin)
+        return cls(problem, centres[xp.asarray(j)] + xp.asarray(steps), centres, factor @ factor.T)
+
+    def problems(self, columns: list[int], at: Any | None = None) -> tuple[Problem, Problem]:
+        """The estimate of the rows, and their density, at these or other rows."""
+        old, options = self.problem, self.problem.options
+        X, centres, Y = (
+            None if a is None else a[:, columns].astype(old.X.dtype) for a in (self.rows, self.centres, at)
+        )
+        w, devices = None if options.log_weights is None else shares(old), old.devices or None
+        passed = {
+            "weights": w,
+            "devices": devices,
+            "precision": options.precision,
+            "deterministic": options.deterministic,
+        }
+        h, H = (marginal_bandwidth(h, columns) for h in (old.whitening.bandwidth, self.covariance))
+        known = problem_of(centres, X if Y is None else Y, H, passed)
+        return problem_of(X, Y, h, passed, leave_one_out=at is None), known
 
 
 def shares(problem: Problem) -> Any:
