@@ -39,7 +39,9 @@ def differentiable(
     Of the keywords of the density family it has those that are ``taken``, of others all but those it is ``without``.
     Arguments that its docstring leaves out are as in the function of that name.
     """
-    without = {name for name in inspect.signature(like).parameters if name in without or name in TABLE.keys() - {*taken}}
+    without = {
+        name for name in inspect.signature(like).parameters if name in without or name in TABLE.keys() - {*taken}
+    }
 
     def decorated(function: T) -> T:
         name, own = function.__name__, inspect.signature(like)

@@ -222,11 +222,11 @@ def test_missing_levels_unchecked_are_nan(backend: Backend, m: int) -> None:
 def test_columns_without_levels_are_refused() -> None:
     table = frame(sample(30))
     none = table.assign(level=pd.Categorical([None] * 30, []))
-    with pytest.raises(ValueError, match="^X must have categories; its column 'level' has none but missing values"):
+    with pytest.raises(ValueError, match=r"^X must have categories; its column 'level' has none but missing values"):
         cukde.kde(none, table, H, check_finite=False)
-    with pytest.raises(ValueError, match="^X must have categories; its column 0 has none"):
+    with pytest.raises(ValueError, match=r"^X must have categories; its column 0 has none"):
         cukde.kde(np.full((3, 1), np.nan), None, [0.0], kinds=["categorical"], check_finite=False)
-    with pytest.raises(ValueError, match="^X must be finite"):
+    with pytest.raises(ValueError, match=r"^X must be finite"):
         cukde.kde(np.array([[np.nan], [1.0]]), None, [0.3], kinds=["categorical"])
     with pytest.raises(ValueError, match=r"^X must have at least one row; got shape \(0, 5\)"):
         cukde.kde(table[:0], table, H)

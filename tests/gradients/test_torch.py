@@ -146,7 +146,8 @@ def test_a_period_ends_where_it_begins() -> None:
     x = torch.tensor([2.0], dtype=F64)
     value = cukde.torch.pwpa(x, a, [0, 1, 2], origin="local", extrapolate="periodic")
     (gradient,) = torch.autograd.grad(value.sum(), a)
-    assert value.item() == 0.5 and gradient.tolist() == [[0, 1], [0, 0]]
+    assert value.item() == 0.5
+    assert gradient.tolist() == [[0, 1], [0, 0]]
 
 
 def test_no_points_of_a_polynomial() -> None:
@@ -164,7 +165,9 @@ def test_no_queries_give_gradients_of_zero() -> None:
         cukde.torch.kernel_sum(X, V, Y[:0], h),
     ):
         of_data, of_h = torch.autograd.grad(out.sum(), (X, h))
-        assert out.shape[0] == 0 and not of_data.any() and not of_h
+        assert out.shape[0] == 0
+        assert not of_data.any()
+        assert not of_h
 
 
 def test_what_is_refused() -> None:
