@@ -333,6 +333,14 @@ def test_wrong_arguments_say_what_to_do(call: Any, error: type[Exception], match
         call(frame(sample(30)))
 
 
+def test_one_level_takes_any_bandwidth() -> None:
+    """Of a table that was cut down to the rows of a level."""
+    X = np.column_stack([np.linspace(-1, 1, 9), np.zeros(9)])
+    found = [cukde.kde(X, X, [0.5, h], kinds=["number", kind]) for h in (0, 0.3) for kind in ("categorical", "ordered")]
+    for p in found:
+        np.testing.assert_allclose(p, cukde.kde(X[:, 0], X[:, 0], 0.5), rtol=1e-12)
+
+
 def test_arrays_have_levels_of_their_own() -> None:
     X = np.column_stack([np.random.default_rng(0).normal(size=20), np.resize([2.0, 5, 9], 20)])
     p = cukde.kde(X, np.array([[0.0, 5.0]]), [0.5, 0.2], kinds=["number", "categorical"])

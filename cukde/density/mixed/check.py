@@ -33,6 +33,8 @@ def bandwidth(h: Any, kinds: Kinds, name: str = "h") -> np.ndarray:
     for k, (of, width) in enumerate(zip(kinds, out.tolist(), strict=True)):
         if of is None and not 0 < width < np.inf:
             raise ValueError(f"{name} must be positive and finite for columns of numbers; got {width:g} for column {k}")
+        if of is not None and len(of.values) == 1 and 0 <= width <= 1:
+            continue  # as of a part of a table: one level has no others to share with
         if of is not None and not 0 <= width <= kernels.largest(of) * (1 + 1e-12):
             kind = "ordered" if of.ordered else "categorical"
             raise ValueError(
