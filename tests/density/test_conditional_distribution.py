@@ -266,3 +266,23 @@ def test_samples_given_correlated_columns_beside_one_with_ends(backend: Backend)
     counts = np.bincount(np.round(backend.asnumpy(drawn)[:, 0] / 10).astype(int), minlength=12)
     expected = shares(X, np.array([[0.5, -0.5, 0.0]]), [0, 1, 2], h)[0]
     np.testing.assert_allclose(counts / 4000, expected, atol=0.03)
+
+
+@pytest.mark.parametrize("ends", [{}, {"bounds": [None, (0.0, None)]}, {"periods": [3.0, None]}], ids=str)
+def test_rows_that_are_alone_beside_groups(backend: Backend, ends: dict[str, Any]) -> None:
+    """More nodes than are taken at once on NumPy, of which queries reach few."""
+    n = backend.size(1200, 30)
+    x = np.concatenate([RNG.uniform(size=n // 3), 10.0 + 10 * np.arange(n)])
+    X = np.stack([RNG.uniform(0, 3, len(x)), x], axis=1)
+    y, values, h = np.array([0.4, 11.0, 5.0 * n]), np.array([0.1, 1.0, 2.9]), (5.0 if "periods" in ends else 0.5, 1.0)
+    given = {0: backend.asarray(values)}
+    got = cukde.conditional_cdf(backend.asarray(X), given, backend.asarray(y), h, **ends)
+    one = [cukde.conditional_cdf(X, {0: v}, [at], h, **ends)[0] for v, at in zip(values, y, strict=True)]
+    W = np.exp(-0.5 * (0 if "periods" in ends else ((values[:, None] - X[:, 0]) / 0.5) ** 2)) * np.ones((3, len(x)))
+    W /= W.sum(axis=1, keepdims=True)
+    F = stats.norm.cdf(y[:, None] - x) - (stats.norm.cdf(-y[:, None] - x) if "bounds" in ends else 0)
+    np.testing.assert_allclose(one, (W * F).sum(axis=1), atol=1e-6 if "periods" in ends else 1e-11)
+    np.testing.assert_allclose(backend.asnumpy(got), one, atol=1e-11)
+    levels = cukde.conditional_quantile(backend.asarray(X), given, backend.asarray(np.clip(one, 1e-9, None)), h, **ends)
+    back = cukde.conditional_cdf(backend.asarray(X), given, levels, h, **ends)
+    np.testing.assert_allclose(backend.asnumpy(back), one, atol=1e-10)

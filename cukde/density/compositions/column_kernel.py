@@ -17,7 +17,29 @@ from cukde.density.domains.columns import image
 from cukde.density.whitening import whitening_of
 
 _REACH = 9.5  # bandwidths beyond which a kernel has nothing that counts in double precision
+_FEW_NODES = 1024  # that are all taken at once
 _UNIFORM = 1.5  # periods from which on the kernel is the same everywhere, to 5e-20
+
+
+class Mixtures(NamedTuple):
+    """Weights (r, k) of sum 1 of kernels in order, and their sums (r, k + 1) before each."""
+
+    weights: Any
+    below: Any
+
+    @classmethod
+    def of(cls, weights: Any, xp: Any) -> Mixtures:
+        """Of weights."""
+        below = xp.zeros((len(weights), weights.shape[1] + 1))
+        below[:, 1:] = xp.cumsum(weights, axis=1)
+        return cls(weights, below)
+
+    def within(self, reach: float, of: Any, at: Any, x: Any, xp: Any) -> tuple[Any, Any, Any]:
+        """Of the mixtures ``of`` (m,) what lies below the reach of ``at`` (m,), and weights and places within it."""
+        first, last = (xp.searchsorted(x, at + side) for side in (-reach, reach))
+        near = first[:, None] + xp.arange(int((last - first).max(initial=0)))
+        inside, near = near < last[:, None], xp.minimum(near, len(x) - 1)
+        return self.below[of, first], xp.where(inside, self.weights[of[:, None], near], 0.0), x[near]
 
 
 class ColumnKernel(NamedTuple):
@@ -70,29 +92,36 @@ class ColumnKernel(NamedTuple):
             both = [[(1.0, k * self._around, 1.0), (-1.0, k * self._around, -1.0)] for k in self._turns]
         return 0.0, [term for pair in both for term in pair]
 
-    def distribution(self, y: Any, x: Any, weights: Any, backend: ModuleType) -> tuple[Any, Any]:
-        """Mass up to ``y`` (m,), and the density there, of kernels at ``x`` (k,) with ``weights`` (m, k) of sum 1.
+    def distribution(self, y: Any, x: Any, of: Any, mixtures: Mixtures, backend: ModuleType) -> tuple[Any, Any]:
+        """Mass up to ``y`` (m,), and the density there, of the mixtures ``of`` (m,), of kernels at ``x`` (k,).
 
-        Errors are absolute, in units of 1 and of 1 / h.
+        ``x`` are in order; those out of reach are all below or above. Errors are absolute, in units of 1 and of 1 / h.
         """
         xp, special = backend.xp, backend.special()
         if self.uniform:
             width = self._around if math.isfinite(self.period) else self.high - self.low
             return y / width, xp.full(len(y), 1 / width)
         constant, terms = self._terms()
-        F, f = xp.full(len(y), constant), xp.zeros(len(y))
+        F, f = constant + 0.0 * (y + x.sum()), xp.zeros(len(y))  # unchecked, what is no number stays none
+        few = len(x) <= _FEW_NODES
+        weights = mixtures.weights[of] if few else None
         for sign, offset, slope in terms:
-            u = ((offset + slope * y)[:, None] - x) / self.h
+            at, nodes = offset + slope * y, x
+            if not few:
+                below, weights, nodes = mixtures.within(_REACH * self.h, of, at, x, xp)
+                F += sign * below
+            u = (at[:, None] - nodes) / self.h
             F += sign * (weights * special.ndtr(u)).sum(axis=1)
             if slope:
                 f += (sign * slope) * (weights * xp.exp(-0.5 * u * u)).sum(axis=1)
         return F, f / (self.h * math.sqrt(2 * math.pi))
 
     def log_kernel(self, y: Any, x: Any, xp: Any) -> Any:
-        """Logarithms (m, k) of the kernel at ``y`` (m,) about ``x`` (k,), but for a constant."""
-        if self.uniform:
-            return xp.zeros((len(y), len(x)))
+        """Logarithms (m, k) of the kernel at ``y`` (m,) about ``x`` (k,), whose images are 1 at their centres."""
         width = self.high - self.low
+        if self.uniform:
+            level = self.h * math.sqrt(2 * math.pi) / (self.period if math.isfinite(self.period) else width)
+            return xp.full((len(y), len(x)), math.log(level))
         one_end = math.isinf(width) and not (math.isinf(self.low) and math.isinf(self.high))
         cells = [0, 1] if one_end else [0] if math.isinf(self._around) else [*self._cells]
         logs = None
@@ -104,7 +133,7 @@ class ColumnKernel(NamedTuple):
 
 
 def log_kernels(problem: Any, X: Any, Y: Any) -> Any:
-    """Logarithms (m, n) of a problem's kernels about points ``X`` at queries ``Y``, but for a constant.
+    """Logarithms (m, n) of a problem's kernels about points ``X`` at queries ``Y``, as passes sum them.
 
     No covariance links a column with ends with another.
     """

@@ -11,7 +11,7 @@ as the p-th derivative of Phi is a Hermite function (Cramer's inequality). With 
     W_l(g) = sum_j K(g - x_j) L_l(x_j) / sum_j K(g - x_j),
 
 and L_l are values of a kernel sum: its passes over pairs know nothing of y. Then any number of queries and levels are
-sums over the nodes. Rows that are no more than p are nodes themselves.
+sums over the nodes. Rows of a band that are no more than p are nodes, and their kernels are taken one by one.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cukde.density.compositions.column_kernel import log_kernels
 from cukde.density.options import LOG_ZERO
 from cukde.density.problem import Problem
 
@@ -43,10 +44,12 @@ class _Pass(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """Where the kernels are, (k,) float64, and the passes that find their weights."""
+    """Where the kernels are, (k,) float64 in order, and how their weights are found."""
 
     at: Any
     passes: list[_Pass]
+    alone: Any  # (r,): rows that are nodes themselves
+    order: Any  # (k,): of the passes' nodes, and then of these rows
 
     @classmethod
     def of(cls, x: Any, h: float, problem: Problem) -> Nodes:
@@ -58,51 +61,64 @@ class Nodes(NamedTuple):
         sorted_x = x[order]
         host = backend.asnumpy(sorted_x)
         error = _ERROR.get(problem.options.precision, _SINGLE)
-        at, passes = [], []
+        at, passes, alone = [], [], []
         waiting: list[tuple[int, int, Any, Any]] = []
         start = columns = 0
         while start < len(host):
             stop = max(start + 1, int(np.searchsorted(host, host[start] + 2 * HALF_WIDTH * h, side="right")))
             ends = float(host[start]), float(host[stop - 1])
             nodes, values = _interpolation(sorted_x[start:stop], *ends, h, error, xp)
-            waiting.append((start, stop, nodes, values))
-            columns += len(nodes)
+            if values is None:
+                alone.append(order[start:stop])
+            else:
+                waiting.append((start, stop, nodes, values))
+                columns += len(nodes)
             start = stop
-            if columns >= COLUMNS or start == len(host):
-                first = waiting[0][0]
-                table = xp.zeros((stop - first, columns))
-                column = 0
-                for begin, end, some, own in waiting:
-                    table[begin - first : end - first, column : column + len(some)] = own
-                    column += len(some)
+            if waiting and (columns >= COLUMNS or start == len(host)):
+                rows = xp.concatenate([order[begin:end] for begin, end, _, _ in waiting])
+                table = xp.zeros((len(rows), columns))
+                row = column = 0
+                for _, _, some, own in waiting:
+                    table[row : row + len(own), column : column + len(some)] = own
+                    row, column = row + len(own), column + len(some)
                     at.append(some)
-                passes.append(_Pass(order[first:stop], table))
+                passes.append(_Pass(rows, table))
                 waiting, columns = [], 0
-        return cls(xp.concatenate(at), passes)
+        rest = xp.concatenate(alone) if alone else order[:0]
+        nodes = xp.concatenate([*at, x[rest]])
+        by_place = xp.argsort(nodes)
+        return cls(nodes[by_place], passes, rest, by_place)
 
     def weights(self, problem: Problem) -> Any:
         """Weights of the nodes, (m, k) float64 with rows of sum 1, at the queries of the given columns' problem."""
         xp = problem.xp
-        sums = []
+        parts = []
         for rows, values in self.passes:
             some = problem.options.of_rows(rows)
             of_rows = problem._replace(X=problem.X[rows], options=some, points=None)
-            sums.append(of_rows.sums("values", values.astype(problem.X.dtype, copy=False)))
-        references = xp.stack([each.reference for each in sums])
+            sums = of_rows.sums("values", values.astype(problem.X.dtype, copy=False))
+            parts.append((sums.reference, sums.moments))
+        if len(self.alone):
+            assert problem.Y is not None
+            logs, log_w = log_kernels(problem, problem.X[self.alone], problem.Y), problem.options.log_weights
+            logs = logs if log_w is None else logs + log_w[self.alone]
+            reference = logs.max(axis=1)
+            parts.append((reference, xp.exp(logs - reference[:, None])))
+        references = xp.stack([reference for reference, _ in parts])
         scales = xp.exp(references - references.max(axis=0))
-        out = xp.concatenate([scale[:, None] * each.moments for scale, each in zip(scales, sums, strict=True)], axis=1)
+        out = xp.concatenate([scale[:, None] * own for scale, (_, own) in zip(scales, parts, strict=True)], axis=1)
         out /= out.sum(axis=1, keepdims=True)
-        return out
+        return out[:, self.order]
 
 
-def _interpolation(x: Any, low: float, high: float, h: float, error: float, xp: Any) -> tuple[Any, Any]:
-    """Nodes of points between two ends, and the values of their polynomials at the points, (r, p)."""
+def _interpolation(x: Any, low: float, high: float, h: float, error: float, xp: Any) -> tuple[Any, Any | None]:
+    """Nodes of points between two ends, and the values of their polynomials at the points, (r, p); None: the points."""
     half = 0.5 * (high - low)
     if not 0 < half < math.inf:  # of one value, or unchecked
         return x[:1], xp.ones((len(x), 1))
     count = _count(math.ceil(8 * half / h) / 8, error)
     if len(x) <= count:
-        return x, xp.eye(len(x))
+        return x, None
     angles = (np.arange(count) + 0.5) * math.pi / count
     k = np.arange(count)
     to_nodes = np.cos(k[:, None] * angles) * np.where(k == 0, 1.0, 2.0)[:, None] / count
