@@ -37,7 +37,7 @@ class Mixtures(NamedTuple):
     def within(self, reach: float, of: Any, at: Any, x: Any, xp: Any) -> tuple[Any, Any, Any]:
         """Of the mixtures ``of`` (m,) what lies below the reach of ``at`` (m,), and weights and places within it."""
         first, last = (xp.searchsorted(x, at + side) for side in (-reach, reach))
-        near = first[:, None] + xp.arange(int((last - first).max(initial=0)))
+        near = first[:, None] + xp.arange(int((last - first).max()) if len(at) else 0)
         inside, near = near < last[:, None], xp.minimum(near, len(x) - 1)
         return self.below[of, first], xp.where(inside, self.weights[of[:, None], near], 0.0), x[near]
 

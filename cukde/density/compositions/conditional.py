@@ -215,6 +215,7 @@ def at_one_value(asked: Question) -> Problem:
         if kernel.slope is None:
             return problem
         # Moved points stay in double precision, about the data: how far they move rounds with what they are.
+        assert y is not None
         centre = problem.options.centre
         X = xp.ascontiguousarray(problem.X - centre + apart @ xp.asarray(kernel.slope.T))
         Y = xp.ascontiguousarray(y.astype(xp.float64) - centre)
