@@ -93,9 +93,9 @@ def entropy(
     bandwidths from ``h`` to twice that. Of three columns or more it also takes off what that leaves of rows drawn from
     a smooth estimate, whose density is known; they are the same on every call. ``docs/information.md`` has the method.
 
-    *What is left.* Of 1,000 rows of smooth densities most values are within two standard errors, in five columns, too.
-    Columns with a steep edge or a long tail keep values that are too high, and so do rows with ``local_factors``,
-    ``bounds`` or ``periods``, for which none are drawn. Equal rows are no sample of a density.
+    *What is left.* Of 1,000 rows of normals, of a mixture or of Student's t in one to five columns, 82 to 97% of values
+    are within two standard errors. Columns with a steep edge keep values that are too high, and so do rows with
+    ``local_factors``, ``bounds`` or ``periods``, for which none are drawn. Equal rows are no sample of a density.
 
     *Error.* The standard error is the deviation of the terms over :math:`\sqrt n`, which is right to first order
     however the density is estimated (Hall and Morton), and the noise of the sums of pairs beside it.
