@@ -85,6 +85,7 @@ def pytest_configure() -> None:
     settings.register_profile("patient", suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("patient")
     os.environ["CUKDE_DIRTY"] = "1"  # for records in folders of tests
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else JAX takes three quarters of a GPU's memory
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -133,7 +133,7 @@ def _wait(X: torch.Tensor) -> None:
         torch.cuda.synchronize()
 
 
-def rows(device: str, n: int, m: int, steps: int) -> Iterator[dict[str, Any]]:
+def rows(device: str, n: int, m: int, steps: int, *, pykeops: bool) -> Iterator[dict[str, Any]]:
     X, Y = points(n, 0, device), points(m, 1, device)
     chunk = max(1, _PAIRS_OF_CHUNK[device] // n)
     for case in ("bandwidth", "map"):
@@ -150,7 +150,7 @@ def rows(device: str, n: int, m: int, steps: int) -> Iterator[dict[str, Any]]:
         rivals: list[tuple[str, LogDensity, int | None]] = [
             ("PyTorch", by_formula, chunk),
             ("torch-kde", by_torch_kde, chunk),
-            ("PyKeOps", by_keops, None),
+            *([("PyKeOps", by_keops, None)] if pykeops else []),
         ]
         for name, log_density, part in rivals:
             peer: dict[str, Any] = {"name": name}
@@ -169,8 +169,10 @@ def main(arguments: list[str] | None = None) -> list[dict[str, Any]]:
     parser.add_argument("--rows", type=int, default=10**6 if on_gpu else 10**5)
     parser.add_argument("--queries", type=int, default=10**4 if on_gpu else 10**3)
     parser.add_argument("--steps", type=int, default=20 if on_gpu else 5)
+    parser.add_argument("--pykeops", action="store_true", help="beside PyKeOps, too, which compiles")
     given = parser.parse_args(arguments)
-    return record.kept(rows(given.device, given.rows, given.queries, given.steps), given.record, record.line)
+    found = rows(given.device, given.rows, given.queries, given.steps, pykeops=given.pykeops)
+    return record.kept(found, given.record, record.line)
 
 
 if __name__ == "__main__":

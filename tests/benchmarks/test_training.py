@@ -11,10 +11,10 @@ def test_rows_have_errors_times_and_losses(monkeypatch: pytest.MonkeyPatch, caps
     from benchmarks.gradients import bench_training
 
     monkeypatch.setattr(bench_training, "_CHECKED", (100, 10))
-    given = ["--device", "cpu", "--rows", "300", "--queries", "40", "--steps", "3"]
+    given = ["--device", "cpu", "--rows", "300", "--queries", "40", "--steps", "3", "--pykeops"]
     rows = bench_training.main(given)
     assert [(row["op"], row["peer"]["name"]) for row in rows] == [
-        (f"training: {case}", name) for case in ("bandwidth", "map") for name in ("PyTorch", "PyKeOps")
+        (f"training: {case}", name) for case in ("bandwidth", "map") for name in ("PyTorch", "torch-kde", "PyKeOps")
     ]
     assert all(row["rel_err_max"] < 1e-3 and row["loss_after"] < row["loss_before"] for row in rows)
     assert "times PyTorch" in capsys.readouterr().out
