@@ -91,7 +91,7 @@ def test_frames_are_taken() -> None:
         ({"weights": np.r_[np.nan, W[1:]]}, "weights must be finite"),
         ({"weights": W[1:]}, "weights must have shape"),
         ({"h": "silverman"}, "h must be a number or an array with signed=True"),
-        ({"signed": False}, "weights must not be negative; .* write signed=True"),
+        ({"signed": False}, "weights must not be negative; .* signed=True"),
         ({"h": -1.0}, "h must be positive"),
     ],
     ids=lambda a: a if isinstance(a, str) else "",
