@@ -94,7 +94,7 @@ def kde(*args: Any, **kwargs: Any) -> Any:
     -------
     Tensor or jax.Array, shape (m,)
         That of :func:`cukde.kde`, of the library and on the device of ``X``. Arrays of NumPy and CuPy, where no operand
-        is a tensor or of JAX, are handed on to that function.
+        is a tensor or of JAX, are passed to that function.
 
     Raises
     ------

@@ -37,14 +37,14 @@ def _function(
 ) -> Callable[..., Any]:
     """Make the function of the operands of these names, kept so that JAX compiles it once."""
 
-    def posed(arrays: tuple[Any, ...]) -> Operation:
+    def of_arrays(arrays: tuple[Any, ...]) -> Operation:
         backend = dispatch.named("gpu") if _on_gpu() else dispatch.named("cpu")
         placed = (backend.asarray(np.asarray(a)) for a in arrays)
-        posed: Operation = operation(dict(zip(names, placed, strict=True)), dict(options))
-        return posed
+        made: Operation = operation(dict(zip(names, placed, strict=True)), dict(options))
+        return made
 
     def compute(*arrays: Any) -> np.ndarray:
-        return np.asarray(dispatch.to_host(posed(arrays).result()), struct.dtype)
+        return np.asarray(dispatch.to_host(of_arrays(arrays).result()), struct.dtype)
 
     @jax.custom_vjp
     def function(*arrays: Any) -> Any:
@@ -63,7 +63,7 @@ def _function(
             return tuple(None for _ in names)
 
         def gradients(g: Any, *arrays: Any) -> list[np.ndarray]:
-            call = posed(arrays)
+            call = of_arrays(arrays)
             found = call.gradients(call.backend.asarray(np.asarray(g)), wanted)
             return [np.asarray(dispatch.to_host(found[name]), shapes[name].dtype) for name in wanted]
 

@@ -13,7 +13,7 @@ from cukde.density.compositions import check as compositions_check, cost as comp
 from cukde.density.compositions.regions import levels
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.keywords import LogOfRows, LogWeighted, OfRows, takes
-from cukde.sphere.posed import problem_on_sphere
+from cukde.sphere.problem import problem_on_sphere
 from cukde.sphere.rules import Width, width
 
 

@@ -22,7 +22,7 @@ from cukde.density.modes.newton import Maxima
 from cukde.density.modes.search import Modes, reported, searched
 from cukde.density.problem import Problem
 from cukde.sphere import check
-from cukde.sphere.posed import problem_on_sphere
+from cukde.sphere.problem import problem_on_sphere
 from cukde.sphere.rules import Width, width
 
 

@@ -238,7 +238,7 @@ def _likelihoods(gaussian: LeaveOneOut, h: np.ndarray) -> np.ndarray:
 
 
 def _within(score: Callable[[np.ndarray], np.ndarray], h: np.ndarray) -> np.ndarray:
-    """Scores of candidates, (B, 1); -inf beyond what is looked at."""
+    """Scores of candidates, (B, 1); -inf outside their range."""
     some = (h[:, 0] >= _NARROWEST) & (h[:, 0] <= _WIDEST)
     out = np.full(len(h), -np.inf)
     out[some] = score(h[some, 0])

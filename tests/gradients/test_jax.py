@@ -115,10 +115,10 @@ def test_calls_compute_on_the_gpu_of_jax(monkeypatch: pytest.MonkeyPatch) -> Non
 
     X, Y, h, *_ = operands()
     names = []
-    posed = Operation.__init__
+    begun = Operation.__init__
 
     def noted(self: Any, *args: Any) -> None:
-        posed(self, *args)
+        begun(self, *args)
         names.append(self.backend.name)
 
     monkeypatch.setattr(Operation, "__init__", noted)

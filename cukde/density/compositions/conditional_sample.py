@@ -23,7 +23,7 @@ from cukde.density.keywords import InDomain, takes
 from cukde.density.problem import Problem
 
 _GROUPS = 64  # of rows, of which a pass finds the shares
-_PAIRS = 2**22  # of rows and given values that are looked at one by one, a few arrays of which are held at a time
+_PAIRS = 2**22  # of rows and given values that are taken one by one, a few arrays of which are held at a time
 
 
 def _with_names(given: Given, result: Any) -> Any:
