@@ -562,9 +562,7 @@ def log_weights(w: Any, xp: Any) -> tuple[Any, Any]:
         largest = w.max(axis=-1, keepdims=True)
         ratios = w / largest  # the sum of huge weights must not overflow
         log_sum, log_largest = xp.log(ratios.sum(axis=-1, keepdims=True)), xp.log(largest)
-        logs = xp.log(ratios)
-        low = ratios < _LEAST_RATIO
-        logs[low] = xp.log(w[low]) - xp.broadcast_to(log_largest, w.shape)[low]
+        logs = xp.where(ratios < _LEAST_RATIO, xp.log(w) - log_largest, xp.log(ratios))
         return xp.maximum(logs - log_sum, _LOG_ZERO), (log_sum + log_largest)[..., 0]
 
 
