@@ -285,8 +285,12 @@ def _sphere_cross_validate(a: Draw) -> Call:
 
 
 def _of_data(a: Draw) -> dict[str, Any]:
+    """Within ends or with local factors: with both, each row would be a sum of its own."""
+    ends = a.domain()
     own = {"local_factors": a.one(None, a.positive(a.n)), "bias_correction": a.one(True, False)}
-    return a.common() | a.domain() | a.tolerance() | own
+    if own["local_factors"] is not None:
+        ends = dict.fromkeys(ends)
+    return a.common() | ends | a.tolerance() | own
 
 
 def _entropy(a: Draw) -> Call:
