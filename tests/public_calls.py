@@ -891,7 +891,7 @@ CALLS["dask.modes"] = _modes_of_blocks
 
 
 def _with_gradients(name: str) -> Callable[[Draw], Call]:
-    """A call of plain arrays, which are handed on, without the options that have no gradients."""
+    """A call of plain arrays, which go to the function of cukde, without the options that have no gradients."""
     function = getattr(cukde.torch, name)
 
     def call(a: Draw) -> Call:

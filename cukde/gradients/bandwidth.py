@@ -2,8 +2,8 @@
 
 All are had from those of data and queries. Under a linear map A of points, with covariances A H A', a density is
 divided by the determinant of A, a score becomes A'^-1 times it, and a kernel sum stays. The derivative of that along
-every A at the identity gives 2 G H = -(own + sum of gradients times points), where G is the gradient with respect to H
-and ``own`` that of what becomes of the values.
+every A at the identity gives 2 G H = -(own + sum of gradients times points). G is the gradient with respect to H, and
+``own`` is the derivative of the result's own change under the map: of the determinant, or of the transformed score.
 """
 
 from __future__ import annotations

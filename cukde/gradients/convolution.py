@@ -21,7 +21,7 @@ class Convolution(Operation):
 
     operands = ("x", "w", "bias")
 
-    def _pose(self) -> None:
+    def _prepare(self) -> None:
         self._activation = self.options.pop("activation", None)
         self._derivative = _derivative(self._activation)
 

@@ -32,7 +32,7 @@ class Density(Operation):
 
     operands: ClassVar[tuple[str, ...]] = ("X", "Y", "h", "weights")
 
-    def _pose(self) -> None:
+    def _prepare(self) -> None:
         options = self.options
         self._log = flag("log", options.pop("log", False))
         X, Y, h, weights = (self.arrays.get(name) for name in Density.operands)
@@ -120,12 +120,12 @@ class Grid(Density):
 
     operands = ("X", "h", "weights")
 
-    def _pose(self) -> None:
+    def _prepare(self) -> None:
         self._of_grid = dict(self.options)
         axes, self._algorithm = self.options.pop("axes"), self.options.pop("algorithm", "auto")
         self._axes = _axes(axes, self.arrays["X"], self.backend)
         self.arrays = {**self.arrays, "Y": _points(self._axes, self.backend)}
-        super()._pose()
+        super()._prepare()
 
     @classmethod
     def struct(cls, arrays: Arrays, options: Mapping[str, Any]) -> Struct:

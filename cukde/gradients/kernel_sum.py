@@ -24,7 +24,7 @@ class KernelSum(Operation):
 
     operands = ("X", "V", "Y", "h")
 
-    def _pose(self) -> None:
+    def _prepare(self) -> None:
         X, V, Y, h = (self.arrays.get(name) for name in self.operands)
         self._problem, v = prepare(X, Y, bandwidth.given(h), V=V, **self.options)
         self._flat = v.ndim == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -29,7 +30,7 @@ def refuse(name: str, value: Any, what: str) -> None:
     core_check.no_collection(name, value)
 
 
-class Operation:
+class Operation(ABC):
     """A call: its operands by name, arrays of one backend or None, and its options.
 
     Values are checked by the constructor, before any work.
@@ -45,12 +46,12 @@ class Operation:
         self.device = self.backend.device_of(first)
         self.xp = self.backend.xp
         with self.device, np.errstate(all="ignore"):
-            self._pose()
+            self._prepare()
 
     @classmethod
+    @abstractmethod
     def struct(cls, arrays: Arrays, options: Mapping[str, Any]) -> Struct:
         """Check forms and options, of arrays on the host whose values are of no matter, and say what the result is."""
-        raise NotImplementedError
 
     def result(self, wanted: Collection[str] = ()) -> Any:
         """Compute; sums that the gradients ``wanted`` need as well are kept for them."""
@@ -73,11 +74,13 @@ class Operation:
         """Whether the data are the queries: gradients with respect to those are then the data's."""
         return self.arrays.get("Y") is None
 
-    def _pose(self) -> None:
+    def _prepare(self) -> None:  # noqa: B027 - some operations have nothing to check
         """Check values."""
 
+    @abstractmethod
     def _result(self, wanted: frozenset[str]) -> Any:
-        raise NotImplementedError
+        """Return the result, and keep what the wanted gradients need of it."""
 
+    @abstractmethod
     def _gradients(self, g: Any, wanted: frozenset[str]) -> dict[str, Any]:
-        raise NotImplementedError
+        """Return the wanted gradients of the sum of ``g`` times the result."""

@@ -32,7 +32,7 @@ class Curve(Operation):
         x, p = arrays["x"], _polynomial(options["p"])
         return Struct(x.shape + p.c.shape[2:], x.dtype if x.dtype.kind == "f" else np.dtype(np.float64))
 
-    def _pose(self) -> None:
+    def _prepare(self) -> None:
         _polynomial(self.options["p"])
 
     def _result(self, wanted: frozenset[str]) -> Any:

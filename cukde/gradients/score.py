@@ -31,7 +31,7 @@ class Score(Operation):
 
     operands = ("X", "Y", "h", "weights")
 
-    def _pose(self) -> None:
+    def _prepare(self) -> None:
         X, Y, h, weights = (self.arrays.get(name) for name in self.operands)
         self._problem = prepare(X, Y, bandwidth.given(h), weights, **self.options)[0]
         _refuse_columns(self._problem.X.shape[1])
