@@ -18,8 +18,10 @@ _WRITTEN = re.compile(r'\.savefig\("[\w-]+\.svg"\)')
 
 
 def pictures(page: str, name: str) -> dict[str, str]:
-    """Run the blocks of Python of a page in order, and return the SVG files that they write."""
-    if not _WRITTEN.search(page):
+    """Run the blocks of Python of a page, as far as pictures need them, and return the SVG files that they write."""
+    blocks = _CODE.findall(page)
+    drawing = [i for i, code in enumerate(blocks) if _WRITTEN.search(code)]
+    if not drawing:
         return {}
     import matplotlib
     from matplotlib import pyplot
@@ -27,7 +29,7 @@ def pictures(page: str, name: str) -> dict[str, str]:
     names: dict[str, Any] = {"__name__": "__main__"}
     with tempfile.TemporaryDirectory() as folder, _within(folder), matplotlib.rc_context({"svg.hashsalt": name}):
         matplotlib.use("Agg")
-        for code in _CODE.findall(page):
+        for code in blocks[: drawing[-1] + 1]:
             exec(compile(code, name, "exec"), names)
         pyplot.close("all")
         return {path.name: _DATE.sub("", path.read_text(encoding="utf-8")) for path in sorted(Path().glob("*.svg"))}

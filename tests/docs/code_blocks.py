@@ -1,14 +1,18 @@
 """Code blocks of a page in Markdown, and how they are run: in order, in one namespace and one folder.
 
 A block runs unless the line before it is ``<!-- not run: REASON -->``, or ``<!-- runs where NAME is installed -->`` and
-that package is not. Blocks of Python are statements, or a session
-with ``>>>`` whose results are compared; CuPy is NumPy where no GPU works. Those of the shell are commands of ``cukde``.
+that package is not. Blocks of Python are statements, or a session with ``>>>`` whose results are compared; CuPy is
+NumPy where no GPU works. Those of the shell are commands of ``cukde``. A block of text directly below one of Python is
+what it prints; "..." in it stands for anything.
 """
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import importlib.util
+import io
+import itertools
 import re
 import shlex
 import sys
@@ -45,6 +49,7 @@ class Block(NamedTuple):
     language: str
     code: str
     reason: str | None  # why it is not run
+    prints: str | None = None
 
     @property
     def runs(self) -> bool:
@@ -55,6 +60,14 @@ class Block(NamedTuple):
 def blocks(page: str) -> Iterator[Block]:
     """All fenced blocks, in order."""
     lines = page.splitlines()
+    found = list(_fenced(lines))
+    for block, after in itertools.zip_longest(found, found[1:]):
+        between = lines[block.line + block.code.count("\n") + 1 : after.line - 1] if after else []
+        is_output = after and block.language == "python" and after.language == "text" and not any(between)
+        yield block._replace(prints=after.code) if after and is_output else block
+
+
+def _fenced(lines: list[str]) -> Iterator[Block]:
     numbers = iter(range(len(lines)))
     for i in numbers:
         if not (opened := _FENCE.fullmatch(lines[i])):
@@ -109,10 +122,15 @@ def run(block: Block, page: Path, names: dict[str, Any]) -> None:
         assert runner.run(session, clear_globs=False).failed == 0
         names.update(session.globs)
     else:
-        with pytest.MonkeyPatch.context() as patch:
+        printed = io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
             if "import cupy" in block.code and why_no_gpu():
                 patch.setitem(sys.modules, "cupy", host_emulation.NumpyAsCupy(None))
             exec(compile("\n" * block.line + block.code, str(page), "exec"), names)
+        if block.prints is not None:
+            got, options = printed.getvalue(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+            same = doctest.OutputChecker().check_output(block.prints, got, options)
+            assert same, f"line {block.line} of {page.name} prints\n{got}"
 
 
 def shell_commands(code: str) -> list[list[str]]:

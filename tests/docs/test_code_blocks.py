@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from benchmarks.tools import records
 from tests.docs import code_blocks
+from tests.docs.test_docs import leaves
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -67,6 +69,40 @@ def test_no_block_is_passed_over() -> None:
     passed_over = [block for block in code if not block.runs]
     assert all(len(block.reason or "") > 10 for block in passed_over)
     assert len(passed_over) < 0.4 * len(code)
+
+
+def test_text_below_a_block_is_what_it_prints() -> None:
+    page = "```python\nprint(1)\n```\n\n```text\n1\n```\n\n```python\n2\n```\n\nwords\n\n```text\n3\n```\n"
+    first, _, second, _ = code_blocks.blocks(page)
+    assert (first.prints, second.prints) == ("1\n", None)
+    code_blocks.run(first, Path("page.md"), {})
+    with pytest.raises(AssertionError, match="prints\n1"):
+        code_blocks.run(first._replace(prints="2\n"), Path("page.md"), {})
+
+
+def guide() -> list[Path]:
+    """Pages of the quickstart and the user guide."""
+    nav = yaml.safe_load((ROOT / "docs" / "site" / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    sections = {name: part for section in nav for name, part in section.items()}
+    return [ROOT / "docs" / "quickstart.md", *(ROOT / "docs" / name for name in leaves(sections["User guide"]))]
+
+
+@pytest.mark.parametrize("page", guide(), ids=lambda page: page.stem)
+def test_a_page_of_the_guide_opens_with_code_output_and_a_picture(page: Path) -> None:
+    """Before its first heading, in a block of at most ten lines."""
+    opening = page.read_text(encoding="utf-8").partition("\n## ")[0]
+    first = next(code_blocks.blocks(opening), None)
+    assert first is not None, "no code"
+    assert first.code.count("\n") <= 10
+    assert first.prints, "nothing is printed"
+    assert re.search(r"^!\[.+\]\(.+\)$", opening, re.MULTILINE), "no picture"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_code_fits_a_page(page: Path) -> None:
+    """Blocks do not scroll on a screen of 1,280 pixels."""
+    wide = [line for block in BLOCKS[page] for line in block.code.splitlines() if len(line) > 78]
+    assert wide == []
 
 
 def test_commands_of_a_block() -> None:
