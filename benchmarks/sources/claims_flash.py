@@ -329,11 +329,11 @@ def losses() -> str:
     ahead = {n: of for n, of in fused.items() if of > 1}
     cuvs = ms(SMALL, "kde", **_GPU, n=16384, d=16) / ms(SMALL, "kde", "cuVS", n=16384, d=16)
     report = (
-        "In the sections 1 and 3 of an H200, no rival on a GPU is faster than cukde at any size. The nearest "
-        f"is {which}, with {nearest[which]:.2f} times cukde's time (`{RUNTIME}.json`, `{LINE}.json`)."
+        "In SD-KDE, KDE and the Laplace correction of the tables above no rival on a GPU is faster at any size. The "
+        f"nearest is {which}, with {nearest[which]:.2f} times cukde's time (`{RUNTIME}.json`, `{LINE}.json`)."
     )
     line = (
-        'In one dimension with `precision="ieee"`, all pairs, Flash-SD-KDE is faster for the Laplace correction of '
+        'With all pairs in one dimension (`precision="ieee"`) Flash-SD-KDE is faster for the Laplace correction of '
         f"{' and '.join(f'{n:,}' for n in ahead)} points at 10,000 queries: cukde takes "
         f"{' and '.join(f'{of:.2f}' for of in ahead.values())} times as long (`{LINE_ALONE}.json`)."
     )
