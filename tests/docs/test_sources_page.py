@@ -79,3 +79,10 @@ def test_a_finding_that_the_records_contradict_is_an_error(altered: Any) -> None
 
 def test_the_head_explains_what_can_be_found() -> None:
     assert re.findall(r"(?m)^- \*\*([^*]+)\*\*: ", TEXT) == list(FOUND)
+
+
+def test_a_run_that_has_its_record_is_no_longer_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = claims_page.made()[claims_page.OPEN]
+    monkeypatch.setattr(claims_page, "there", lambda name: name == claims_errors.OWN)
+    gone = set(before.splitlines()) - set(claims_page.made()[claims_page.OPEN].splitlines())
+    assert all("flash_errors" in line for line in gone)
