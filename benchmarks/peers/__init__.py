@@ -53,15 +53,21 @@ PAGE = Path(__file__).parent / "README.md"
 Peer = tuple[Callable[[], Any], float | None] | tuple[Callable[[], Any], float | None, float]
 
 
+def function(op: str, name: str) -> Callable[..., Any]:
+    """A rival's function for an operation; an ImportError where its library is absent."""
+    module, called = _RIVALS[name]
+    found: Callable[..., Any] = getattr(importlib.import_module(f"benchmarks.peers.{module}"), called.format(op))
+    return found
+
+
 def rivals(
     op: str, names: tuple[str, ...], *arguments: Any, error: Callable[[Any], float | None]
 ) -> dict[str, Peer | str]:
     """Each rival's call and its error; of one that is absent or fails, the reason."""
     found: dict[str, Peer | str] = {}
     for name in names:
-        module, function = _RIVALS[name]
         try:
-            rival = getattr(importlib.import_module(f"benchmarks.peers.{module}"), function.format(op))
+            rival = function(op, name)
             found[name] = functools.partial(rival, *arguments), error(rival(*arguments))
         except Exception as failed:  # whatever it is, the record says it
             found[name] = reason(failed)
