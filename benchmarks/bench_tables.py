@@ -51,7 +51,8 @@ TABLE = [
     # Densities on the CPU: 16 columns, and one.
     *_each(density.density, "cpu", "kde", 8192, 1024, 16, BOTH, ("scikit-learn", "SciPy")),
     *_each(density.density, "cpu", "score", 8192, 8192, 16, BOTH),
-    *_each(density.density, "cpu", DENSITIES, 10**6, 10**5, 1, BOTH),
+    *_each(density.density, "cpu", "kde", 10**6, 10**5, 1, BOTH, ("KDEpy", "ArviZ", "fastKDE")),
+    *_each(density.density, "cpu", DENSITIES[1:], 10**6, 10**5, 1, BOTH),
     *_each(density.density, "cpu", ["kde", "sd_kde"], [4 * 10**6, 16 * 10**6], 2 * 10**6, 1, "float64"),
     *_each(density.distribution, "cpu", ["cdf", "log_cdf"], 10**6, BOTH),
     # Conditional distributions beside statsmodels, and regions.
@@ -87,9 +88,12 @@ TABLE = [
     *_each(density.stack, ["cpu", "gpu"], ["kde", "score", "sd_kde"], (512, 1000, 256, 4), BOTH),
     *_each(density.stack, ["cpu", "gpu"], ["kde", "score", "sd_kde"], (512, 100, 10, 4), BOTH),
     *_each(density.stack, ["cpu", "gpu"], ["kde", "score", "sd_kde"], (64, 1000, 256, 16), BOTH),
-    *_each(density.grid, ["cpu", "gpu"], 10**6, 2, [256, 1024], BOTH),
+    # Of 1024 x 1024 cells xarray-spatial takes half a minute on the CPU.
+    *_each(density.grid, "cpu", 10**6, 2, 256, BOTH, ("KDEpy", "xarray-spatial")),
+    *_each(density.grid, "cpu", 10**6, 2, 1024, BOTH, ("KDEpy",)),
+    *_each(density.grid, "gpu", 10**6, 2, [256, 1024], BOTH, ("xarray-spatial",)),
     *_each(density.grid, ["cpu", "gpu"], 10**5, 3, 64, BOTH),
-    *_each(density.grid, "gpu", 10**6, 2, 1024, BOTH, ["fft", "exact"]),
+    *_each(density.grid, "gpu", 10**6, 2, 1024, BOTH, (), ["fft", "exact"]),
     *_each(density.tolerance, "cpu", 2**17, [2, 3], BOTH),
     *_each(density.tolerance, "gpu", 2**20, 2, BOTH),
     *_each(density.modes, "cpu", 10_000, [2, 4], True),

@@ -234,8 +234,7 @@ class Runner:
             try:
                 with np.errstate(all="ignore"):
                     _, times, result = self.timed(call(), compiles=self.gpu)
-                    # SciPy's density has another bandwidth.
-                    off = None if name == "SciPy" else error(self._here(result), plain=True)
+                    off = None if (name, of.op) in peers.ANOTHER else error(self._here(result), plain=True)
                 found.append({"name": name, "error_over_promise": off} | times.row())
             except Exception as failed:  # the library is measured all the same
                 found.append({"name": name, "reason": peers.reason(failed)})

@@ -161,8 +161,10 @@ def stack(backend: str, op: str, shape: tuple[int, int, int, int], dtype: str) -
     return Case(lambda: function(x, y, h), row, {"a loop of calls": (loop, error(loop()))})
 
 
-def grid(backend: str, n: int, d: int, g: int, dtype: str, algorithm: str = "auto") -> Case:
-    """A product grid from -6 to 6, beside KDEpy in the plane; the error is relative to the largest density."""
+def grid(
+    backend: str, n: int, d: int, g: int, dtype: str, names: tuple[str, ...] = (), algorithm: str = "auto"
+) -> Case:
+    """A product grid from -6 to 6; the error is relative to the largest density."""
     X = np.random.default_rng(0).standard_normal((n, d)).astype(dtype)
     axes, h = [np.linspace(-6, 6, g).astype(dtype)] * d, float(n ** (-1 / (d + 4)))
     rng = np.random.default_rng(1)
@@ -172,11 +174,11 @@ def grid(backend: str, n: int, d: int, g: int, dtype: str, algorithm: str = "aut
     def error(got: Any) -> float:
         return float(np.abs(to_host(got)[tuple(some.T)] - exact).max() / exact.max())
 
-    call = functools.partial(cukde.evaluate_grid, named(backend).asarray(X), axes, h, algorithm=algorithm)
+    x = named(backend).asarray(X)
+    call = functools.partial(cukde.evaluate_grid, x, axes, h, algorithm=algorithm)
     shape = {"n": n, "m": g**d, "d": d, "algorithm": algorithm}
     row = _row("evaluate_grid", backend, shape, dtype, error(call()), GRID[dtype].value)
-    names = ("KDEpy",) if (backend, d) == ("cpu", 2) else ()
-    return Case(call, row, peers.rivals("evaluate_grid", names, X, axes, h, error=error))
+    return Case(call, row, peers.rivals("evaluate_grid", names, x, axes, h, error=error))
 
 
 def tolerance(backend: str, n: int, d: int, dtype: str) -> Case:
