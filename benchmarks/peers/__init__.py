@@ -1,6 +1,6 @@
 """Rivals: each module offers ``sd_kde(X, Y, h)`` (or others) on CuPy arrays, float32, where its library is there.
 
-KDEpy, scikit-learn, SciPy and pandas compute on the CPU: they take NumPy arrays. ``README.md`` in this
+KDEpy, ArviZ, fastKDE, scikit-learn, SciPy and pandas compute on the CPU: they take NumPy arrays. ``README.md`` in this
 folder has each rival's version, call, modes, and where its settings come from.
 """
 
@@ -36,12 +36,18 @@ _RIVALS = {
     "cuBLAS, sign matrices": ("sign_matrices", "{}"),
     "whole matrix": ("whole_matrix", "{}"),
     "KDEpy": ("kdepy", "{}"),
+    "ArviZ": ("arviz_kde", "{}"),
+    "fastKDE": ("fast_kde", "{}"),
+    "xarray-spatial": ("xarray_spatial", "{}"),
     "scikit-learn": ("scikit_learn", "{}"),
     "scikit-learn, rtol=1e-4": ("scikit_learn", "rtol_{}"),
     "SciPy": ("scipy_stats", "{}"),
     "pandas": ("pandas_corr", "{}"),
     "source kernel": ("source_kernel", "{}"),
 }
+
+ANOTHER = frozenset({("SciPy", "kde"), ("fastKDE", "kde")})
+"""Rivals and operations whose result is another density: it has no error."""
 
 NAMES = tuple(_RIVALS)
 """Of every rival that :func:`rivals` knows."""
@@ -68,7 +74,8 @@ def rivals(
     for name in names:
         try:
             rival = function(op, name)
-            found[name] = functools.partial(rival, *arguments), error(rival(*arguments))
+            result = rival(*arguments)
+            found[name] = functools.partial(rival, *arguments), None if (name, op) in ANOTHER else error(result)
         except Exception as failed:  # whatever it is, the record says it
             found[name] = reason(failed)
     return found
