@@ -1,4 +1,4 @@
-"""``cukde demo``: speed and equality with scikit-learn's KernelDensity on real data, and a picture of the density."""
+"""``cukde demo``: a map and the anomalies of real data, and the time beside scikit-learn's KernelDensity."""
 
 from __future__ import annotations
 
@@ -7,29 +7,40 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cukde.cli import device, output, progress
 from cukde.cli.errors import CommandError
 from cukde.core import aligned, dispatch
+from cukde.core.cpu import meanwhile
 
 _NAME = "cukde-demo.png"
-SIDE = 180  # points of the map along each axis
-CALLS = 3
+SIDE = 256  # points of the map along each axis
+CALLS = 3  # of cukde, after the first one; scikit-learn takes seconds for one
+UNUSUAL = 4  # images of each digit
+_AXES = 8  # principal axes, in which images are compared
 _EMPTY = 1e-6  # of the peak density: the map counts as empty below
 
 _DESCRIPTION = """\
-Estimate a density of handwritten digits with scikit-learn's KernelDensity and with cukde's, and show the times and the
-largest difference. This takes some 15 seconds the first time, which compiles, and fewer later."""
+Map the density of 1,797 handwritten digits, find the most unusual ones, and show the time and the largest difference
+beside scikit-learn's KernelDensity. This takes some 20 seconds."""
+
+
+class Found(NamedTuple):
+    """Rows of the images of a digit."""
+
+    digit: int
+    typical: int  # the highest density at the other images
+    unusual: np.ndarray  # the lowest ones
 
 
 def add_parser(commands: Any) -> None:
     """Add this command to the ``cukde`` parser."""
     parser = commands.add_parser(
         "demo",
-        help="compare speed and results with scikit-learn's on real data, with a picture",
+        help="map real data and find their anomalies, with a picture and the time beside scikit-learn's",
         description=_DESCRIPTION,
     )
     output.add_picture_option(parser, _NAME)
@@ -38,7 +49,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Time both libraries, print how far their results are apart, and draw the density."""
+    """Time both libraries on the map, find unusual images, and draw all."""
     picture = output.picture_path(args.out, _NAME)
     to_gpu = device.asarray(gpu=True) if args.gpu else None
     with progress.stages() as say:
@@ -47,65 +58,85 @@ def run(args: argparse.Namespace) -> None:
 
         import cukde
 
-        X = decomposition.PCA(2, random_state=0).fit_transform(_digits())
+        images, digits = _digits()
+        scores = decomposition.PCA(_AXES, random_state=0).fit_transform(images)
+        X = scores[:, :2]
         h = float(np.mean(cukde.bandwidth.silverman(X)))
-        axes = np.linspace(X.min(axis=0), X.max(axis=0), SIDE).T
+        axes = np.linspace(X.min(axis=0) - h, X.max(axis=0) + h, SIDE).T
         Y = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
 
         def call(estimator: Any, move: Callable[[Any], Any]) -> Callable[[], np.ndarray]:
             return lambda: dispatch.to_host(estimator(bandwidth=h).fit(move(X)).score_samples(move(Y)))
 
         calls = {
-            "scikit-learn": call(neighbors.KernelDensity, np.asarray),
-            "cukde": call(cukde.KernelDensity, np.asarray),
+            "scikit-learn": (1, call(neighbors.KernelDensity, np.asarray)),
+            "cukde": (CALLS, call(cukde.KernelDensity, np.asarray)),
         }
         if to_gpu is not None:
-            calls["cukde, GPU with copies"] = call(cukde.KernelDensity, to_gpu)
-        seconds, results = _in_turn(calls, say)
+            calls["cukde, GPU with copies"] = (CALLS, call(cukde.KernelDensity, to_gpu))
+        seconds, results = _timed(calls, say)
+        compiles = meanwhile.compiles()  # in a first run, in the background
+        say("unusual images")
+        found = unusual(scores, digits)
     print(
-        f"Log density of {len(X):,} handwritten digits on 2 principal axes, at {len(Y):,} points:\n"
-        f"KernelDensity(bandwidth={h:.2f}).fit(X).score_samples(Y), {CALLS} times each\n"
+        f"A map of {len(X):,} handwritten digits, the log density at {len(Y):,} points of 2 principal axes:\n"
+        f"KernelDensity(bandwidth={h:.2f}).fit(X).score_samples(Y)\n"
     )
     _print_times(seconds)
-    print(f"\n{equality(*results.values())}")
+    if compiles:
+        print("\ncukde was still compiling during its calls: a second run shows its speed.")
+    print(f"\n{equality(*results.values())}\n")
+    _print_found(found)
     if picture is not None:
-        _draw(X, results["cukde"].reshape(SIDE, SIDE), axes, picture)
-        print(f"Picture: {picture}")
+        _draw(images, X, results["cukde"].reshape(SIDE, SIDE), axes, found, seconds, picture)
+        print(f"\nPicture: {picture}")
 
 
-def _digits() -> np.ndarray:
-    """Return images as rows of 64 pixels."""
+def _digits() -> tuple[np.ndarray, np.ndarray]:
+    """Return images as rows of 64 pixels, and which digit each is."""
     from sklearn.datasets import load_digits
 
     try:
-        images: np.ndarray = load_digits(return_X_y=True)[0]
+        images, digits = load_digits(return_X_y=True)
     except OSError as error:
         raise CommandError(f"cannot read the digits that scikit-learn brings: {error}") from None
-    return images
+    return images, digits
 
 
-def _in_turn(
-    calls: dict[str, Callable[[], np.ndarray]], say: Callable[[str], None]
+def _timed(
+    calls: dict[str, tuple[int, Callable[[], np.ndarray]]], say: Callable[[str], None]
 ) -> tuple[dict[str, list[float]], dict[str, np.ndarray]]:
-    """Time each call some times, in turns, so that a busy machine slows all alike; the first turn compiles."""
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    """Time each call as often as it says; where that is several times, after a first call, which compiles."""
+    seconds: dict[str, list[float]] = {}
     results = {}
-    for turn in range(CALLS + 1):
-        for name, call in calls.items():
-            say(f"call {turn} of {CALLS}: {name}" if turn else f"compiling: {name}")
+    for name, (times, call) in calls.items():
+        if times > 1:
+            say(f"compiling: {name}")
+            call()
+        seconds[name] = []
+        for turn in range(times):
+            say(f"call {turn + 1} of {times}: {name}")
             start = time.perf_counter()
             results[name] = call()
-            seconds[name] += [time.perf_counter() - start] * (turn > 0)
+            seconds[name].append(time.perf_counter() - start)
     return seconds, results
 
 
 def _print_times(seconds: dict[str, list[float]]) -> None:
-    rows: list[tuple[str, ...]] = [("", "median seconds", "lowest", "highest", "times as fast")]
+    rows: list[tuple[str, ...]] = [("", "seconds", "times as fast", "calls")]
     first = statistics.median(next(iter(seconds.values())))
     for name, those in seconds.items():
-        times = (statistics.median(those), min(those), max(those))
-        rows.append((name, *(f"{value:.3g}" for value in times), f"{first / times[0]:.0f}"))
-    print(*aligned.lines(rows, range(1, 5)), sep="\n")
+        median = statistics.median(those)
+        rows.append(
+            (name, f"{median:.3g}", f"{first / median:.0f}", "1" if len(those) == 1 else f"median of {len(those)}")
+        )
+    print(*aligned.lines(rows, range(1, 4)), sep="\n")
+
+
+def _print_found(found: list[Found]) -> None:
+    first = [("digit", "row")] + [(f"{each.digit}", f"{each.unusual[0]}") for each in found]
+    print("The most unusual image of each digit, by OutlierDetector().fit(images of the digit):")
+    print(*aligned.lines(list(zip(*first, strict=True)), range(1, len(first))), sep="\n")
 
 
 def equality(peer: np.ndarray, *ours: np.ndarray) -> str:
@@ -118,13 +149,80 @@ def equality(peer: np.ndarray, *ours: np.ndarray) -> str:
     )
 
 
-def _draw(X: np.ndarray, log_density: np.ndarray, axes: np.ndarray, path: Path) -> None:
-    """Draw the density in colours, and the digits as points."""
+def unusual(scores: np.ndarray, digits: np.ndarray) -> list[Found]:
+    """Compare the images of each digit by the density at the others of that digit."""
+    import cukde
+
+    found = []
+    for digit in np.unique(digits):
+        rows = np.flatnonzero(digits == digit)
+        log_density = cukde.OutlierDetector().fit(scores[rows]).score_samples(scores[rows])
+        order = rows[np.argsort(log_density)]
+        found.append(Found(int(digit), int(order[-1]), order[:UNUSUAL]))
+    return found
+
+
+def _draw(
+    images: np.ndarray,
+    X: np.ndarray,
+    log_density: np.ndarray,
+    axes: np.ndarray,
+    found: list[Found],
+    seconds: dict[str, list[float]],
+    path: Path,
+) -> None:
+    """Draw the map with a typical image of each digit, the unusual images, and the times."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 8), layout="constrained")
-    plot = figure.subplots()
-    plot.pcolormesh(*axes, np.exp(log_density), cmap="Blues", rasterized=True)
-    plot.plot(*X.T, ".", ms=2, color="#d1662f")
-    plot.set_title(f"{len(X):,} handwritten digits on their 2 principal axes, and their density")
+    figure = Figure(figsize=(12, 6.4), layout="constrained")
+    map_, right = figure.subfigures(1, 2, width_ratios=(1.25, 1))
+    upper, lower = right.subplots(2, 1, height_ratios=(4, 1))
+    _map(map_.subplots(), images, X, log_density, axes, found)
+    _images(upper, images, found)
+    _times(lower, seconds)
     output.save_figure(figure, path)
+
+
+def _map(
+    plot: Any, images: np.ndarray, X: np.ndarray, log_density: np.ndarray, axes: np.ndarray, found: list[Found]
+) -> None:
+    from matplotlib.offsetbox import AnnotationBbox, OffsetImage
+
+    plot.imshow(
+        np.exp(log_density), origin="lower", extent=[*axes[0, [0, -1]], *axes[1, [0, -1]]], cmap="magma", aspect="auto"
+    )
+    for each in found:
+        thumbnail = OffsetImage(images[each.typical].reshape(8, 8), cmap="gray_r", zoom=3.2)
+        plot.add_artist(AnnotationBbox(thumbnail, X[each.typical], pad=0.1))
+    plot.set_title(f"density of {len(X):,} handwritten digits on 2 principal axes")
+    plot.set_axis_off()
+
+
+def _images(plot: Any, images: np.ndarray, found: list[Found]) -> None:
+    """Draw a column for each digit, with space below the typical image."""
+    rows = [np.hstack([_framed(images[each.typical]) for each in found])]
+    rows.append(np.zeros((3, rows[0].shape[1])))
+    rows += [np.hstack([_framed(images[each.unusual[k]]) for each in found]) for k in range(UNUSUAL)]
+    plot.imshow(np.vstack(rows), cmap="gray_r")
+    plot.set_yticks([4.5, 33], ["typical", "unusual"], rotation=90, va="center")
+    plot.tick_params(left=False)
+    plot.set_xticks([])
+    for side in plot.spines.values():
+        side.set_visible(False)
+    plot.set_title("each digit's images of highest and lowest density")
+
+
+def _framed(image: np.ndarray) -> np.ndarray:
+    return np.pad(image.reshape(8, 8), 1)
+
+
+def _times(plot: Any, seconds: dict[str, list[float]]) -> None:
+    medians = {name: statistics.median(those) for name, those in seconds.items()}
+    bars = plot.barh(list(medians), list(medians.values()), color=["#0072b2", *["#d55e00"] * (len(medians) - 1)])
+    plot.bar_label(bars, [f"{value:.2g} s" for value in medians.values()], padding=4)
+    plot.invert_yaxis()
+    plot.margins(x=0.15)
+    plot.set_xticks([])
+    for side in ("top", "right", "bottom"):
+        plot.spines[side].set_visible(False)
+    plot.set_title("time of the map, by KernelDensity")

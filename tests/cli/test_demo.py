@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+import cukde
 from cukde.cli import demo, device
 from cukde.cli.main import main
 from tests.private import cli_output as output
@@ -42,11 +43,12 @@ def test_end_to_end(capsys, tmp_path, monkeypatch):
     code, out, _ = run(capsys)
     assert code == 0
     lines = out.splitlines()
-    assert "1,797 handwritten digits on 2 principal axes, at 225 points" in lines[0]
+    assert lines[0].startswith("A map of 1,797 handwritten digits, the log density at 225 points")
     assert "KernelDensity(bandwidth=" in lines[1]
     rows = {line.split()[0]: line.split()[1:] for line in lines if line.startswith(("scikit-learn ", "cukde "))}
-    assert rows["scikit-learn"][-1] == "1"
-    assert [len(row) for row in rows.values()] == [4, 4]
+    assert rows["scikit-learn"][1:] == ["1", "1"]
+    assert rows["cukde"][2:] == ["median", "of", "3"]
+    assert [len(line.split()) for line in lines if line.startswith(("digit ", "row "))] == [11, 11]
     differences = [float(number) for number in re.findall(r"(?:at most|up to) ([\d.e-]+\d)", out)]
     assert len(differences) == 2
     assert differences[0] < 1e-6
@@ -55,6 +57,20 @@ def test_end_to_end(capsys, tmp_path, monkeypatch):
     assert min(image.shape[:2]) > 800
     assert image[..., :3].std() > 0.05  # something is drawn
     assert os.listdir(tmp_path) == ["cukde-demo.png"]
+
+
+def test_unusual_images_are_those_of_the_lowest_density_at_the_others():
+    scores = np.random.default_rng(0).normal(size=(60, 2))
+    digits = np.arange(60) % 2
+    scores[7], scores[8] = 20, -30
+    zero, one = demo.unusual(scores, digits)
+    assert (zero.digit, zero.unusual[0], one.digit, one.unusual[0]) == (0, 8, 1, 7)
+    for each in (zero, one):
+        rows = np.flatnonzero(digits == each.digit)
+        h = cukde.bandwidth.silverman(scores[rows])
+        p = cukde.kde(scores[rows], scores[rows], h, leave_one_out=True)
+        assert each.typical == rows[np.argmax(p)]
+        assert list(each.unusual) == list(rows[np.argsort(p)[: demo.UNUSUAL]])
 
 
 def test_gpu_is_one_more_row_of_the_table(capsys, tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from sklearn import datasets, model_selection, pipeline, preprocessing
 
 from cukde import KernelDensity
 from cukde.density.pairs.cpu.skipping import exponential, passes
@@ -184,3 +185,17 @@ def test_scikit_learn_keeps_the_same_promise() -> None:
                 near = want > -500  # beyond, scikit-learn's logarithms are not accurate
                 allowed = 1e-6 + options.get("rtol", 0) + options.get("atol", 0) * np.exp(-want[near])
                 check(np.abs(np.expm1(got - want)[near]), allowed, estimator.__module__)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_search_ranks_bandwidths_by_the_likelihoods_of_the_formula(scaled: bool) -> None:
+    """The narrowest leaves rows of the wine data tens of bandwidths from all others."""
+    X = datasets.load_wine().data[:, :4]
+    grid = [0.1, 0.2, 0.5]
+    steps = pipeline.make_pipeline(preprocessing.StandardScaler() if scaled else "passthrough", KernelDensity())
+    search = model_selection.GridSearchCV(steps, {"kerneldensity__bandwidth": grid}).fit(X)
+    for fold, (train, test) in enumerate(model_selection.KFold(5).split(X)):
+        scaler = preprocessing.StandardScaler(with_mean=scaled, with_std=scaled).fit(X[train])
+        known, others = scaler.transform(X[train]), scaler.transform(X[test])
+        want = [reference.log_kde(known, others, h).sum() for h in grid]
+        np.testing.assert_allclose(search.cv_results_[f"split{fold}_test_score"], want, rtol=1e-12)
