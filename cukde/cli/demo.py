@@ -175,7 +175,8 @@ def _draw(
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 6.4), layout="constrained")
-    map_, right = figure.subfigures(1, 2, width_ratios=(1.25, 1))
+    parts: Any = figure.subfigures(1, 2, width_ratios=(1.25, 1))
+    map_, right = parts
     upper, lower = right.subplots(2, 1, height_ratios=(4, 1))
     _map(map_.subplots(), images, X, log_density, axes, found)
     _images(upper, images, found)

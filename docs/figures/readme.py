@@ -1,60 +1,39 @@
-"""The README's picture: KernelDensity's time over n beside scikit-learn's, by a record, and a density worth looking at.
+"""The README's picture: the plot that its first block of code makes, and KernelDensity's time over n, by a record.
 
 python -m docs.figures.readme benchmarks/results/over_n_cpu.json docs/readme.png
-
-The density is that of a million points of Clifford Pickover's attractor: many starting points are followed for some
-steps of x' = sin(a y) + c cos(a x), y' = sin(b x) + d cos(b y), and the first steps are left out.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-import cukde
-from benchmarks.readme import power
+from benchmarks.readme import README, power
 from docs.figures import command
 
-POINTS, CELLS, BANDWIDTH = 1_000_000, 600, 0.01
-_A, _B, _C, _D = -1.4, 1.6, 1.0, 0.7
-_STARTS, _LEFT_OUT = 10_000, 20
 _OURS, _EXACT, _TOLERANCE = "cukde", "scikit-learn", "scikit-learn, rtol=1e-4"
 _STYLES = {_EXACT: ("s-", "#0072b2"), _TOLERANCE: ("^--", "#56b4e9"), _OURS: ("o-", "#d55e00")}
 
 
-def attractor(points: int = POINTS) -> np.ndarray:
-    """Points of the attractor, shape (points, 2)."""
-    x, y = np.random.default_rng(0).uniform(-1, 1, (2, _STARTS))
-    followed = []
-    for _ in range(_LEFT_OUT + -(-points // _STARTS)):
-        x, y = np.sin(_A * y) + _C * np.cos(_A * x), np.sin(_B * x) + _D * np.cos(_B * y)
-        followed.append(np.stack([x, y], axis=1))
-    return np.concatenate(followed[_LEFT_OUT:])[:points]
+def code() -> str:
+    """Return the README's first block, without what writes the plot."""
+    block = re.search(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert block
+    return block[1].rpartition("\nax.figure")[0]
 
 
-def density(X: np.ndarray, cells: int = CELLS, h: float = BANDWIDTH) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """Density on a grid around the points, and the grid's axes."""
-    axes = tuple(np.linspace(low - 5 * h, high + 5 * h, cells) for low, high in zip(X.min(0), X.max(0), strict=True))
-    return cukde.evaluate_grid(X, axes, h), axes
+def draw(run: dict[str, Any], to: Path) -> None:
+    """Draw what the code draws, and the times of a record's rows."""
+    from matplotlib import pyplot
 
-
-def draw(run: dict[str, Any], to: Path, points: int = POINTS, cells: int = CELLS) -> None:
-    """Draw the times of a record's rows, and the density."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4.3), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(1.1, 1))
-    _times(left, run)
-    p, axes = density(attractor(points), cells)
-    reach = [end for axis in axes for end in (axis[0], axis[-1])]
-    shade = np.sqrt(np.maximum(p, 0))  # of which faint parts show, too
-    right.imshow(shade.T, origin="lower", extent=reach, cmap="magma", vmax=np.quantile(shade, 0.998))
-    right.set_title(f"density of {points:,} points, by evaluate_grid", fontsize=12)
-    right.set_axis_off()
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4.3), layout="constrained")
+    exec(code().replace("hue=", "ax=left, hue="), {"left": left})
+    left.set_title("three species of iris, by the code above", fontsize=12)
+    _times(right, run)
     to.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(to, dpi=130, **({"pil_kwargs": {"optimize": True}} if to.suffix == ".png" else {}))
+    pyplot.close(figure)
 
 
 def _times(ax: Any, run: dict[str, Any]) -> None:

@@ -84,7 +84,7 @@ def test_actions_run_the_test_command_of_the_readme() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     command = re.search(r"<!-- test command -->\n+```sh\n(.*?)\n```", readme, re.DOTALL)
     assert command
-    _, *steps = command[1].replace(".venv/bin/python", "python").split(" && ")
+    _, *steps = re.split(r" &&\s+", command[1].replace(".venv/bin/python", "python"))
     job = read(".github/workflows/tests.yml")["jobs"]["tests"]
     assert [step["run"] for step in job["steps"] if "run" in step] == steps
 

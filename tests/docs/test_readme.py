@@ -91,7 +91,7 @@ class TestRandomCalls:
 
 
 def test_the_readme_is_short() -> None:
-    assert len(README.splitlines()) <= 150
+    assert len(README.splitlines()) <= 130
 
 
 def test_files_that_the_readme_links_are_there() -> None:
@@ -103,15 +103,16 @@ def test_files_that_the_readme_links_are_there() -> None:
             assert not anchor or anchor in test_docs.anchors(to), target
 
 
-def test_the_quickstart_has_six_lines_and_another_one_for_a_gpu() -> None:
-    first, second = [
+def test_the_readme_opens_with_three_lines_and_a_quickstart_with_another_one_for_a_gpu() -> None:
+    plot, calls, gpu = [
         [line.partition("  #")[0] for line in block.code.splitlines() if line]
         for block in code_blocks.blocks(README)
         if block.language == "python"
     ]
-    assert len(first) == 6
-    assert not any("cupy" in line for line in first)
-    assert [line for line in second if line not in first] == ["import cupy as cp", "X = cp.asarray(X)"]
+    assert len([line for line in plot if "import" not in line]) == 3
+    assert len(calls) <= 7
+    assert not any("cupy" in line for line in plot + calls)
+    assert gpu == ["import cupy as cp", "X, Y = cp.asarray(X), cp.asarray(Y)"]
 
 
 def changed(folder: Path, change: Any) -> None:
@@ -154,7 +155,7 @@ def test_records_that_pages_name_are_there() -> None:
 def test_the_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     run = records.read(RESULTS / "over_n_cpu.json")
-    figures_readme.draw(run, tmp_path / "small.svg", points=5000, cells=60)
+    figures_readme.draw(run, tmp_path / "small.svg")
     drawn = (tmp_path / "small.svg").read_text(encoding="utf-8")
     largest = max(row["difference_max"] for row in run["rows"])
     assert f"differ by at most {readme.power(largest)}" in drawn
