@@ -121,7 +121,12 @@ def passes(backend: Backend, request: pytest.FixtureRequest) -> ModuleType:
     return dispatch.passes("cukde.density.pairs", dispatch.backend(backend.asarray(np.zeros((2, 2)))))
 
 
-KINDS = {"clusters": clusters, "duplicates": duplicates, "isolated": outlier}
+def apart(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    """Two clusters so far from each other that in many columns each is summed about a centre of its own."""
+    return rng.normal(size=(n, d)) + np.where(rng.random((n, 1)) < 0.6, 0, 300 / d**0.5)
+
+
+KINDS = {"clusters": clusters, "duplicates": duplicates, "isolated": outlier, "apart": apart}
 ENGINES = [(d, "float32") for d in (1, 3, 20, 70, 200)] + [(d, "float64") for d in (1, 3, 20, 64, 70)]
 
 
