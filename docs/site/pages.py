@@ -19,8 +19,7 @@ _LONG_CODE = re.compile(r"<code>(?=[^<]{28,}</code>)")
 _PICTURE = re.compile(r'<p>(<img [^>]*src="([^"]+)"[^>]*>)</p>')
 _TAG_OR_CODE = re.compile(r"(<pre.*?</pre>|<math.*?</math>|<[^>]*>)", re.DOTALL)
 _NUMBER = re.compile(r"(?<![\w.])\d[\d.]*e-\d+\b")
-_FOUND_LAST = ("changelog.md", "contributing.md", "kernels.md", "measured.md", "reference/dask.md", "sources.md")
-"""Pages that repeat names which others explain."""
+_FOUND_LAST = re.compile(r"(changelog|contributing|held_out|kernels|measured|reference/dask|sources|\w+_evidence)\.md")
 _NAME = re.compile(r"(?<!\[)`([\w.]+)(?:\([^`]*\))?`(?=[^\n]*\|$)", re.MULTILINE)  # in a table, and no link yet
 _ENTRIES = frozenset(
     name
@@ -45,7 +44,7 @@ def on_files(files: Any, /, config: Any, **_: Any) -> Any:
 
 def on_page_markdown(markdown: str, /, page: Any, **_: Any) -> str:
     """Give the front page the room of its sidebar, link the index of functions, and rank results of the search."""
-    if page.file.src_uri in _FOUND_LAST:
+    if _FOUND_LAST.fullmatch(page.file.src_uri):  # which repeats names that other pages explain
         page.meta["search"] = {"boost": 0.5}
     if page.file.src_uri == "reference/index.md":
         markdown = _NAME.sub(_linked, markdown)
