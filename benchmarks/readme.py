@@ -1,4 +1,4 @@
-"""The tables of measured times in the README and in docs/measured.md, made of the records in benchmarks/results.
+"""What the README and docs/measured.md have from the records in benchmarks/results: tables, and random calls.
 
 python -m benchmarks.readme
 """
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks import random_calls
 from benchmarks.chosen import CPU, GPU, Chosen
 from benchmarks.record import ON_CPU
 from benchmarks.tools import records
@@ -19,6 +20,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 README, MEASURED = ROOT / "README.md", ROOT / "docs" / "measured.md"
 BEGIN = "<!-- table of records: begin (python -m benchmarks.readme) -->"
 END = "<!-- table of records: end -->"
+RANDOM = "<!-- random calls: begin (python -m benchmarks.readme) -->", "<!-- random calls: end -->"
 
 _SHORT = (
     "| | where | cukde | error | best rival | its time | its error | times faster |\n|---|---|---|---|---|---|---|---|"
@@ -45,8 +47,7 @@ class Row(NamedTuple):
 
     @property
     def machine(self) -> str:
-        machine = self.run["machine"]
-        return machine.get("gpu") or f"{machine['cpu'].split('(')[0].split()[0]}, {machine['cores']} cores"
+        return _machine(self.run)
 
 
 def row(chosen: Chosen, results: Path = RESULTS) -> Row:
@@ -67,9 +68,10 @@ def row(chosen: Chosen, results: Path = RESULTS) -> Row:
 
 
 def short_table(results: Path = RESULTS) -> str:
-    """The README's: some rows of both, where most is won first."""
+    """The README's: calls at random, and some rows of both, where most is won first."""
     rows = [row(chosen, results) for chosen in GPU + CPU if chosen.in_readme]
-    return "\n".join([_SHORT, *map(short_line, sorted(rows, key=lambda found: -found.times_faster))])
+    drawn = [random_line(random_calls.read(file, results)) for file in random_calls.FILES]
+    return "\n".join([_SHORT, *drawn, *map(short_line, sorted(rows, key=lambda found: -found.times_faster))])
 
 
 def long_tables(results: Path = RESULTS) -> str:
@@ -87,6 +89,28 @@ def short_line(found: Row) -> str:
     return _line([f"{chosen.what}: {found.size}, {chosen.precision}", where, *_compared(found)])
 
 
+def random_line(calls: random_calls.Calls) -> str:
+    """A line of the README's table: medians over calls at random, the worst, and how many are slower than whom."""
+    columns = [row["shape"]["d"] for row in calls.rows]
+    *rivals, last = dict.fromkeys(row["peer"]["name"] for row in calls.run["rows"] if "median_ms" in row["peer"])
+    lost = f"slower in {len(calls.lost)}" + (f": {random_calls.to_whom(calls)}" if calls.lost else "")
+    own = f"beyond bounds in {len(calls.wrong)}" if calls.wrong else "all within bounds"
+    theirs = "not recorded" if calls.wrong_rivals is None else f"beyond those bounds in {calls.wrong_rivals}"
+    return _line(
+        [
+            f"[{len(calls.rows)} random calls](docs/measured.md#random-calls): densities and scores, {min(columns)} to "
+            f"{max(columns):,} columns; medians",
+            f"{calls.backend.upper()}, [{_machine(calls.run)}](benchmarks/results/{calls.file}.json)",
+            _taken(calls.median(lambda row: row["median_ms"])),
+            own,
+            f"{' or '.join(filter(None, [', '.join(rivals), last]))}; {lost}",
+            _taken(calls.median(lambda row: row["peer"]["median_ms"])),
+            theirs,
+            f"{_ratio(calls.median(random_calls.ratio))}; worst {_ratio(random_calls.ratio(calls.rows[0]))}",
+        ]
+    )
+
+
 def long_line(found: Row) -> str:
     """A line of the long tables: it names the record, to which no link of the site leads."""
     chosen = found.chosen
@@ -94,19 +118,30 @@ def long_line(found: Row) -> str:
     return _line([chosen.what, found.size, chosen.precision, *_compared(found), source])
 
 
-def renewed(page: str, between: str) -> str:
+def random_section(results: Path = RESULTS) -> str:
+    """What docs/measured.md says of calls at random."""
+    return random_calls.section(results, _ratio, _taken)
+
+
+def renewed(page: str, between: str, marks: tuple[str, str] = (BEGIN, END)) -> str:
     """Return a page with this table, or these, between its marks."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = page.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
     if not (begin and end):
-        raise ValueError(f"the page has no tables to be renewed: it wants the lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n\n{between}\n\n{END}{after}"
+        raise ValueError(f"the page has no tables to be renewed: it wants the lines {marks[0]} and {marks[1]}")
+    return f"{before}{begin}\n\n{between}\n\n{end}{after}"
 
 
 def main(readme: Path = README, measured: Path = MEASURED) -> None:
     """Write the tables into both pages."""
-    for page, between in ((readme, short_table()), (measured, long_tables())):
-        page.write_text(renewed(page.read_text(encoding="utf-8"), between), encoding="utf-8")
+    readme.write_text(renewed(readme.read_text(encoding="utf-8"), short_table()), encoding="utf-8")
+    page = renewed(measured.read_text(encoding="utf-8"), long_tables())
+    measured.write_text(renewed(page, random_section(), RANDOM), encoding="utf-8")
+
+
+def _machine(run: dict[str, Any]) -> str:
+    machine = run["machine"]
+    return machine.get("gpu") or f"{machine['cpu'].split('(')[0].split()[0]}, {machine['cores']} cores"
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -150,9 +185,12 @@ def _right(rival: dict[str, Any]) -> bool:
 
 def _measured(times: dict[str, Any]) -> Sequence[str]:
     """Time and error."""
-    ms, error = times["median_ms"], times.get("rel_err_max")
-    taken = f"{_digits(ms / 1e3)} s" if ms >= 1e3 else f"{_digits(ms)} ms"
-    return taken, "not recorded" if error is None else power(error)
+    error = times.get("rel_err_max")
+    return _taken(times["median_ms"]), "not recorded" if error is None else power(error)
+
+
+def _taken(ms: float) -> str:
+    return f"{_digits(ms / 1e3)} s" if ms >= 1e3 else f"{_digits(ms)} ms"
 
 
 def _digits(number: float) -> str:

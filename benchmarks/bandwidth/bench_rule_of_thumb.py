@@ -11,7 +11,7 @@ deviations of the fitted rows. The oracle is the best bandwidth of a grid for th
 "select" is :func:`cukde.bandwidth.select`, which chooses the method too; "took" counts what it chose.
 
 A run ends after ``--budget`` seconds, and its record says what it left out; ``--part I/K`` runs each K-th case alone,
-so that several programs share the work. docs/choosing.md has the outcome.
+so that several programs share the work. docs/choosing_evidence.md has the outcome.
 """
 
 from __future__ import annotations

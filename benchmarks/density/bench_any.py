@@ -1,7 +1,7 @@
-"""Density calls drawn by fresh seeds, beside PyTorch or NumPy as a user writes them, cuVS and scikit-learn.
+"""Density calls drawn by fresh seeds, beside the rivals that compute the same.
 
     python -m benchmarks.density.bench_any --cases 300
-    python -m benchmarks.density.bench_any --cases 300 --seed 7000 --record benchmarks/results/NAME.json
+    python -m benchmarks.density.bench_any --cases 300 --seconds 500 --record benchmarks/results/any_h200.json
 
 Without ``--seed`` the first seed is the time of day, so that no two runs have the same cases. A row has the time of
 calls from Python until the device has nothing to do (the median of up to five, after one), that of the first call,
@@ -9,7 +9,9 @@ errors against float64 over what is promised, the rivals' times, and the dense l
 exponential for each pair and that of its products (``DENSE``), pairs of data with themselves taken once, twice that in
 float64. The twenty worst are printed last, by the ratio to a rival and by that to the limit.
 
-Rivals of scores and corrected densities are PyTorch (on the CPU NumPy) alone, as others have none.
+Rivals on a GPU are PyTorch and CuPy as a user writes them, and cuVS's kernel for densities in float32. On the CPU they
+are NumPy as a user writes it, and scikit-learn and SciPy for densities. Densities of rivals that float32 cannot hold
+do not count as errors; SciPy's, with another bandwidth, has none. ``benchmarks/random_calls.py`` is what pages say.
 """
 
 from __future__ import annotations
@@ -100,8 +102,12 @@ def as_users_write_it(of: Case, xp: Any, X: Any, Y: Any, h: float, weights: Any)
     return calls[of.op]()
 
 
-def error(of: Case, result: Any, X: Any, Y: Any, h: float, options: dict[str, Any], xp: Any) -> float:
-    """The worst error at some queries over what is promised, by differences in float64; signed sums not beside zero."""
+def oracle(of: Case, X: Any, Y: Any, h: float, options: dict[str, Any], xp: Any) -> Callable[..., float]:
+    """A function of a result: its worst error at some queries over what is promised; signed sums not beside zero.
+
+    Exact sums are by differences in float64. Results of kde and sd_kde are logarithms, or ``plain`` densities, of which
+    those count that the dtype can hold.
+    """
     places = np.sort(np.random.default_rng(of.seed).choice(of.m, min(of.m, _CHECKED), replace=False))
     places = xp.asarray(places)
     data, y = X.astype(np.float64), Y[places].astype(np.float64)
@@ -124,6 +130,7 @@ def error(of: Case, result: Any, X: Any, Y: Any, h: float, options: dict[str, An
     if of.option == "leave_one_out":
         log_p -= xp.log1p(-w[places])
     info = np.finfo(of.dtype)
+    fits = (log_p > math.log(float(info.tiny)) + 1) & (log_p < math.log(float(info.max)) - 9)
 
     def worst(off: Any, tolerance: Any) -> float:
         ratio = xp.nan_to_num(off / tolerance, nan=1e300, posinf=1e300)
@@ -132,28 +139,36 @@ def error(of: Case, result: Any, X: Any, Y: Any, h: float, options: dict[str, An
     def of_log(result: Any) -> float:
         return worst(abs(result[places].astype(np.float64) - log_p), 2 * promised + eps * abs(log_p))
 
-    if of.op in ("kde", "sd_kde"):
-        return of_log(result)
-    if of.op in ("laplace_kde", "positive_kde"):
-        fits = (log_p > math.log(float(info.tiny)) + 1) & (log_p < math.log(float(info.max)) - 9)
+    def of_signed(result: Any) -> float:
         g = 1 + d / 2 - xp.where(phi > 0, q, 0)
         ratio, absolute = (phi * g).sum(axis=1) / total, (phi * abs(g)).sum(axis=1) / total
         if of.op == "positive_kde":
             ratio = xp.exp(xp.arcsinh(ratio - 1))
         got = result[places][fits].astype(np.float64) / xp.exp(log_p[fits])
         return worst(abs(got - ratio[fits]), 2 * (promised * xp.maximum(absolute, 1))[fits])
-    shift = xp.stack([phi[k] @ (data - y[k]) for k in range(len(y))]) / total[:, None]
-    reach = xp.sqrt(2 * xp.where(phi > 1e-17 * total[:, None], q, 0).max(axis=1)) + xp.sqrt(2 * least)
-    tolerance = promised * xp.maximum(reach, 1) * h * 2
-    if of.op == "debias":
-        got = result[places].astype(np.float64) - y
-        rounding = eps * abs(y).max(axis=1)
-        return worst(abs(got - shift / 2).max(axis=1), tolerance + rounding)
-    got = (result if of.op == "score" else result[1])[places].astype(np.float64) * h * h
-    found = worst(abs(got - shift).max(axis=1), tolerance)
-    if of.op == "score":
-        return found
-    return max(found, of_log(result[0]))
+
+    def of_moments(result: Any) -> float:
+        shift = xp.stack([phi[k] @ (data - y[k]) for k in range(len(y))]) / total[:, None]
+        reach = xp.sqrt(2 * xp.where(phi > 1e-17 * total[:, None], q, 0).max(axis=1)) + xp.sqrt(2 * least)
+        tolerance = promised * xp.maximum(reach, 1) * h * 2
+        got = result[places].astype(np.float64)
+        if of.op == "debias":
+            return worst(abs(got - y - shift / 2).max(axis=1), tolerance + eps * abs(y).max(axis=1))
+        return worst(abs(got * h * h - shift).max(axis=1), tolerance)
+
+    def error(result: Any, *, plain: bool = False) -> float:
+        if of.op in ("kde", "sd_kde") and plain:
+            off = abs(xp.log(result[places][fits].astype(np.float64)) - log_p[fits])
+            return worst(off, 2 * promised[fits] + eps * abs(log_p[fits]))
+        if of.op in ("kde", "sd_kde"):
+            return of_log(result)
+        if of.op in ("laplace_kde", "positive_kde"):
+            return of_signed(result)
+        if of.op == "density_and_score":
+            return max(of_moments(result[1]), of_log(result[0]))
+        return of_moments(result)
+
+    return error
 
 
 class Runner:
@@ -165,10 +180,13 @@ class Runner:
         self.xp = self.backend.xp
         self.peaks = perf.measure_peaks(backend)
 
-    def timed(self, call: Callable[[], Any]) -> tuple[float, perf.Times, Any]:
-        """Milliseconds of the first call, times of up to five more, and the result."""
+    def timed(self, call: Callable[[], Any], *, compiles: bool = True) -> tuple[float, perf.Times, Any]:
+        """Milliseconds of the first call, times of up to five more, and the result.
+
+        A first call of a second or more stands for them where nothing ``compiles``.
+        """
         first, result = rounds.once(call, self.backend)
-        taken = [rounds.once(call, self.backend)[0]]
+        taken = [rounds.once(call, self.backend)[0] if compiles or first < 1000 else first]
         while len(taken) < 5 and sum(taken) < 300:
             taken.append(rounds.once(call, self.backend)[0])
         return first, perf.Times.of(taken), result
@@ -191,12 +209,13 @@ class Runner:
         row |= {"precision": of.dtype, "h": h, "first_ms": first} | times.row()
         if of.op in ("kde", "sd_kde"):  # a density may be beyond the dtype
             result = function(*arguments, **options, log=True)
-        row["error_over_promise"] = error(of, result, X, Y, h, options, self.xp)
+        error = oracle(of, X, Y, h, options, self.xp)
+        row["error_over_promise"] = error(result)
         row["predicted_ms"] = self._predicted(functools.partial(function, *arguments, **options))
         if self.gpu:
             row["limit_ms"] = limit_ms(of)
         del result
-        rows = [row | {"peer": peer} for peer in self._rivals(of, X, Y, h, options)]
+        rows = [row | {"peer": peer} for peer in self._rivals(of, X, Y, h, options.get("weights"), error)]
         self.backend.release_memory()
         return rows
 
@@ -207,26 +226,35 @@ class Runner:
         cost = counted(known.operation, self.peaks, known.shapes | dict(observed))
         return 1e3 * predicted(cost, self.peaks, cold=from_memory(self.peaks, cold=False)).seconds
 
-    def _rivals(self, of: Case, X: Any, Y: Any, h: float, options: dict[str, Any]) -> list[dict[str, Any]]:
-        weights = options.get("weights")
+    def _rivals(
+        self, of: Case, X: Any, Y: Any, h: float, weights: Any, error: Callable[..., float]
+    ) -> list[dict[str, Any]]:
         found = []
         for name, call in self._calls(of, X, Y, h, weights).items():
             try:
                 with np.errstate(all="ignore"):
-                    found.append({"name": name} | self.timed(call())[1].row())
+                    _, times, result = self.timed(call(), compiles=self.gpu)
+                    off = None if (name, of.op) in peers.ANOTHER else error(self._here(result), plain=True)
+                found.append({"name": name, "error_over_promise": off} | times.row())
             except Exception as failed:  # the library is measured all the same
                 found.append({"name": name, "reason": peers.reason(failed)})
             self.backend.release_memory()
         return found
 
+    def _here(self, result: Any) -> Any:
+        """A rival's result as this backend's arrays."""
+        return tuple(map(self._here, result)) if isinstance(result, tuple) else self.xp.asarray(result)
+
     def _calls(self, of: Case, X: Any, Y: Any, h: float, weights: Any) -> dict[str, Callable[[], Callable[[], Any]]]:
         """Rivals of a case, each made where what it needs is loaded."""
+
+        def written(xp: Any, *arrays: Any) -> Callable[[], Any]:
+            return lambda: as_users_write_it(of, xp, arrays[0], arrays[1], h, arrays[2])
 
         def torch() -> Callable[[], Any]:
             import torch
 
-            arrays = [None if a is None else torch.from_dlpack(a) for a in (X, Y, weights)]
-            return lambda: as_users_write_it(of, torch, arrays[0], arrays[1], h, arrays[2])
+            return written(torch, *(None if a is None else torch.from_dlpack(a) for a in (X, Y, weights)))
 
         def cuvs() -> Callable[[], Any]:
             from benchmarks.peers import cuvs
@@ -236,15 +264,19 @@ class Runner:
         def scikit_learn() -> Callable[[], Any]:
             from benchmarks.peers import scikit_learn
 
-            return lambda: scikit_learn.kde(X, Y, h)
+            return lambda: scikit_learn.kde(X, Y, h, weights)
 
-        def numpy() -> Callable[[], Any]:
-            return lambda: as_users_write_it(of, np, X, Y, h, weights)
+        def scipy() -> Callable[[], Any]:
+            from benchmarks.peers import scipy_stats
 
-        plain_density = of.op == "kde" and of.option in ("", "unchecked", "deterministic", "few queries")
+            return lambda: scipy_stats.kde(X, Y, h, weights)
+
+        density = of.op == "kde" and of.option != "leave_one_out"
+        plain = functools.partial(written, self.xp, X, Y, weights)
         if self.gpu:
-            return {"PyTorch": torch} | ({"cuVS": cuvs} if plain_density and of.dtype == "float32" else {})
-        return {"NumPy": numpy} | ({"scikit-learn": scikit_learn} if plain_density else {})
+            with_cuvs = density and weights is None and of.dtype == "float32"
+            return {"PyTorch": torch, "CuPy": plain} | ({"cuVS": cuvs} if with_cuvs else {})
+        return {"NumPy": plain} | ({"scikit-learn": scikit_learn, "SciPy": scipy} if density else {})
 
 
 def line(row: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ with quartiles: AUROC, average precision, and the mean log density of ordinary r
 and in nats. Times are those of one fit with the scores of all queries, a draw each; those of axes include the axes. Log
 densities are held against float64 on the first draw before its rows are kept. Figure and table of docs/embeddings.md:
 
-python -m benchmarks.figures.embeddings benchmarks/results/NAME.json docs/embeddings.svg
+python -m docs.figures.embeddings benchmarks/results/NAME.json docs/embeddings.svg
 python -m benchmarks.density.embeddings_page
 """
 

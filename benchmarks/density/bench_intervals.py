@@ -1,7 +1,7 @@
 """Coverage of intervals for a density, at points and over a grid, and their time, beside other intervals.
 
-python -m benchmarks.density.bench_intervals --processes 16 --rows 500 2000 --record benchmarks/results/NAME.json
-python -m benchmarks.density.bench_intervals --backend gpu --rows 10000 --record benchmarks/results/NAME.json
+python -m benchmarks.density.bench_intervals --processes 2 --six --rows 500 --record benchmarks/results/NAME.json
+python -m benchmarks.density.bench_intervals --backend gpu --processes 14 --six --record benchmarks/results/NAME.json
 
 Six densities in one to three dimensions; every sample chooses its bandwidth by the rule that the guide names: "isj" in
 one dimension, least-squares cross-validation in more. Points are drawn from the density and lie where it is among the
@@ -19,6 +19,7 @@ points, and the lowest of one. Beside ours, with the same bandwidth:
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import math
 import multiprocessing
@@ -201,13 +202,15 @@ class Cell(NamedTuple):
         return found | also
 
 
-def cells(backend: str, draws: int, dimensions: list[int], sizes: list[int]) -> Iterator[Cell]:
-    """All of a run."""
-    for d in dimensions:
-        yield Cell("time", d, 100_000, 0, 0, backend)
-        for kind in ("points", "band") if d == 1 else ("points",):
-            for n in sizes:
-                yield from (Cell(kind, d, n, k, draws, backend) for k, _ in enumerate(densities(d)))
+def cells(chosen: argparse.Namespace) -> Iterator[Cell]:
+    """All of a run; times only where nothing else runs beside them."""
+    for d in chosen.dimensions:
+        if chosen.processes == 1:
+            yield Cell("time", d, 100_000, 0, 0, chosen.backend)
+        wanted = [k for k, each in enumerate(densities(d)) if each.six or not chosen.six]
+        for kind in ("band", "points") if d == 1 else ("points",):
+            for n in chosen.rows:
+                yield from (Cell(kind, d, n, k, chosen.draws, chosen.backend) for k in wanted)
 
 
 def rows(of: list[Cell], processes: int) -> Iterator[dict[str, Any]]:
@@ -232,12 +235,14 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=2000, help="samples of a row; of 200 shares are good to 0.015")
     parser.add_argument("--dimensions", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--rows", type=int, nargs="+", default=[500, 2_000, 10_000], help="of the samples")
-    parser.add_argument("--processes", type=int, default=1, help="each with a thread; times are then of no use")
+    parser.add_argument("--six", action="store_true", help="leave out the densities that are more than the six")
+    parser.add_argument(
+        "--processes", type=int, default=1, help="each with a thread; nothing is timed if more than one"
+    )
     chosen = parser.parse_args()
     if chosen.processes > 1:  # which spawned processes read
         os.environ |= dict.fromkeys(("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-    of = list(cells(chosen.backend, chosen.draws, chosen.dimensions, chosen.rows))
-    record.kept(rows(of, chosen.processes), chosen.record, text)
+    record.kept(rows(list(cells(chosen)), chosen.processes), chosen.record, text)
 
 
 if __name__ == "__main__":

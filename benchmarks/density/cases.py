@@ -161,8 +161,10 @@ def stack(backend: str, op: str, shape: tuple[int, int, int, int], dtype: str) -
     return Case(lambda: function(x, y, h), row, {"a loop of calls": (loop, error(loop()))})
 
 
-def grid(backend: str, n: int, d: int, g: int, dtype: str, algorithm: str = "auto") -> Case:
-    """A product grid from -6 to 6, beside KDEpy in the plane; the error is relative to the largest density."""
+def grid(
+    backend: str, n: int, d: int, g: int, dtype: str, names: tuple[str, ...] = (), algorithm: str = "auto"
+) -> Case:
+    """A product grid from -6 to 6; the error is relative to the largest density."""
     X = np.random.default_rng(0).standard_normal((n, d)).astype(dtype)
     axes, h = [np.linspace(-6, 6, g).astype(dtype)] * d, float(n ** (-1 / (d + 4)))
     rng = np.random.default_rng(1)
@@ -172,11 +174,11 @@ def grid(backend: str, n: int, d: int, g: int, dtype: str, algorithm: str = "aut
     def error(got: Any) -> float:
         return float(np.abs(to_host(got)[tuple(some.T)] - exact).max() / exact.max())
 
-    call = functools.partial(cukde.evaluate_grid, named(backend).asarray(X), axes, h, algorithm=algorithm)
+    x = named(backend).asarray(X)
+    call = functools.partial(cukde.evaluate_grid, x, axes, h, algorithm=algorithm)
     shape = {"n": n, "m": g**d, "d": d, "algorithm": algorithm}
     row = _row("evaluate_grid", backend, shape, dtype, error(call()), GRID[dtype].value)
-    names = ("KDEpy",) if (backend, d) == ("cpu", 2) else ()
-    return Case(call, row, peers.rivals("evaluate_grid", names, X, axes, h, error=error))
+    return Case(call, row, peers.rivals("evaluate_grid", names, x, axes, h, error=error))
 
 
 def tolerance(backend: str, n: int, d: int, dtype: str) -> Case:
@@ -276,7 +278,7 @@ def search(dtype: str, n: int = 5000, d: int = 8) -> Case:
 def leave_one_out(
     backend: str, n: int, count: int, dtype: str, method: str = "kde", objective: str = "likelihood"
 ) -> Case:
-    """Scores of bandwidths in four dimensions, beside what a user of SciPy writes.
+    """Scores of bandwidths in four dimensions, beside what a user of SciPy, or of CuPy in blocks of rows, writes.
 
     The error is that of kde's likelihood of the first 2,000 rows, against sums of NumPy.
     """
@@ -300,12 +302,27 @@ def leave_one_out(
         sums = [np.exp(squares * (-0.5 / h**2)).sum(axis=1) for h in bandwidths(len(of))]
         return np.log(sums).mean(axis=1) + log_c
 
+    def by_blocks(of: Any) -> np.ndarray:
+        xp, norms, step = named(backend).xp, (of * of).sum(axis=1), max(1, 2**27 // len(of))
+        means = np.zeros(count)
+        for start in range(0, len(of), step):
+            y, rows = of[start : start + step], xp.arange(start, min(start + step, len(of)))
+            squares = norms[rows, None] + norms - 2 * (y @ of.T)
+            squares[rows - start, rows] = np.inf
+            for k, h in enumerate(bandwidths(len(of))):
+                means[k] += float(xp.log(xp.exp(squares * (-0.5 / h**2)).sum(axis=1)).sum()) / len(of)
+        return means - 0.5 * d * np.log(2 * np.pi * bandwidths(len(of)) ** 2) - math.log(len(of) - 1)
+
     exact = by_scipy(X[:few].astype("f8"))
     off = float(np.abs(scores(x[:few], few, "kde", "likelihood") - exact).max())
     op = "LOO kde" if (method, objective) == ("kde", "likelihood") else f"LOO {method} {objective}"
     row = _row(op, backend, {"n": n, "d": d, "bandwidths": count}, dtype, off, 10 * DENSITY["cpu", dtype].value)
     # Of 10,000 rows the matrix of distances alone is 0.8 GB, and a call takes a minute.
-    peer = {"SciPy pdist, NumPy exp": (lambda: by_scipy(X), None)} if n <= few and op == "LOO kde" else {}
+    peer: dict[str, Peer | str] = {}
+    if op == "LOO kde" and backend == "gpu":
+        peer["CuPy"] = lambda: by_blocks(x), float(np.abs(by_blocks(x[:few]) - exact).max())
+    elif op == "LOO kde" and n <= few:
+        peer["SciPy pdist, NumPy exp"] = lambda: by_scipy(X), None
     return Case(lambda: scores(x, n, method, objective), row, peer)
 
 

@@ -1,4 +1,4 @@
-"""The numbers of docs/embeddings.md: its table and what is said below it, of the record.
+"""The numbers of docs/embeddings.md and docs/embeddings_evidence.md: tables and sentences, of the record.
 
 python -m benchmarks.density.embeddings_page
 """
@@ -20,8 +20,11 @@ _ROOT = Path(__file__).parents[2]
 PAGE = _ROOT / "docs" / "embeddings.md"
 RECORD = _ROOT / "benchmarks" / "results" / "embeddings_cpu.json"
 FIGURE = _ROOT / "docs" / "embeddings.svg"
-PARTS = ("densities", "cross_validation", "axes", "table", "detectors", "likelihood", "alarms", "bounds")
-"""What stands between marks of the page, each made by the method of that name."""
+PARTS = {
+    PAGE: ("densities", "cross_validation", "axes", "alarms"),
+    PAGE.with_name("embeddings_evidence.md"): ("table", "detectors", "likelihood", "bounds"),
+}
+"""What stands between marks of a page, each made by the method of that name."""
 
 _TIMED = "nine digits"
 _HALF = 0.5  # of a density
@@ -158,9 +161,9 @@ class Numbers:
         )
 
 
-def page_with(text: str, numbers: Numbers) -> str:
-    """Return the page with other numbers between its marks."""
-    for part in PARTS:
+def page_with(text: str, parts: Iterable[str], numbers: Numbers) -> str:
+    """Return a page with other numbers between its marks."""
+    for part in parts:
         begin, end = f"<!-- {part}: begin -->", f"<!-- {part}: end -->"
         before, rest = text.split(begin)
         text = f"{before}{begin}\n\n{getattr(numbers, part)()}\n\n{end}{rest.split(end)[1]}"
@@ -196,4 +199,6 @@ def _percents(numbers: list[float]) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page_with(PAGE.read_text(encoding="utf-8"), Numbers(records.read(RECORD))), encoding="utf-8")
+    for page, parts in PARTS.items():
+        text = page_with(page.read_text(encoding="utf-8"), parts, Numbers(records.read(RECORD)))
+        page.write_text(text, encoding="utf-8")

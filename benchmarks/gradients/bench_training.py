@@ -20,7 +20,7 @@ import torch
 
 import cukde
 from benchmarks import record
-from benchmarks.peers import reason
+from benchmarks.peers import keops, reason
 from cukde import perf
 
 D = 3
@@ -65,11 +65,8 @@ def by_torch_kde(X: Any, Y: Any, h: Any) -> Any:
 
 
 def by_keops(X: Any, Y: Any, h: Any) -> Any:
-    from pykeops.torch import LazyTensor
-
-    scaled = math.sqrt(0.5) / h
-    squares = LazyTensor((Y * scaled)[:, None, :]).sqdist(LazyTensor((X * scaled)[None, :, :]))
-    return (-squares).logsumexp(dim=1).reshape(-1) + _log_constant(X, h)
+    keops.require_working(X.device.type)
+    return keops.log_density(X, Y, h)
 
 
 def _log_constant(X: Any, h: Any) -> Any:
@@ -133,7 +130,7 @@ def _wait(X: torch.Tensor) -> None:
         torch.cuda.synchronize()
 
 
-def rows(device: str, n: int, m: int, steps: int, *, pykeops: bool) -> Iterator[dict[str, Any]]:
+def rows(device: str, n: int, m: int, steps: int) -> Iterator[dict[str, Any]]:
     X, Y = points(n, 0, device), points(m, 1, device)
     chunk = max(1, _PAIRS_OF_CHUNK[device] // n)
     for case in ("bandwidth", "map"):
@@ -150,7 +147,7 @@ def rows(device: str, n: int, m: int, steps: int, *, pykeops: bool) -> Iterator[
         rivals: list[tuple[str, LogDensity, int | None]] = [
             ("PyTorch", by_formula, chunk),
             ("torch-kde", by_torch_kde, chunk),
-            *([("PyKeOps", by_keops, None)] if pykeops else []),
+            ("PyKeOps", by_keops, None),
         ]
         for name, log_density, part in rivals:
             peer: dict[str, Any] = {"name": name}
@@ -169,9 +166,8 @@ def main(arguments: list[str] | None = None) -> list[dict[str, Any]]:
     parser.add_argument("--rows", type=int, default=10**6 if on_gpu else 10**5)
     parser.add_argument("--queries", type=int, default=10**4 if on_gpu else 10**3)
     parser.add_argument("--steps", type=int, default=20 if on_gpu else 5)
-    parser.add_argument("--pykeops", action="store_true", help="beside PyKeOps, too, which compiles")
     given = parser.parse_args(arguments)
-    found = rows(given.device, given.rows, given.queries, given.steps, pykeops=given.pykeops)
+    found = rows(given.device, given.rows, given.queries, given.steps)
     return record.kept(found, given.record, record.line)
 
 

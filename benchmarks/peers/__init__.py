@@ -1,6 +1,6 @@
 """Rivals: each module offers ``sd_kde(X, Y, h)`` (or others) on CuPy arrays, float32, where its library is there.
 
-KDEpy, scikit-learn, SciPy and pandas compute on the CPU: they take NumPy arrays. ``README.md`` in this
+KDEpy, ArviZ, fastKDE, scikit-learn, SciPy and pandas compute on the CPU: they take NumPy arrays. ``README.md`` in this
 folder has each rival's version, call, modes, and where its settings come from.
 """
 
@@ -36,12 +36,18 @@ _RIVALS = {
     "cuBLAS, sign matrices": ("sign_matrices", "{}"),
     "whole matrix": ("whole_matrix", "{}"),
     "KDEpy": ("kdepy", "{}"),
+    "ArviZ": ("arviz_kde", "{}"),
+    "fastKDE": ("fast_kde", "{}"),
+    "xarray-spatial": ("xarray_spatial", "{}"),
     "scikit-learn": ("scikit_learn", "{}"),
     "scikit-learn, rtol=1e-4": ("scikit_learn", "rtol_{}"),
     "SciPy": ("scipy_stats", "{}"),
     "pandas": ("pandas_corr", "{}"),
     "source kernel": ("source_kernel", "{}"),
 }
+
+ANOTHER = frozenset({("SciPy", "kde"), ("fastKDE", "kde")})
+"""Rivals and operations whose result is another density: it has no error."""
 
 NAMES = tuple(_RIVALS)
 """Of every rival that :func:`rivals` knows."""
@@ -53,16 +59,23 @@ PAGE = Path(__file__).parent / "README.md"
 Peer = tuple[Callable[[], Any], float | None] | tuple[Callable[[], Any], float | None, float]
 
 
+def function(op: str, name: str) -> Callable[..., Any]:
+    """A rival's function for an operation; an ImportError where its library is absent."""
+    module, called = _RIVALS[name]
+    found: Callable[..., Any] = getattr(importlib.import_module(f"benchmarks.peers.{module}"), called.format(op))
+    return found
+
+
 def rivals(
     op: str, names: tuple[str, ...], *arguments: Any, error: Callable[[Any], float | None]
 ) -> dict[str, Peer | str]:
     """Each rival's call and its error; of one that is absent or fails, the reason."""
     found: dict[str, Peer | str] = {}
     for name in names:
-        module, function = _RIVALS[name]
         try:
-            rival = getattr(importlib.import_module(f"benchmarks.peers.{module}"), function.format(op))
-            found[name] = functools.partial(rival, *arguments), error(rival(*arguments))
+            rival = function(op, name)
+            result = rival(*arguments)
+            found[name] = functools.partial(rival, *arguments), None if (name, op) in ANOTHER else error(result)
         except Exception as failed:  # whatever it is, the record says it
             found[name] = reason(failed)
     return found

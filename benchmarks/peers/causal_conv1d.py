@@ -28,7 +28,7 @@ def require(taps: int) -> Callable[..., Any]:
         raise LookupError(f"causal-conv1d has kernels of {TAPS[0]} to {TAPS[-1]} taps; got {taps}")
     try:
         module = importlib.import_module("causal_conv1d")
-    except ImportError as absent:
+    except (ImportError, OSError) as absent:  # it may be built for another PyTorch
         raise LookupError(
             f"causal_conv1d did not import ({type(absent).__name__}: {absent}); with nvcc and PyTorch it is built by "
             "CAUSAL_CONV1D_FORCE_BUILD=TRUE pip install --no-build-isolation causal-conv1d"

@@ -4,7 +4,7 @@ Kernel and sums are those by which Flash-SD-KDE's ``benchmark_pykeops_16d.py`` c
 scale of the exponent, which is in the points: less work for it.
 
 Some releases crash, and the process with them, when they compile under CUDA 13: the first call is made in a process
-of its own, by ``python -m benchmarks.peers.keops``.
+of its own, by ``python -m benchmarks.peers.keops DEVICE``.
 """
 
 from __future__ import annotations
@@ -18,24 +18,46 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import cupy as cp
-
 _SECONDS_OF_TRIAL = 300
 
 
 def kde(X: Any, Y: Any, h: float) -> Any:
     """Density."""
-    _require_working()
-    return cp.from_dlpack(_kde(*_tensors(X, Y), h))
+    require_working("cuda")
+    return _cupy(_kde(*_tensors(X, Y), h))
 
 
 def sd_kde(X: Any, Y: Any, h: float) -> Any:
     """Density of the debiased data."""
-    _require_working()
+    require_working("cuda")
     x, y = _tensors(X, Y)
     phi = _kernel(x, x, h)
     moved = 0.5 * (x + (phi @ x) / phi.sum(dim=1))
-    return cp.from_dlpack(_kde(moved, y, h))
+    return _cupy(_kde(moved, y, h))
+
+
+def log_density(X: Any, Y: Any, h: Any) -> Any:
+    """Log density of tensors, with gradients."""
+    import torch
+    from pykeops.torch import LazyTensor
+
+    scaled = math.sqrt(0.5) / h
+    squares = LazyTensor((Y * scaled)[:, None, :]).sqdist(LazyTensor((X * scaled)[None, :, :]))
+    constant = -X.shape[1] * (torch.log(h) + 0.5 * math.log(2 * math.pi)) - math.log(len(X))
+    return (-squares).logsumexp(dim=1).reshape(-1) + constant
+
+
+def require_working(device: str) -> None:
+    """RuntimeError, which says why, where a first call on a device fails in a process of its own."""
+    failure = _failure_of_trial(device)
+    if failure is not None:
+        raise RuntimeError(f"{_tried()}: {failure}")
+
+
+def _cupy(tensor: Any) -> Any:
+    import cupy
+
+    return cupy.from_dlpack(tensor)
 
 
 def _tensors(*arrays: Any) -> tuple[Any, ...]:
@@ -57,12 +79,6 @@ def _kde(x: Any, y: Any, h: float) -> Any:
     return sums * (math.exp(-0.5 * d * math.log(2 * math.pi * h * h)) / n)
 
 
-def _require_working() -> None:
-    failure = _failure_of_trial()
-    if failure is not None:
-        raise RuntimeError(f"{_tried()}: {failure}")
-
-
 def _tried() -> str:
     try:
         return f"tried pykeops {metadata.version('pykeops')} with PyTorch {metadata.version('torch')}"
@@ -71,9 +87,9 @@ def _tried() -> str:
 
 
 @functools.cache
-def _failure_of_trial() -> str | None:
+def _failure_of_trial(device: str) -> str | None:
     """What goes wrong with a first call, or None."""
-    command = [sys.executable, "-m", __name__]
+    command = [sys.executable, "-m", "benchmarks.peers.keops", device]
     root = Path(__file__).parent.parent.parent
     try:
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=_SECONDS_OF_TRIAL, check=False)
@@ -87,14 +103,17 @@ def _failure_of_trial() -> str | None:
     return f"its first call ended with status {done.returncode}{': ' + said[-1] if said else ''}"
 
 
-def _trial() -> None:
+def _trial(device: str) -> None:
     import torch
 
-    points = torch.rand(100, 16, device="cuda")
+    points = torch.rand(100, 16, device=device, requires_grad=True)
+    log_density(points, points, torch.tensor(1.0, device=device)).sum().backward()
+    assert torch.isfinite(points.grad).all()
+    points = points.detach()
     phi = _kernel(points, points, 1.0)
     assert torch.isfinite((phi @ points) / phi.sum(dim=1)).all()
     assert torch.isfinite(_kde(points, points, 1.0)).all()
 
 
 if __name__ == "__main__":
-    _trial()
+    _trial(sys.argv[1])

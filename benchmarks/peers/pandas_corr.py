@@ -1,4 +1,8 @@
-"""pandas with its defaults, on the CPU: SciPy's function for each pair of columns; NumPy arrays."""
+"""pandas with its defaults, on the CPU; NumPy arrays.
+
+Two samples take SciPy's function. A matrix takes it for each pair of columns before pandas 3.1, and a compiled loop of
+pandas's own since.
+"""
 
 from __future__ import annotations
 

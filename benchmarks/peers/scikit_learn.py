@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.neighbors import KernelDensity
 
 
-def kde(X: Any, Y: Any, h: float) -> Any:
+def kde(X: Any, Y: Any, h: float, weights: Any = None) -> Any:
     """Density."""
-    return np.exp(KernelDensity(bandwidth=h).fit(X).score_samples(Y))
+    return np.exp(KernelDensity(bandwidth=h).fit(X, sample_weight=weights).score_samples(Y))
 
 
 def rtol_kde(X: Any, Y: Any, h: float) -> Any:

@@ -13,6 +13,7 @@ def kendalltau(x: Any, y: Any) -> Any:
     return stats.kendalltau(x, y).statistic
 
 
-def kde(X: Any, Y: Any, h: float) -> Any:
+def kde(X: Any, Y: Any, h: float, weights: Any = None) -> Any:
     """Density, by its own form of bandwidth: a multiple of the data's covariance, as wide as ``h`` on average."""
-    return stats.gaussian_kde(X.T, bw_method=h / float(np.sqrt(X.var(axis=0, ddof=1).mean())))(Y.T)
+    factor = h / float(np.sqrt(X.var(axis=0, ddof=1).mean()))
+    return stats.gaussian_kde(X.T, bw_method=factor, weights=weights)(Y.T)

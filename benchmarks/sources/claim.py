@@ -13,7 +13,7 @@ from benchmarks.tools import records
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 OURS = "cukde"
 
-_HEAD = ("the source says", "its figure", "measured here", "verdict", "record")
+_HEAD = ("claim", "found", "measured here", "record")
 _WHOLE = 1000  # from here on numbers are written without decimals
 _DIGITS = 3
 _PART = " (from "  # of a rival's name: it took a part of the queries, and its time is that of all of them
@@ -22,10 +22,9 @@ _PART = " (from "  # of a rival's name: it took a part of the queries, and its t
 class Claim(NamedTuple):
     """What a source says, and what came of it."""
 
-    said: str
-    figure: str  # and the device, if it is not the source's own throughout
+    said: str  # with the source's figure
+    found: str  # confirmed, refuted or open; where, or why
     measured: str
-    verdict: str
     records: Sequence[str] = ()
 
     def line(self) -> str:
@@ -33,21 +32,28 @@ class Claim(NamedTuple):
         return _line([*self[:-1], ", ".join(f"`{name}.json`" for name in self.records)])
 
 
-def unmeasured(item: int) -> str:
-    """The verdict of a claim without a record, by the item of the page's list that says what to run."""
-    return f"not measured yet ([{item}](#not-measured-yet))"
-
-
 def table(claims: Sequence[Claim]) -> str:
     """All rows below their head."""
     return "\n".join([_line(_HEAD), "|" + "---|" * len(_HEAD), *(claim.line() for claim in claims)])
 
 
-def verdict(text: str, *, if_: bool) -> str:
+def finding(text: str, *, if_: bool) -> str:
     """Return the text, as long as the records bear it out."""
     if not if_:
-        raise ValueError(f"expected records that bear out {text!r}; got others: write another verdict")
+        raise ValueError(f"expected records that bear out {text!r}; got others: write another finding")
     return text
+
+
+def of_sizes(holds: Sequence[bool]) -> str:
+    """What is found of a claim that holds at some of the sizes."""
+    if all(holds):
+        return "confirmed"
+    return f"confirmed at {sum(holds)} of {len(holds)} sizes" if any(holds) else "refuted"
+
+
+def there(name: str) -> bool:
+    """Whether there is a record of that name."""
+    return (RESULTS / f"{name}.json").is_file()
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.sources import claims_errors, claims_flash, claims_kernels
-from benchmarks.sources.claim import Claim, table
+from benchmarks.sources.claim import Claim, table, there
 
 PAGE = Path(__file__).parents[2] / "docs" / "sources.md"
 
@@ -24,13 +24,58 @@ TABLES: dict[str, Callable[[], list[Claim]]] = {
 }
 """What stands between marks of these names."""
 
-LOSSES = "losses"
+LOSSES, OPEN = "losses", "open"
+
+RUNS = (
+    (
+        "errors of Flash-SD-KDE's own densities",
+        "an H200, two minutes",
+        "benchmarks.sources.flash_errors --record FILE",
+        claims_errors.OWN,
+    ),
+    (
+        "its debiasing in float32",
+        "an H200, two minutes",
+        "pytest benchmarks/bench_tables.py -m gpu -k ordered_splitk --record FILE",
+        claims_flash.SPLIT,
+    ),
+    (
+        "times of Flash-SD-KDE and PyTorch",
+        "an RTX A6000, which we do not have",
+        "benchmarks.sources --section 1 2 3 --out DIR",
+        None,
+    ),
+    ("PyKeOps", "a machine where it compiles; on ours it crashes", "benchmarks.sources --section 1 --out DIR", None),
+    (
+        "gpuKendall",
+        "a TITAN Black, X or V, an RTX 2080 Ti or 4070, which we do not have",
+        "benchmarks.sources --section 8 --out DIR",
+        None,
+    ),
+    (
+        "convolution",
+        "a P100, which we do not have, and CuPy for CUDA 12",
+        "benchmarks.conv1d.study_analysis --batch 8192 --channels 128 --length 48 --taps 48 "
+        '--peaks "P100 PCIe" --record FILE',
+        None,
+    ),
+    ("SD-KDE of MNIST", "the images and the trained network, which are not at hand", None, None),
+)
+"""What a run would decide, what it takes, the module that does it, and the record that closes it."""
 
 
 def made() -> dict[str, str]:
     """What stands between each pair of marks."""
     lines = f"{claims_flash.losses()}\n{claims_kernels.other_losses()}"
-    return {name: table(claims()) for name, claims in TABLES.items()} | {LOSSES: lines}
+    return {name: table(claims()) for name, claims in TABLES.items()} | {LOSSES: lines, OPEN: _open()}
+
+
+def _open() -> str:
+    lines = ["| what | it takes | command |", "|---|---|---|"]
+    for what, takes, module, record in RUNS:
+        if record is None or not there(record):
+            lines.append(f"| {what} | {takes} | {f'`python -m {module}`' if module else ''} |")
+    return "\n".join(lines)
 
 
 def page_with(text: str, parts: dict[str, str]) -> str:

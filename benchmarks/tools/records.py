@@ -21,6 +21,7 @@ from cukde.core.gpu import kernel_cache
 
 _PACKAGES = (
     *("numpy", "scipy", "numba", "scikit-learn", "pandas", "torch", "pykeops", "KDEpy", "statsmodels"),
+    *("arviz", "arviz-stats", "fastkde", "xarray-spatial"),
     *("cupy-cuda12x", "cupy-cuda13x", "numba-cuda"),
 )
 

@@ -6,7 +6,8 @@ number of rows. It minimises the mean integrated squared error (MISE) of one est
 ``silverman`` its leading terms for large n (``scott`` rounds that factor), the other three the error at any n.
 
 ``isj``, the improved Sheather-Jones rule for :func:`cukde.kde` in one dimension, presumes no shape. It estimates the
-curvature of the density from the data, and suits data of several modes, which the reference rules oversmooth.
+curvature of the density from the data, and suits data of several modes, which the reference rules oversmooth, but not
+of several scales.
 
 ``cross_validate`` scores bandwidths by the density that the other rows give at each row, for each of the estimates and
 in any number of dimensions. ``select`` chooses the method as well as the bandwidth, by the likelihood of held-out rows.

@@ -282,7 +282,7 @@ def positive(X: ArrayLike, **options: Unpack[OfReference]) -> Array:
 @public_call()
 @takes(OfReference, like="cukde.bandwidth.scott")
 def isj(X: ArrayLike, **options: Unpack[OfReference]) -> Array:
-    r"""Improved Sheather-Jones rule for :func:`cukde.kde` in one dimension, for data of any shape.
+    r"""Improved Sheather-Jones rule for :func:`cukde.kde` in one dimension, for any number of modes.
 
     .. math:: h^2 = \left[2 \sqrt\pi \, n_\mathrm{eff} \, \lVert \hat f'' \rVert^2\right]^{-2/5}
 
@@ -347,7 +347,8 @@ def isj(X: ArrayLike, **options: Unpack[OfReference]) -> Array:
     bandwidths (heavy tails, outliers, far clusters) cost a pass and a transform for each factor of 4, and a sort. On
     two CPU cores 10,000,000 rows of a normal distribution take 0.3 s, and of a Cauchy distribution 7 s.
 
-    With fewer than about 20 rows the rule is erratic, and often wider than :func:`silverman`.
+    With fewer than about 20 rows the rule is erratic, and often wider than :func:`silverman`. The finest structure
+    decides: for data of several scales take the factors of :func:`abramson`.
 
     References
     ----------
@@ -471,7 +472,7 @@ def cross_validate(
 
     Cost: n (n - 1) / 2 distances, and an exponential for each pair and bandwidth; for sd a pass of the score and 2 n^2
     exponentials for each. Memory is O(n d), and at most 256 MiB or one row of n numbers. ``docs/bandwidths.md`` says
-    which objective to take, what ties do, and how scores are computed.
+    which objective to take and what ties do.
 
     References
     ----------

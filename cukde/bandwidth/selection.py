@@ -160,8 +160,8 @@ def select(
     *Why folds.* Scores of all methods must be of the same kind to be compared. With leave-one-out scores, as in
     :func:`cross_validate`, the factors of "abramson" would depend on the row that is left out.
 
-    *Accuracy.* ``docs/choosing.md`` compares the result with every method by every rule, on 14 real sets and on
-    mixtures whose density is known.
+    *Accuracy.* ``docs/choosing_evidence.md`` compares the result with every method by every rule, on 14 real sets and
+    on mixtures whose density is known.
 
     *Bandwidths.* Candidates are multiples of the method's reference rule, from 4 times downward in steps of 26% until
     three in a row are no better, however far that is, and upward if 4 times is the best. If the likelihood has several

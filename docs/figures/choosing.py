@@ -1,4 +1,4 @@
-"""Figures and table of docs/choosing.md, made of the records of bench_rule_of_thumb and bench_bias_order.
+"""Figures and table of docs/choosing_evidence.md, made of the records of bench_rule_of_thumb and bench_bias_order.
 
 python -m docs.figures.choosing
 
@@ -24,7 +24,7 @@ from cukde.bandwidth import selection
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS, DOCS = ROOT / "benchmarks" / "results", ROOT / "docs"
-PAGE = DOCS / "choosing.md"
+PAGE = DOCS / "choosing_evidence.md"
 BEGIN = "<!-- made of records: begin (python -m docs.figures.choosing) -->"
 END = "<!-- made of records: end -->"
 
@@ -196,7 +196,7 @@ def findings(of: Sequence[Case], orders: Sequence[dict[str, Any]]) -> str:
         shares = ", ".join(f"{method} {count / sum(took.values()):.0%}" for method, count in sorted(took.items()))
         lines.append(
             f"- On {len(group)} cases of {name} `select` loses {np.median(excess):.3f} nats in the median and at most "
-            f"{max(excess):.2f} against the best arm of the table in hindsight. It takes {shares} of the samples."
+            f"{max(excess):.2f} against the best choice of the table in hindsight. It takes {shares} of the samples."
         )
     negative = [case.value("negative_mass", ("laplace", "reference")) for case in of if not case.is_real]
     negative = [value for value in negative if not math.isnan(value)]
@@ -213,7 +213,7 @@ def findings(of: Sequence[Case], orders: Sequence[dict[str, Any]]) -> str:
             f"{label} {middle[label]:.2f} ({np.nanmax(ratios[label]):.1f})" for label in sorted(middle, key=middle.get)
         ]
         lines.append(
-            "- Squared errors over the least of all arms on the known densities, the median and the worst case: "
+            "- Squared errors over the least of all choices on the known densities, the median and the worst case: "
             f"{'; '.join(parts)}."
         )
     timed = [case for case in of if case.name == "normal, balls" and case.d == 4 and case.n <= LARGE]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks import peers
 from benchmarks.density import variants
 from benchmarks.peers import whole_matrix
 from tests import reference
@@ -51,6 +52,43 @@ def test_kdepy() -> None:
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
     exact = reference.kde(plane, grid, 0.5).reshape(100, 100)
     np.testing.assert_allclose(kdepy.evaluate_grid(plane, axes, 0.5), exact, rtol=0, atol=0.02 * exact.max())
+
+
+def test_arviz() -> None:
+    pytest.importorskip("benchmarks.peers.arviz_kde", reason="a rival that only the benchmarks need")
+    from benchmarks.peers import arviz_kde
+
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal(5000), rng.uniform(-2, 2, 100)
+    np.testing.assert_allclose(arviz_kde.kde(X, Y, 0.2), reference.kde(X, Y, 0.2), rtol=1e-2)
+
+
+def test_fast_kde_is_another_density() -> None:
+    pytest.importorskip("fastkde", reason="a rival that only the benchmarks need")
+    from benchmarks.peers import fast_kde
+
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal(5000), rng.uniform(-2, 2, 100)
+    np.testing.assert_allclose(fast_kde.kde(X, Y, 0.2), np.exp(-Y * Y / 2) / np.sqrt(2 * np.pi), atol=0.05)
+    found = peers.rivals("kde", ("fastKDE",), X, Y, 0.2, error=lambda result: 1.0)["fastKDE"]
+    assert found[1] is None
+
+
+def test_xarray_spatial() -> None:
+    pytest.importorskip("xrspatial.kde", reason="a rival that only the benchmarks need")
+    from benchmarks.peers import xarray_spatial
+
+    axes = [np.linspace(-5, 5, 40), np.linspace(-4, 4, 30)]
+    plane = np.random.default_rng(0).standard_normal((50, 2))
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
+    exact = reference.kde(plane, grid, 0.5).reshape(40, 30)
+    np.testing.assert_allclose(xarray_spatial.evaluate_grid(plane, axes, 0.5), exact, rtol=0, atol=1e-3 * exact.max())
+
+
+def test_a_rival_that_is_absent_leaves_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(peers._RIVALS, "nobody", ("nobody", "{}"))
+    found = peers.rivals("kde", ("nobody",), error=lambda result: 0.0)
+    assert found == {"nobody": "ModuleNotFoundError: No module named 'benchmarks.peers.nobody'"}
 
 
 def test_whole_matrix() -> None:

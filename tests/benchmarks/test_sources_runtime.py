@@ -54,7 +54,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Setting:
     monkeypatch.setattr(cupy, "get_default_memory_pool", lambda: nothing)
     monkeypatch.setattr(cupy.cuda, "Device", lambda: SimpleNamespace(mem_info=(0, 40_000)))
     monkeypatch.setattr(plain_cupy, "cp", np)
-    monkeypatch.setattr(keops, "_failure_of_trial", lambda: "its first call ended with signal 11: " + 30 * "so ")
+    monkeypatch.setattr(keops, "_failure_of_trial", lambda device: "its first call ended with signal 11: " + 30 * "so ")
     monkeypatch.setattr(study_wmma, "why_absent", lambda: None)
     monkeypatch.setattr(study_wmma, "kde", cukde.kde)
     monkeypatch.setattr(study_wmma, "score", cukde.score)

@@ -11,7 +11,7 @@ def test_rows_have_errors_times_and_losses(monkeypatch: pytest.MonkeyPatch, caps
     from benchmarks.gradients import bench_training
 
     monkeypatch.setattr(bench_training, "_CHECKED", (100, 10))
-    given = ["--device", "cpu", "--rows", "300", "--queries", "40", "--steps", "3", "--pykeops"]
+    given = ["--device", "cpu", "--rows", "300", "--queries", "40", "--steps", "3"]
     rows = bench_training.main(given)
     assert [(row["op"], row["peer"]["name"]) for row in rows] == [
         (f"training: {case}", name) for case in ("bandwidth", "map") for name in ("PyTorch", "torch-kde", "PyKeOps")

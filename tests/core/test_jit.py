@@ -21,6 +21,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+from numba.core import errors
 
 import cukde
 from cukde.core import files as core_files
@@ -121,6 +122,16 @@ def test_a_terminal_is_told_once_that_code_is_compiled(
     assert lines[0].startswith("cukde: compiling")
     assert lines[0].count("\n") == 1
     assert lines[1] == ""
+
+
+def test_messages_of_numba_leave_redirected_streams_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It colours them as it compiles in the background, and would replace the streams of all threads."""
+    pytest.importorskip("colorama")
+    replaced: list[str] = []
+    for name in ("init", "reinit", "deinit"):
+        monkeypatch.setitem(vars(errors), name, lambda name=name: replaced.append(name))
+    assert "message" in errors.termcolor().errmsg("message")
+    assert replaced == []
 
 
 def test_a_called_function_has_no_wrapper_and_no_specialisation_for_a_constant(

@@ -18,10 +18,11 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-ASSUMED = {"performance.md": ["5 us", "2 ms", "1 ms"], "domains.md": ["2.8 ps", "0.4 ps"]} | {
-    "sources.md": ["2.23 ms", "2.11 ms", "3.06 ms", "21.73 ms", "3.33 and 16.91 ms", "2.3 s"]
+ASSUMED = {
+    "performance.md": ["5 us", "2 ms", "1 ms"],
+    "sources.md": ["2.23 ms", "2.11 ms", "3.06 ms", "21.73 ms", "3.33 and 16.91 ms", "2.3 s"],
 }
-"""Times that are parameters of the model, are worked out of a text, crossovers_h200.txt, or are what a source says."""
+"""Times that are parameters of the model, or are what a source says."""
 
 _NUMBER = r"(?<![\w.,^-])(?<!= )\d+(?:,\d{3})*(?:\.\d+)?"
 _AND = r"(?:, | and | to | or |, and |, not )(?:of [^.;]{1,60}? )?"

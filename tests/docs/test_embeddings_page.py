@@ -1,8 +1,9 @@
-"""What docs/embeddings.md says is what its record has, and its recipe is what was measured."""
+"""What the pages of embeddings say is what their record has, and the recipe is what was measured."""
 
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from benchmarks.density.bench_embeddings import LOOKED_AT, NORMAL, NUMBERS_OF_AX
 from benchmarks.density.embedding_axes import Axes
 from benchmarks.density.embedding_detectors import DETECTORS
 from benchmarks.density.embeddings import DIMENSIONS, SETS
-from benchmarks.density.embeddings_page import PAGE, RECORD, Numbers, page_with
+from benchmarks.density.embeddings_page import PAGE, PARTS, RECORD, Numbers, page_with
 from benchmarks.tools import records
 from tests.docs import code_blocks
 
@@ -29,14 +30,16 @@ def auroc(op: str, of: str, d: int = LOOKED_AT, k: int | None = None) -> float:
 def functions() -> dict[str, Any]:
     """Those that the page defines."""
     names: dict[str, Any] = {"np": np, "gammaln": gammaln}
-    for block in code_blocks.blocks(TEXT):
+    for block in (each for each in code_blocks.blocks(TEXT) if each.language == "python"):
         found = [node for node in ast.parse(block.code).body if isinstance(node, ast.FunctionDef)]
         exec(compile(ast.Module(found, []), str(PAGE), "exec"), names)
     return names
 
 
-def test_numbers_are_those_of_the_record() -> None:
-    assert page_with(TEXT, NUMBERS) == TEXT, "run python -m benchmarks.density.embeddings_page"
+@pytest.mark.parametrize("page", PARTS, ids=lambda page: page.stem)
+def test_numbers_are_those_of_the_record(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert page_with(text, PARTS[page], NUMBERS) == text, "run python -m benchmarks.density.embeddings_page"
 
 
 @pytest.mark.parametrize("k", [1, 5])

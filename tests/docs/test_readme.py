@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import readme
+from benchmarks import random_calls, readme
 from benchmarks.chosen import CPU, GPU, Chosen
 from benchmarks.readme import RESULTS, ROOT
 from benchmarks.tools import records
@@ -33,6 +33,9 @@ def line(folder: Path, rows: list[dict[str, Any]], machine: dict[str, Any] | Non
 def test_the_tables_are_those_of_the_records() -> None:
     assert readme.renewed(README, readme.short_table()) == README, "run python -m benchmarks.readme"
     assert readme.renewed(MEASURED, readme.long_tables()) == MEASURED, "run python -m benchmarks.readme"
+    assert readme.renewed(MEASURED, readme.random_section(), readme.RANDOM) == MEASURED, (
+        "run python -m benchmarks.readme"
+    )
 
 
 def test_the_readme_has_a_few_rows_of_both_with_losses() -> None:
@@ -40,8 +43,51 @@ def test_the_readme_has_a_few_rows_of_both_with_losses() -> None:
     assert 6 <= len(rows) <= 8
     assert {found.ours["backend"] for found in rows} == {"cpu", "gpu"}
     assert sum(found.times_faster < 1 for found in rows) >= 2
-    ratios = [line.rsplit("|", 2)[1] for line in readme.short_table().splitlines()[2:]]
+    drawn, chosen = (readme.short_table().splitlines()[2:][part] for part in (slice(2), slice(2, None)))
+    assert all("random calls]" in line and "; worst " in line and "slower in " in line for line in drawn)
+    ratios = [line.rsplit("|", 2)[1] for line in chosen]
     assert ratios == sorted(ratios, key=float, reverse=True)
+
+
+class TestRandomCalls:
+    @pytest.fixture
+    def calls(self, tmp_path: Path) -> random_calls.Calls:
+        def rows(seed: int, d: int, ours: float, **rivals: float) -> list[dict[str, Any]]:
+            shape = {"seed": seed, "n": 3000, "m": 20, "d": d, "data": "normal", "factor": 0.5, "option": ""}
+            about = {"op": "kde", "dtype": "float32", "precision": "float32", "backend": "cpu", "shape": shape}
+            about |= {"median_ms": ours, "error_over_promise": 0.1}
+            peers = [{"name": name, "median_ms": ms, "error_over_promise": 2.0} for name, ms in rivals.items()]
+            return [about | {"peer": peer} for peer in [*peers, {"name": "absent", "reason": "not installed"}]]
+
+        machine = {"cpu": "Intel(R) Xeon(R) Processor", "cores": 2}
+        run = {"date": "2026-01-02T03:04:05+00:00", "commit": "", "machine": machine, "versions": {}, "command": ""}
+        all_rows = [*rows(1, 100, 4.0, NumPy=2.0, SciPy=9.0), *rows(2, 3, 0.5, SciPy=0.4), *rows(3, 3, 2.0, NumPy=8.0)]
+        for file in random_calls.FILES:
+            (tmp_path / f"{file}.json").write_text(json.dumps(run | {"rows": [*all_rows, *rows(4, 3, 2.0)]}))
+        return random_calls.read("any_cpu", tmp_path)
+
+    def test_each_call_is_beside_its_fastest_rival(self, calls: random_calls.Calls) -> None:
+        assert [random_calls.ratio(row) for row in calls.rows] == [0.5, 0.8, 4.0]
+        assert random_calls.to_whom(calls) == "1 than NumPy, 1 than SciPy"
+        assert random_calls.where(calls) == (
+            "Of the 1 calls with more than 64 columns it is slower in 1, of the 1 others that take less than 1 ms in "
+            "1, and of the remaining 1 in none."
+        )
+        assert random_calls.errors(calls) == (
+            "No results of cukde have errors beyond its bounds; of the fastest rivals', 3 have."
+        )
+
+    def test_the_line_and_the_section(self, calls: random_calls.Calls, tmp_path: Path) -> None:
+        assert readme.random_line(calls).split(" | ")[3:] == [
+            "all within bounds",
+            "NumPy or SciPy; slower in 2: 1 than NumPy, 1 than SciPy",
+            "2.00 ms",
+            "beyond those bounds in 3",
+            "0.80; worst 0.50 |",
+        ]
+        found = readme.random_section(tmp_path)
+        assert "is 0.80 times faster" in found
+        assert "| `kde`, float32 | 3,000 | 20 | 100 | normal | 0.50 | 4.00 ms | NumPy | 2.00 ms | 0.50 |" in found
 
 
 def test_the_readme_is_short() -> None:
@@ -70,7 +116,7 @@ def test_the_quickstart_has_six_lines_and_another_one_for_a_gpu() -> None:
 
 def changed(folder: Path, change: Any) -> None:
     """Copy the records of the tables, that of Kendall's tau with other rows."""
-    for name in {chosen.file for chosen in GPU + CPU}:
+    for name in {chosen.file for chosen in GPU + CPU} | {*random_calls.FILES}:
         run = json.loads((RESULTS / f"{name}.json").read_text())
         if name == "kendall_cpu":
             change(run["rows"])

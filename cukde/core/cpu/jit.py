@@ -72,6 +72,11 @@ def _catches_nothing_in_background(catch: Callable[..., Any]) -> Callable[..., A
 _fixer = vars(errors)["WarningsFixer"]
 _fixer.catch_warnings = _catches_nothing_in_background(_fixer.catch_warnings)
 
+if "ColorShell" in vars(errors):  # where colorama is installed
+    # Numba colours messages as it compiles, and replaces sys.stdout and sys.stderr of the whole process for that time.
+    # In the background this would undo what the caller has redirected. The messages have their colours without it.
+    vars(errors)["ColorShell"] = contextlib.nullcontext
+
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 """Of :func:`njit`, for most functions: without fast mathematics, which takes NaN and infinity for impossible."""
 
