@@ -19,7 +19,9 @@ _LONG_CODE = re.compile(r"<code>(?=[^<]{28,}</code>)")
 _PICTURE = re.compile(r'<p>(<img [^>]*src="([^"]+)"[^>]*>)</p>')
 _TAG_OR_CODE = re.compile(r"(<pre.*?</pre>|<math.*?</math>|<[^>]*>)", re.DOTALL)
 _NUMBER = re.compile(r"(?<![\w.])\d[\d.]*e-\d+\b")
-_FOUND_LAST = re.compile(r"(changelog|contributing|held_out|kernels|measured|reference/dask|sources|\w+_evidence)\.md")
+_FOUND_LAST = re.compile(
+    r"(changelog|contributing|held_out|kernels|measured|reference/dask|sources|transforms|\w+_evidence)\.md"
+)
 _NAME = re.compile(r"(?<!\[)`([\w.]+)(?:\([^`]*\))?`(?=[^\n]*\|$)", re.MULTILINE)  # in a table, and no link yet
 _ENTRIES = frozenset(
     name
