@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 import tempfile
@@ -29,8 +30,9 @@ def pictures(page: str, name: str) -> dict[str, str]:
     names: dict[str, Any] = {"__name__": "__main__"}
     with tempfile.TemporaryDirectory() as folder, _within(folder), matplotlib.rc_context({"svg.hashsalt": name}):
         matplotlib.use("Agg")
-        for code in blocks[: drawing[-1] + 1]:
-            exec(compile(code, name, "exec"), names)
+        with contextlib.redirect_stdout(io.StringIO()):
+            for code in blocks[: drawing[-1] + 1]:
+                exec(compile(code, name, "exec"), names)
         pyplot.close("all")
         return {path.name: _DATE.sub("", path.read_text(encoding="utf-8")) for path in sorted(Path().glob("*.svg"))}
 

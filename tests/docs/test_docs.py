@@ -183,6 +183,11 @@ def test_every_public_name_has_an_entry() -> None:
     assert sorted(ENTRIES - set(PUBLIC) - modules) == [], "entries of what is not public"
 
 
+def test_the_index_has_every_public_name() -> None:
+    words = set(re.findall(r"\w+", (DOCS / "reference" / "index.md").read_text(encoding="utf-8")))
+    assert sorted(name for name in PUBLIC if name.rpartition(".")[2] not in words) == []
+
+
 def test_no_public_name_is_that_of_a_module() -> None:
     """Its entry would be the module's."""
     paths = {name: ROOT / name.replace(".", "/") for name in OBJECTS}

@@ -143,6 +143,12 @@ def test_what_is_left_over_is_a_warning(left: str, caplog: pytest.LogCaptureFixt
     assert "is not HTML" in caplog.text
 
 
+def test_names_of_the_index_are_links() -> None:
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="reference/index.md"), meta={})
+    found = pages.on_page_markdown("`kde`\n\n| `kde(X, Y, h)` † | `no_name`, [`kde`](x.md) |", page=page)
+    assert found == "`kde`\n\n| [`kde(X, Y, h)`][cukde.kde] † | `no_name`, [`kde`](x.md) |"
+
+
 def test_pictures_are_drawn_by_the_code_of_their_page() -> None:
     pytest.importorskip("matplotlib")
     page = """```python
