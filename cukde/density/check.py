@@ -33,7 +33,8 @@ def points(name: str, a: Any, backend: ModuleType) -> Any:
     """Return ``a`` as a two-dimensional array of points, one a row; a vector is points of one dimension."""
     out = array(name, a, backend)
     if out.ndim not in (1, 2):
-        raise ValueError(f"{name} must have shape (rows, columns), or (rows,) for one dimension; got {out.shape}")
+        one = f": write [{out}] for a single number" if out.ndim == 0 else ""
+        raise ValueError(f"{name} must have shape (rows, columns), or (rows,) for one dimension; got {out.shape}{one}")
     if out.ndim == 2 and out.shape[1] == 0:
         raise ValueError(f"{name} must have at least one column; got shape {out.shape}")
     return out

@@ -102,6 +102,6 @@ def _of_other_method(name: str, h: Any, of: str, method: str) -> ValueError:
     here = 'method "kde" without local factors' if of == ABRAMSON and method == "kde" else f"method {method!r}"
     write = _SEARCHES[0](method)
     return ValueError(
-        f"{name} must be a bandwidth of {here}; got a {type(h).__name__} of {what}: write {name}={write}, "
-        "or found.density(X, Y), which has both of this result"
+        f"{name} must be a bandwidth of {here}; got a {type(h).__name__} of {what}: write {name}={write}; "
+        "the density of this result is found.density(X, Y)"
     )

@@ -25,7 +25,8 @@ _OWN = (
     ("color", "cmap", "as color='C1', of which regions are shades"),
     ("points", "gridsize n num", "the number of points of the curve, or of a side of the grid"),
     ("limits", "cut clip", "the ends of the curve, as limits=(0, 1)"),
-    ("mass", "levels thresh n_levels", "the shares of the rows that regions hold, as mass=(0.5, 0.95)"),
+    ("mass", "levels thresh n_levels bins", "the shares of the rows that regions hold, as mass=(0.5, 0.95)"),
+    ("hue", "by group groups", "the name or position of the column of groups"),
     ("columns", "vars x_vars y_vars", "a list of names or positions"),
     ("log_scale", "log logx log_x xscale", "log_scale=True"),
     ("log_counts", "log log_scale logy", "log_counts=True"),
@@ -36,10 +37,10 @@ _OWN = (
     ("ax", "figure fig figsize", "as ax=matplotlib.pyplot.subplots(figsize=(8, 4))[1]"),
 )
 _ARTISTS = {
-    "density": "ax.lines[0]",
-    "contours": "ax.collections[-1]",
-    "pairs": "ax[0, 0].lines[0]",
-    "anomalies": "ax.patches[-1]",
+    "density": "ax.lines",
+    "contours": "ax.collections",
+    "pairs": "ax[0, 0].lines",
+    "anomalies": "ax.patches",
 }
 _LOOKS = "alpha linewidth linewidths lw linestyle linestyles ls zorder"
 _LABELS = "title xlabel ylabel xlim ylim xticks yticks"
@@ -144,11 +145,16 @@ def _advice(picture: str, option: str, own: list[str]) -> str:
     panel = "ax[0, 0]" if picture == "pairs" else "ax"
     if option in ("fill", "shade") and picture == "density":
         return "write ax.fill_between(*ax.lines[0].get_data(), alpha=0.3) for the axes that it returns"
+    if option in ("fill", "shade") and picture == "contours":
+        lines_alone = "[each.remove() for each in list(ax.collections) if getattr(each, 'filled', False)]"
+        return f"regions are filled; for lines alone write {lines_alone} for the axes that it returns"
+    if option == "cumulative":
+        return "the distribution function is cukde.cdf"
     if option == "legend":
         legend = "ax[0, 0].figure.legends[0]" if picture == "pairs" else "ax.get_legend()"
         return f"write {legend}.remove() for the axes that it returns"
     if option in _LOOKS.split():
-        return f"write {_ARTISTS[picture]}.set({option}=...) for the axes that it returns"
+        return f"write matplotlib.pyplot.setp({_ARTISTS[picture]}, {option}=...) for the axes that it returns"
     if option in _LABELS.split():
         return f"write {panel}.set({option}=...) for the axes that it returns"
     close = difflib.get_close_matches(option, own, 1)

@@ -220,6 +220,17 @@ def test_any_domain_matches_the_oracle(
     verify(Backend("numpy"), dtype, X, Y, h, None, want, bounds=bounds, periods=periods)
 
 
+def test_data_at_themselves_are_as_at_other_queries(backend: Backend) -> None:
+    """Passes that take each pair once serve the data, and others their images."""
+    rng = np.random.default_rng(24)
+    n = backend.size(2500, 300)
+    X = backend.asarray(np.stack([rng.uniform(0, 24, n), rng.normal(size=n)], axis=1))
+    options = {"h": [0.3, 0.1], "periods": [24, None]}
+    assert backend.asnumpy(cukde.kde(X, X, **options)) == pytest.approx(
+        backend.asnumpy(cukde.kde(X, X.copy(), **options)), rel=1e-12
+    )
+
+
 def test_queries_outside_have_no_density(backend: Backend) -> None:
     X, bounds = backend.asarray(np.array([[0.2, 0.5], [0.9, 3.0]])), [(0, 1), None]
     Y = backend.asarray(np.array([[-0.1, 0.5], [0.5, 9.0], [1.1, 0.5], [1.0, -70.0]]))

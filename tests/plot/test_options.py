@@ -146,9 +146,9 @@ def test_advice_works(name: str, option: str, value: Any) -> None:
         call(*CALLS[name], **{option: value})
     assert pyplot.get_fignums() == figures
     message = str(caught.value)
-    if code := re.search(r"write (\S.*\)) for the axes that it returns", message):
+    if code := re.search(r"write (\S.*[)\]]) for the axes that it returns", message):
         ax = call(*CALLS[name]) if name == "pairs" else call(*CALLS[name], ax=new())
-        eval(code[1].replace("=...", f"={value!r}"), {"ax": ax})
+        eval(code[1].replace("=...", f"={value!r}"), {"ax": ax, "matplotlib": matplotlib})
         pyplot.close("all")
         return
     written = re.search(r"write (\w+), |did you mean (\w+)\?|its options are (.+)", message)
