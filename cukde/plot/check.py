@@ -71,7 +71,8 @@ def positive(name: str, lowest: float, highest: float, bad: int, n: int) -> None
 
 def log_scale(value: Any, d: int) -> tuple[bool, ...]:
     """Return whether the axis of each column is logarithmic."""
-    several = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) and np.ndim(value) == 1
+    several = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
+    several = several and core_check.dimensions("log_scale", value) == 1
     out = [core_check.flag("log_scale", each) for each in (value if several else [value])]
     if several and len(out) != d:
         raise ValueError(f"log_scale must be True, False, or {d} of them, one for each column; got {value!r}")
@@ -131,7 +132,12 @@ def limits(value: Any, logarithmic: bool) -> tuple[float, float] | None:
     """Return the ends of an axis, of a logarithmic one as log10, or None."""
     if value is None:
         return None
-    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str) or len(value) != 2:
+    several = (
+        isinstance(value, Sequence | np.ndarray)
+        and not isinstance(value, str)
+        and core_check.dimensions("limits", value) == 1
+    )
+    if not several or len(value) != 2:
         raise ValueError(f"limits must be a pair of numbers, or None for those of the data; got {value!r}")
     low, high = (_real("limits", each) for each in value)
     if not low < high:
