@@ -171,8 +171,8 @@ def share(name: str, value: Any) -> float:
 
 def masses(value: Any) -> list[float]:
     """Return the shares of the rows that regions hold, the largest first."""
-    several = value if isinstance(value, Sequence | np.ndarray) and np.ndim(value) else [value]
-    out = sorted({share("mass", each) for each in several}, reverse=True)
+    several = isinstance(value, Sequence | np.ndarray) and core_check.dimensions("mass", value)
+    out = sorted({share("mass", each) for each in (value if several else [value])}, reverse=True)
     if not 1 <= len(out) <= _MOST_MASSES:
         raise ValueError(f"mass must be 1 to {_MOST_MASSES} numbers between 0 and 1; got {len(out)}")
     return out

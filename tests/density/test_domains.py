@@ -391,3 +391,22 @@ def test_all_forms_of_bounds_are_one(backend: Backend) -> None:
     results = [backend.asnumpy(cukde.kde(x, y, 0.3, bounds=bounds)) for bounds in forms]
     for one, other in itertools.pairwise(results):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_bandwidth_near_the_largest_number(backend: Backend) -> None:
+    """The periodic column is uniform, and the other normal."""
+    X = backend.asarray(np.random.default_rng(3).normal(size=(7, 2)))
+    h = 1e308
+    want = -math.log(3.0) - 0.5 * math.log(2 * math.pi) - math.log(h)
+    found = backend.asnumpy(cukde.kde(X, X[:2], h, periods=[3.0, None], log=True))
+    np.testing.assert_allclose(found, want, rtol=1e-12)
+    log, score = cukde.density_and_score(X, X[:2], h, periods=[3.0, None])
+    np.testing.assert_allclose(backend.asnumpy(log), want, rtol=1e-12)
+    np.testing.assert_array_equal(abs(backend.asnumpy(score)), 0.0)
+
+
+def test_factors_that_were_not_checked(backend: Backend) -> None:
+    X = backend.asarray(np.random.default_rng(3).normal(size=(7, 2)))
+    factors = backend.asarray(np.array([1.0, -1, 1, 1, 1, 1, 1]))
+    found = cukde.kde(X, X[:2], 0.7, periods=[3.0, None], local_factors=factors, check_finite=False)
+    assert found.shape == (2,)

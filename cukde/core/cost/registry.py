@@ -215,5 +215,6 @@ def counted(operation: Operation, on: Peaks, shapes: Mapping[str, Any]) -> Cost:
         if isinstance(value, int | float) and not isinstance(value, bool) and not value >= 0:
             raise ValueError(f"{name} must not be negative; got {value}")
         if parameters[name].annotation in _NUMBERS:
-            core_check.number(name, value)
+            number = core_check.number(name, value)
+            shapes[name] = value if isinstance(value, int) else number
     return operation.formula(on, **shapes).cost(operation.name, shapes)
