@@ -138,6 +138,11 @@ FOUND: dict[str, tuple[Callable[[], Any], str]] = {
     "a file": (lambda: cukde.KernelDensity().fit(X).save("a\0b"), "path must be the path of a file"),
     "turns": (lambda: cukde.perf.measure(len, X, rotate=3), "rotate must be a sequence"),
     "weights of blocks": (lambda: cukde.dask.block_boxes(da.from_array(X), weights=2), "weights must have shape"),
+    "no weights of blocks": (
+        lambda: cukde.dask.density_interval(da.from_array(X), X, 0.7, weights=()),
+        "weights must have shape",
+    ),
+    "axes of lists": (lambda: cukde.kendalltau(X, X, axis=[0, [1, 0]]), "axis must be"),
     "dates": (
         lambda: cukde.dask.density_interval(da.from_array(X), da.from_array(X.astype("M8[s]")), 0.7),
         "Y must hold real numbers",

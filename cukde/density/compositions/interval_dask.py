@@ -9,8 +9,9 @@ import dask.array as da
 import numpy as np
 
 from cukde.core import dispatch
+from cukde.core.cpu import arrays as core_arrays
 from cukde.core.dask import check as dask_check
-from cukde.core.dask.arrays import collected, rows, unknown_rows
+from cukde.core.dask.arrays import collected, rows, stand_in, unknown_rows
 from cukde.core.dask.devices import computing
 from cukde.core.over_dask import dask_form, is_dask
 from cukde.core.random_state import DEFAULT, RandomState
@@ -67,6 +68,8 @@ def density_interval(
         share = 1 / (column.map_blocks(_ones, dtype=np.float64).sum() if unknown else len(x))
     else:
         w = collected("weights", weights)
+        if not unknown_rows(x, w):
+            density_check.weights(stand_in(w), len(x), core_arrays)
         squares = (w / w.max()) ** 2
         share = squares.sum() / (w / w.max()).sum() ** 2
         of_squares = _log_densities(x, y, width, options | {"weights": squares})
