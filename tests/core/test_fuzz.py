@@ -132,6 +132,7 @@ FOUND: dict[str, tuple[Callable[[], Any], str]] = {
     "predict": (lambda: cukde.perf.predict("kde", "H200", n=9, m=9, d=2, cold=MANY), "cold must be"),
     "sensitivity": (lambda: cukde.perf.sensitivity("kde", "H200", n=9, m=9, d=2, cold=MANY), "cold must be"),
     "explain": (lambda: cukde.perf.explain(cukde.kde, X, X, 0.7, on="cpu", cold=MANY), "cold must be"),
+    "no function": (lambda: cukde.perf.explain(memoryview(X), X, X, 0.7), "explain needs|fn must"),
     "bytes": (lambda: cukde.perf.flash_tile_bytes(2, moments=MANY), "moments must be"),
     "a roofline": (lambda: cukde.perf.roofline(3), "points must be a sequence of calls"),
     "a picture": (lambda: cukde.perf.roofline([], path=3), "path must be the path of a file"),

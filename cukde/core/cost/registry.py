@@ -160,7 +160,7 @@ def found(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, An
     for target, arguments in ((fn, args), (type(fn), (fn, *args))):
         try:
             operation = _BY_TARGET.get(target)
-        except TypeError:  # not hashable
+        except (TypeError, ValueError):  # not hashable; a memory view raises the latter
             continue
         if operation is not None:
             return Call(operation, arguments, dict(kwargs))
