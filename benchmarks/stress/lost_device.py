@@ -104,12 +104,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             row = {"came": f"nothing within {_LIMIT_S:g} s"}
         got = cukde.kde(x, y, h, log=True, devices="all")
         row["others_are_right"] = bool(cp.allclose(got, want, atol=1e-4))
-        row["ok"] = row.get("wrong") == 0 and row["came"] != "nothing" and row["others_are_right"]
-        row["ok"] = row["ok"] and row["host_is_as_before"] and row["cpu_is_right"]
+        right = all(row.get(name) for name in ("others_are_right", "host_is_as_before", "cpu_is_right"))
+        row["ok"] = right and row["wrong"] == 0 and row["came"] != "nothing"
         rows.append(row)
         print(row, flush=True)
-    made: dict[str, Any] = {"op": "lost device", "backend": "gpu", "shape": {"devices": count, "times": len(rows)}}
-    made |= {"dtype": "float32", "precision": "float32", "rows": rows}
+    made: dict[str, Any] = {"op": "lost device", "backend": "gpu", "dtype": "float32", "precision": "float32"}
+    made |= {"shape": {"devices": count, "times": len(rows)}, "rows": rows}
     print(f"{sum(row['ok'] for row in rows)} of {len(rows)} as they must be")
     record.kept([made], options.record, lambda row: "")
     return int(not all(row["ok"] for row in rows))
