@@ -3,7 +3,8 @@
     python -m benchmarks.stress.malformed --calls 1000000 --processes 8 --record benchmarks/results/malformed_cpu.json
     python -m benchmarks.stress.malformed --first 3560 --calls 1
 
-Call number k damages a good call of ``tests/public_calls.py`` as k says, so that any call can be made again. A fault is
+Call number k damages a good call of ``tests/public_calls.py`` as k says, so that any call can be made again; each tenth
+call has frames that fit or do not, beside the same call of arrays (``tests/framed_calls.py``). A fault is
 an error that is neither a TypeError nor a ValueError nor documented, or that the library does not raise itself and that
 names no argument; an undocumented warning; changed arguments; numbers that the same call of plain arrays does not give;
 NaN out of finite arguments; the end of the process; a call of more than ``LIMIT_S`` seconds.
@@ -28,6 +29,7 @@ import numpy as np
 
 from benchmarks import record
 from tests.array_api import Tensor
+from tests.framed_calls import FRAMED, framed, silently_wrong
 from tests.malformed_calls import broken_promise, malformed
 from tests.public_calls import CALLS, Call, Draw, sandbox
 
@@ -35,13 +37,22 @@ LIMIT_S = 120.0
 _TOLERANCE = 1e-3
 _RANDOM = ("sample", "integrate_box")  # without a seed, such as None
 _OF_PYTHON = re.compile(r"\(\):? (takes|missing|got an unexpected|got multiple|too many|got some positional)")
-_NAMES = [*CALLS]
+_NAMES, _FRAMED = [*CALLS], sorted(FRAMED)
 
 
 def call_of(number: int) -> tuple[str, Call]:
     """Draw a call."""
     rng, name = random.Random(number), _NAMES[number % len(_NAMES)]
     return name, malformed(name, rng.choice, rng.randrange(1000))
+
+
+def outcome_of(number: int) -> tuple[str, str, str | None]:
+    """Function, what came, and the fault, if any, of a call."""
+    if number % 10 == 9:
+        rng, name = random.Random(number), _FRAMED[number // 10 % len(_FRAMED)]
+        return name, "frames", silently_wrong(framed(name, rng.choice, rng.randrange(1000)))
+    name, call = call_of(number)
+    return name, *fault(name, call)
 
 
 def fault(name: str, call: Call) -> tuple[str, str | None]:
@@ -139,11 +150,10 @@ def _child(first: int, stop: int, step: int, until: float, now: Any, out: Connec
             if time.time() > until:
                 break
             now[0], now[1] = number, time.time()
-            name, call = call_of(number)
             try:
-                out.send((number, name, *fault(name, call)))
+                out.send((number, *outcome_of(number)))
             except Exception as error:  # of this program
-                out.send((number, name, "error", f"not judged: {type(error).__name__}: {error}"))
+                out.send((number, "none", "error", f"not judged: {type(error).__name__}: {error}"))
 
 
 class _Process:
@@ -190,7 +200,7 @@ def outcomes(first: int, calls: int, processes: int, seconds: float) -> Iterator
                 continue
             number = int(each.now[0])
             how = f"took more than {LIMIT_S:g} s" if late else f"ended the process: {each.process.exitcode}"
-            yield number, _NAMES[number % len(_NAMES)], "none", how
+            yield number, "none", "none", how
             running[k] = each.again()
 
 
