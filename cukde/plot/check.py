@@ -271,7 +271,10 @@ def row_labels(name: str, value: Any, n: int) -> tuple[list[Any], np.ndarray]:
 
     Labels are in order; those of categories are in the order of the categories.
     """
-    out = np.asarray(value)
+    try:
+        out = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must have shape ({n},), a label for each row: {error}") from None
     if out.dtype.kind == "f" and "int" in str(getattr(value, "dtype", getattr(value, "type", ""))).lower():
         # Integers with missing ones among them, which NumPy would round.
         out = np.array(value.to_pylist() if hasattr(value, "to_pylist") else list(value), dtype=object)

@@ -405,7 +405,10 @@ def _at_rows(data: Estimate, rows: Any, points: Any, w: Any | None, f: Any | Non
     kernel /= (2 * math.pi) ** (d / 2) * np.diag(root).prod() * (1.0 if f is None else f**d)
     share = 1 / len(data.X) if data.weights is None else w / data.weights.sum()
     at_rows = _at(data, rows)
-    of_others = (at_rows - share * kernel) / (1 - share)
+    rest = 1 - share
+    if w is not None:  # whose largest may have no other beside it, but for rounding
+        rest = xp.maximum(rest, np.finfo(np.float64).eps)
+    of_others = (at_rows - share * kernel) / rest
     return (of_others if data.method == "laplace" else xp.maximum(of_others, 0)), at_rows
 
 

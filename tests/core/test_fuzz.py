@@ -125,6 +125,7 @@ FOUND: dict[str, tuple[Callable[[], Any], str]] = {
     "periods of lists": (lambda: cukde.kde(X[:, 0], X[:, 0], 0.7, periods=RAGGED), "periods must be"),
     "scales of lists": (lambda: cukde.plot.pairs(X, log_scale=RAGGED), "log_scale must be"),
     "masses of lists": (lambda: cukde.plot.contours(X, mass=RAGGED), "mass must be"),
+    "labels of lists": (lambda: cukde.plot.anomalies(X[:2, 0], hue=RAGGED), "hue must have shape"),
     "one limit": (lambda: cukde.plot.density(X[:, 0], limits=np.array(1.5)), "limits must be a pair"),
     "methods": (lambda: cukde.bandwidth.select(X, methods=3), "methods must be a sequence of names"),
     "functions": (lambda: cukde.warmup(9, 9, 2, functions=len), "functions must be a sequence of names"),
