@@ -213,6 +213,14 @@ def dimensions(name: str, a: Any) -> int:
         raise ValueError(f"{name} must be a rectangular array: {error}") from None
 
 
+def dtype(name: str, value: Any) -> None:
+    """Raise for what names no dtype."""
+    try:
+        np.dtype(value)
+    except TypeError:
+        raise TypeError(f'{name} must be a dtype, such as "float32"; got {value!r}') from None
+
+
 def real(name: str, value: Any) -> float:
     """Return a real number, of an integer beyond float64 infinity."""
     if isinstance(value, bool | np.timedelta64) or not isinstance(value, Real):

@@ -216,7 +216,7 @@ def size(pieces: Any, tol: Any, of_knots: int | None) -> tuple[int, float | None
     if (pieces is None) == (tol is None):
         raise ValueError(f"exactly one of pieces and tol must be given; got pieces={pieces!r} and tol={tol!r}")
     if tol is None:
-        return core_check.count("pieces", pieces), None
+        return core_check.count("pieces", pieces, most=core_check.MOST), None
     try:
         out = float(tol)
     except (TypeError, ValueError):

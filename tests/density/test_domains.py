@@ -407,6 +407,12 @@ def test_a_bandwidth_near_the_largest_number(backend: Backend) -> None:
 
 def test_factors_that_were_not_checked(backend: Backend) -> None:
     X = backend.asarray(np.random.default_rng(3).normal(size=(7, 2)))
-    factors = backend.asarray(np.array([1.0, -1, 1, 1, 1, 1, 1]))
-    found = cukde.kde(X, X[:2], 0.7, periods=[3.0, None], local_factors=factors, check_finite=False)
-    assert found.shape == (2,)
+    factors = backend.asarray(np.ones(7))
+    options: dict[str, Any] = {"periods": [3.0, None], "local_factors": factors, "check_finite": False}
+    for factor in (-1.0, 1e-300):
+        factors[1] = factor
+        assert cukde.kde(X, X[:2], 0.7, **options).shape == (2,)
+    for factor in (np.inf, 1e300):
+        factors[1] = factor
+        with pytest.raises(ValueError, match="h must be smaller"):
+            cukde.kde(X, X[:2], 0.7, **options)

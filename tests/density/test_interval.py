@@ -217,7 +217,7 @@ def test_dask(weighted: bool, unknown: bool) -> None:
         ({"level": 95}, ValueError, "level must lie between 0 and 1, as 0.95; got 95"),
         ({"level": "high"}, TypeError, "level"),
         ({"n_eff": 31}, ValueError, "n_eff must be at most the number of rows of X, 30; got 31"),
-        ({"n_eff": 0.0}, ValueError, "n_eff must be positive"),
+        ({"n_eff": 0.0}, ValueError, "n_eff must be at least 1"),
         ({"draws": 20}, ValueError, "draws must be from 100 to 100,000; got 20"),
         ({"simultaneous": 2}, ValueError, "simultaneous must be True or False"),
         ({"random_state": -1}, ValueError, "random_state must be from 0"),

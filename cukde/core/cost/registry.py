@@ -217,4 +217,6 @@ def counted(operation: Operation, on: Peaks, shapes: Mapping[str, Any]) -> Cost:
         if parameters[name].annotation in _NUMBERS:
             number = core_check.number(name, value)
             shapes[name] = value if isinstance(value, int) else number
+        if name == "dtype":
+            core_check.dtype(name, value)
     return operation.formula(on, **shapes).cost(operation.name, shapes)

@@ -41,6 +41,9 @@ def bounds(values: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
+_SHORTEST = 1e-300  # period, of whose waves the frequencies are numbers
+
+
 def periods(values: Any, d: int) -> np.ndarray:
     """Period of each column, (d,), infinite where there is none."""
     out = np.full(d, np.inf)
@@ -50,6 +53,8 @@ def periods(values: Any, d: int) -> np.ndarray:
     for k, period in enumerate(_entries("periods", values, d, "None or a positive number")):
         if period is not None:
             out[k] = core_check.number(f"periods[{k}]", period, above=True)
+            if out[k] < _SHORTEST:
+                raise ValueError(f"periods[{k}] must be at least {_SHORTEST:g}; got {period!r}: rescale X")
     return out
 
 

@@ -31,7 +31,7 @@ def run_own(pairs: Any, n: int, k: int) -> PartialSums:
     """Sums of the data at themselves, with moments in ``k`` columns or none."""
     sums, nothing, add = _none(n, k), _none(0, k), _adding(pairs)
     pair_blocks.run_own(lambda rows, columns: add(rows, columns, sums, nothing if rows == columns else sums), n)
-    return sums
+    return sums if k else sums._replace(moments=None)
 
 
 def _none(rows: int, k: int) -> PartialSums:
