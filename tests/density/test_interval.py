@@ -209,6 +209,10 @@ def test_dask(weighted: bool, unknown: bool) -> None:
         np.testing.assert_allclose(one.compute(), other, rtol=1e-10, atol=1e-13)
     with pytest.raises(ValueError, match="simultaneous must be False for Dask arrays"):
         cukde.dask.density_interval(x, Y, 0.5, simultaneous=True)
+    one = np.where(np.arange(60) == 3, 1e30, 1.0)
+    for heavy in (one, da.from_array(one, chunks=25)) if not unknown else ():
+        with pytest.raises(ValueError, match="weights must let two rows or more count"):
+            cukde.dask.density_interval(x, Y, 0.5, weights=heavy).low.compute()
 
 
 @pytest.mark.parametrize(

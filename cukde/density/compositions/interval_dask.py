@@ -72,6 +72,7 @@ def density_interval(
             density_check.weights(stand_in(w), len(x), core_arrays)
         squares = (w / w.max()) ** 2
         share = squares.sum() / (w / w.max()).sum() ** 2
+        share = share.map_blocks(_of_several, dtype=np.float64) if is_dask(w) else _of_several(share)
         of_squares = _log_densities(x, y, width, options | {"weights": squares})
         options["weights"] = w
     density, log_norm = _log_densities(x, y, width, options), whitening_of(width, d).log_norm
@@ -84,6 +85,12 @@ def density_interval(
 def _log_densities(x: Any, y: Any, h: np.ndarray, options: dict[str, Any]) -> LogDensity:
     """The log density of a bandwidth as many times as wide."""
     return lambda factor: kde(x, y, jackknife.wider(h, factor), log=True, **options)
+
+
+def _of_several(share: Any) -> Any:
+    """The sum of the squared shares, unless a single row has all of it."""
+    check.several_rows(float(share))
+    return share
 
 
 def _ones(block: Any) -> Any:
