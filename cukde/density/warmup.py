@@ -118,12 +118,9 @@ def warmup(
     ``score_bandwidth`` and ``local_factors``. It does not cover calls with ``rtol``: on the CPU the first of them waits
     seconds for the compiler.
     """
-    core_check.count("n", n)
-    if m is not None:
-        core_check.count("m", m)
-    core_check.count("d", d)
-    if values is not None:
-        core_check.count("values", values)
+    n, d = core_check.count("n", n), core_check.count("d", d)
+    m = None if m is None else core_check.count("m", m)
+    values = None if values is None else core_check.count("values", values)
     weights = core_check.flag("weights", weights)
     names = _functions(functions, values)
     result = check.result_name(dtype)

@@ -175,6 +175,7 @@ def dtype(value: Any) -> np.dtype:
 
 def domain(value: Any) -> tuple[float, float]:
     """Return the ends of an interval."""
+    core_check.unmasked("domain", value)
     try:
         low, high = map(float, value)
     except (TypeError, ValueError):

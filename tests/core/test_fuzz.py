@@ -129,6 +129,10 @@ FOUND: dict[str, tuple[Callable[[], Any], str]] = {
     "pieces beyond memory": (lambda: cukde.fit_piecewise(np.exp, (-1, 1), pieces=2**63), "pieces must be at most"),
     "a short period": (lambda: cukde.kde(X[:, 0], X[:, 0], 0.7, periods=5e-324), "must be at least 1e-300"),
     "no dtype": (lambda: cukde.perf.cost("kde", "H200", dtype=1, n=9, m=9, d=2), "dtype must be a dtype"),
+    "a masked end": (
+        lambda: cukde.fit_piecewise(np.exp, np.ma.masked_equal([0.0, 1.0], 1)),
+        "domain must not have masked",
+    ),
     "one limit": (lambda: cukde.plot.density(X[:, 0], limits=np.array(1.5)), "limits must be a pair"),
     "methods": (lambda: cukde.bandwidth.select(X, methods=3), "methods must be a sequence of names"),
     "functions": (lambda: cukde.warmup(9, 9, 2, functions=len), "functions must be a sequence of names"),
@@ -164,6 +168,10 @@ def test_errors_name_the_argument(found: str) -> None:
     call, message = FOUND[found]
     with pytest.raises((TypeError, ValueError), match=message):
         call()
+
+
+def test_numbers_may_be_small_integers() -> None:
+    cukde.warmup(np.int8(18), None, np.int8(1), functions="kde", values=np.int8(3), backend="cpu")
 
 
 def test_sizes_may_be_fractions() -> None:
