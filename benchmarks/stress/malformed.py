@@ -113,7 +113,9 @@ def _wrong(name: str, call: Call, result: Any) -> str | None:
         return f"{len(got)} arrays, but of plain arrays {len(want)}"
     for a, b in zip(got, want, strict=True):
         scale = np.nanmax(np.abs(b), initial=0, where=np.isfinite(b)) if b.size else 0.0
-        if a.shape != b.shape or not np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE * scale, equal_nan=True):
+        if a.shape != b.shape or not np.allclose(
+            a, b, rtol=_TOLERANCE, atol=_TOLERANCE * scale + 1e-37, equal_nan=True
+        ):
             return f"{a.ravel()[:3]}, but of plain arrays {b.ravel()[:3]}"
     return None
 
