@@ -243,7 +243,7 @@ def methods(names: Any, known: Collection[str]) -> tuple[str, ...]:
     """Return names of methods to choose from."""
     if isinstance(names, str):
         raise TypeError(f"methods must be a sequence of names; got {names!r}: write [{names!r}]")
-    out = tuple(names)
+    out = tuple(core_check.sequence("methods", names, "names"))
     if not out:
         raise ValueError(f"methods must be at least one of {', '.join(map(repr, known))}; got none")
     for name in out:

@@ -171,7 +171,7 @@ def rows(
         return data_rows
     if not isinstance(n_eff, str):
         share = check.effective_rows(n_eff, n) / n
-        return data_rows._replace(share=share, step=min(max(1, round(1 / share)), n // 2))
+        return data_rows._replace(share=share, step=min(max(1, round(1 / max(share, 1 / n))), n // 2))
     domain = domain_of(None, periods, d)
     chain = Chain.of(x, None if domain is None else domain.period, backend)
     return data_rows._replace(chain=chain, step=min(chain.step, n // 2))

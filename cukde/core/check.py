@@ -178,17 +178,47 @@ def flag(name: str, value: Any) -> bool:
     raise ValueError(f"{name} must be True or False; got {value!r}")
 
 
-def count(name: str, value: Any) -> int:
-    """Return an integer of at least 1, such as a number of rows."""
+MOST = 2**40
+"""Of numbers that a caller asks for: more would not fit into any memory, and sizes in bytes would not fit 64 bits."""
+
+
+def count(name: str, value: Any, least: int = 1, most: float = math.inf) -> int:
+    """Return an integer, such as a number of rows."""
     try:
         out = operator.index(value)
     except TypeError:
         out = None
     if out is None or isinstance(value, bool):
         raise TypeError(f"{name} must be an integer; got {value!r}")
-    if out < 1:
-        raise ValueError(f"{name} must be at least 1; got {out}")
+    if out < least:
+        raise ValueError(f"{name} must be at least {least}; got {out}")
+    if out > most:
+        raise ValueError(f"{name} must be at most {most}; got {out}")
     return out
+
+
+def sequence(name: str, value: Any, of: str) -> list[Any]:
+    """Return what a sequence or another iterable holds."""
+    try:
+        return list(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a sequence of {of}; got {value!r}") from None
+
+
+def dimensions(name: str, a: Any) -> int:
+    """Return how many dimensions an array or nested sequences have, or 0 for anything else."""
+    try:
+        return np.ndim(a)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a rectangular array: {error}") from None
+
+
+def dtype(name: str, value: Any) -> None:
+    """Raise for what names no dtype."""
+    try:
+        np.dtype(value)
+    except TypeError:
+        raise TypeError(f'{name} must be a dtype, such as "float32"; got {value!r}') from None
 
 
 def real(name: str, value: Any) -> float:
@@ -235,6 +265,8 @@ def path(name: str, value: Any) -> Path:
     """Return the path of a file; an integer, which ``open`` takes for an open file, is refused."""
     if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
         raise TypeError(f"{name} must be the path of a file, text or os.PathLike; got {value!r}")
+    if "\0" in os.fspath(value):
+        raise ValueError(f"{name} must be the path of a file, without a zero character; got {value!r}")
     return Path(value)
 
 

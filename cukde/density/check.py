@@ -345,7 +345,7 @@ def effective_rows(value: Any, n: float) -> float | None:
     """Return the number of independent rows that ``n`` rows are worth; None: it is not given."""
     if value is None:
         return None
-    out = number("n_eff", value, above=True)
+    out = number("n_eff", value, least=1)
     if out > n:
         raise ValueError(f"n_eff must be at most the number of rows of X, {n}; got {value!r}")
     return out

@@ -118,12 +118,9 @@ def warmup(
     ``score_bandwidth`` and ``local_factors``. It does not cover calls with ``rtol``: on the CPU the first of them waits
     seconds for the compiler.
     """
-    core_check.count("n", n)
-    if m is not None:
-        core_check.count("m", m)
-    core_check.count("d", d)
-    if values is not None:
-        core_check.count("values", values)
+    n, d = core_check.count("n", n), core_check.count("d", d)
+    m = None if m is None else core_check.count("m", m)
+    values = None if values is None else core_check.count("values", values)
     weights = core_check.flag("weights", weights)
     names = _functions(functions, values)
     result = check.result_name(dtype)
@@ -133,7 +130,10 @@ def warmup(
 
     if module is cpu:
         n, m = min(n, _CPU_ROWS), None if m is None else min(m, _CPU_QUERIES)
-    calls = _Calls(module.xp, n, m, d, h, result, values if "kernel_sum" in names else None, weights)
+    try:
+        calls = _Calls(module.xp, n, m, d, h, result, values if "kernel_sum" in names else None, weights)
+    except ValueError as error:
+        raise ValueError(f"n, m, d and values must be the sizes of arrays: {error}") from None
     options = {"precision": precision, "deterministic": deterministic}
     waiting = meanwhile.within(meanwhile.WAITING)
     # On a GPU without those that ask what the data are: kernels that do not run leave anything there.
@@ -273,9 +273,9 @@ def _functions(names: Sequence[str] | None, values: int | None) -> list[str]:
     """Check the names of functions; None are all that ``values`` allows."""
     if names is None:
         return [name for name in FUNCTIONS if name != "kernel_sum" or values is not None]
-    names = [names] if isinstance(names, str) else list(names)
+    names = [names] if isinstance(names, str) else core_check.sequence("functions", names, "names")
     for name in names:
-        if name not in FUNCTIONS:
+        if not isinstance(name, str) or name not in FUNCTIONS:
             raise ValueError(f"functions must be among {', '.join(FUNCTIONS)}; got {name!r}")
     if "kernel_sum" in names and values is None:
         raise ValueError("values must be the number of columns of V, for kernel_sum; got None")

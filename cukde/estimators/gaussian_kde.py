@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -191,7 +190,7 @@ class gaussian_kde:
             self._bw_method = bw_method
             self.covariance_factor = self._factor_of_function  # type: ignore[method-assign]
         elif bw_method is not None:
-            if rules_by_name.is_result(bw_method) or np.ndim(dispatch.to_host(bw_method)) != 0:
+            if rules_by_name.is_result(bw_method) or core_check.dimensions("bw_method", dispatch.to_host(bw_method)):
                 raise check.method(bw_method)
             self.covariance_factor = partial(_same, check.factor(bw_method))  # type: ignore[method-assign]
         self._compute_covariance()
@@ -491,9 +490,7 @@ class gaussian_kde:
         The random numbers are SciPy's, drawn on the host for either backend. So the sample equals SciPy's, up to
         rounding errors of the covariance. Cost: O(n + size).
         """
-        count = int(self.neff) if size is None else operator.index(size)
-        if count < 0:
-            raise ValueError(f"size must be at least 0; got {count}")
+        count = int(self.neff) if size is None else core_check.count("size", size, 0, core_check.MOST)
         source = check.random_state(seed, random_state)
         steps = source.multivariate_normal(np.zeros(self.d), _doubles(self.covariance), size=count).T
         chosen = source.choice(self.n, size=count, p=dispatch.to_host(self.weights))

@@ -225,6 +225,8 @@ def random_state(seed: Any, state: Any) -> Any:
     if isinstance(given, np.random.RandomState | np.random.Generator):
         return given
     if isinstance(given, numbers.Integral) and not isinstance(given, bool):
+        if not 0 <= int(given) < 2**32:
+            raise ValueError(f"seed must be from 0 to {2**32 - 1}; got {given}")
         return np.random.RandomState(int(given))
     raise ValueError(f"seed must be None, an integer, a numpy.random.RandomState or Generator; got {given!r}")
 

@@ -398,7 +398,7 @@ class KernelDensity(BaseEstimator):
         """
         backend = self._fitted(None)
         check.sampled(self.kernel, self.method)
-        count = core_check.count("n_samples", n_samples)
+        count = core_check.count("n_samples", n_samples, most=core_check.MOST)
         with backend.device_of(meta(self.points_)):
             rng = sampling.source(random_state)
             if self._kinds is not None:

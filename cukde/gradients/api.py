@@ -223,6 +223,8 @@ def pwpa(*args: Any, **kwargs: Any) -> Any:
 
 
 def _evaluated(p: PiecewisePolynomial, x: Any, nu: int = 0, extrapolate: Extrapolate | None = None) -> Any:
+    if not isinstance(p, PiecewisePolynomial):
+        raise TypeError(f"p must be a cukde.PiecewisePolynomial; got {type(p).__name__}")
     return p(x, nu, extrapolate)
 
 

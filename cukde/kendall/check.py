@@ -117,7 +117,7 @@ _INCOMPATIBLE = "Array shapes are incompatible for broadcasting."
 def axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """Return one axis or several as a tuple of non-negative axes, in the given order."""
     out = []
-    for a in (axis,) if np.ndim(axis) == 0 else axis:
+    for a in axis if core_check.dimensions("axis", axis) else (axis,):
         try:
             i = operator.index(a)
         except TypeError:

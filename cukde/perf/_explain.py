@@ -308,6 +308,7 @@ def explain(
     bound. The share of a part is predicted; that of a stage is measured.
     """
     seconds = core_check.number("seconds", seconds, above=True)
+    core_check.flag("cold", cold)
     known = call_of(fn, args, kwargs)
     call = functools.partial(fn, *args, **kwargs)
     held = list(held_by(call))

@@ -246,7 +246,7 @@ def _check(
     _check_confidence(confidence)
     if rotate is None:
         return None
-    turns = list(rotate)
+    turns = core_check.sequence("rotate", rotate, "tuples of arguments")
     if not turns or not all(isinstance(turn, tuple) for turn in turns):
         kinds = ", ".join(sorted({type(turn).__name__ for turn in turns})) or "nothing"
         raise ValueError(

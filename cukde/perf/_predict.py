@@ -154,6 +154,7 @@ def predict(
     operations; that of the report's rule is 6.5 (``docs/performance.md``, ``benchmarks/results/perf_h200.json``).
     """
     on = peaks(gpu)
+    core_check.flag("cold", cold)
     return predicted(
         counted(by_name(op), on, shapes),
         on,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cukde.core import extras
+from cukde.core import check as core_check, extras
 from cukde.core.cost.cost import UNITS, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.core.cost.registry import by_name, counted, told
@@ -171,8 +171,9 @@ def roofline(
     architectures", Communications of the ACM 52(4).
     """
     if path is not None:
+        path = core_check.path("path", path)
         _need_matplotlib()
-    every = tuple(points)
+    every = core_check.sequence("points", points, "calls")
     if not every:
         raise ValueError("points must hold at least one call; got none")
     first = next((point for point in every if isinstance(point, Explanation)), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from cukde.core import check as core_check
 from cukde.core.cost.cost import Cost
 from cukde.core.cost.peaks import Peaks
 from cukde.core.cost.registry import by_name, counted
@@ -171,6 +172,7 @@ def sensitivity(op: str, gpu: str | Peaks | None = None, *, cold: bool = True, *
     throughput.
     """
     on = peaks(gpu)
+    core_check.flag("cold", cold)
     return perturbed(counted(by_name(op), on, shapes), on, cold=cold)
 
 

@@ -175,6 +175,7 @@ def dtype(value: Any) -> np.dtype:
 
 def domain(value: Any) -> tuple[float, float]:
     """Return the ends of an interval."""
+    core_check.unmasked("domain", value)
     try:
         low, high = map(float, value)
     except (TypeError, ValueError):
@@ -216,7 +217,7 @@ def size(pieces: Any, tol: Any, of_knots: int | None) -> tuple[int, float | None
     if (pieces is None) == (tol is None):
         raise ValueError(f"exactly one of pieces and tol must be given; got pieces={pieces!r} and tol={tol!r}")
     if tol is None:
-        return core_check.count("pieces", pieces), None
+        return core_check.count("pieces", pieces, most=core_check.MOST), None
     try:
         out = float(tol)
     except (TypeError, ValueError):

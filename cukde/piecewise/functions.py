@@ -73,7 +73,6 @@ def _beyond(function: _Piecewise) -> bool | Literal["clamp"]:
     return True if function.reduction is None and math.isinf(function.above) else "clamp"
 
 
-@functools.cache
 @quiet
 def polynomial(name: str) -> PiecewisePolynomial:
     """Return the polynomial that computes a function, with one more piece at either side.
@@ -89,6 +88,11 @@ def polynomial(name: str) -> PiecewisePolynomial:
     1.284025
     """
     core_check.option("name", name, [*_FUNCTIONS])
+    return _polynomial(name)
+
+
+@functools.cache
+def _polynomial(name: str) -> PiecewisePolynomial:
     f, low, high, pieces, below, above, reduction = _FUNCTIONS[name]
     knots = np.linspace(low, high, pieces + 1)
     c = fit_pieces.fit(f, knots, _DEGREE, "minimax", True)

@@ -71,7 +71,8 @@ def positive(name: str, lowest: float, highest: float, bad: int, n: int) -> None
 
 def log_scale(value: Any, d: int) -> tuple[bool, ...]:
     """Return whether the axis of each column is logarithmic."""
-    several = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) and np.ndim(value) == 1
+    several = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
+    several = several and core_check.dimensions("log_scale", value) == 1
     out = [core_check.flag("log_scale", each) for each in (value if several else [value])]
     if several and len(out) != d:
         raise ValueError(f"log_scale must be True, False, or {d} of them, one for each column; got {value!r}")
@@ -131,7 +132,12 @@ def limits(value: Any, logarithmic: bool) -> tuple[float, float] | None:
     """Return the ends of an axis, of a logarithmic one as log10, or None."""
     if value is None:
         return None
-    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str) or len(value) != 2:
+    several = (
+        isinstance(value, Sequence | np.ndarray)
+        and not isinstance(value, str)
+        and core_check.dimensions("limits", value) == 1
+    )
+    if not several or len(value) != 2:
         raise ValueError(f"limits must be a pair of numbers, or None for those of the data; got {value!r}")
     low, high = (_real("limits", each) for each in value)
     if not low < high:
@@ -165,8 +171,8 @@ def share(name: str, value: Any) -> float:
 
 def masses(value: Any) -> list[float]:
     """Return the shares of the rows that regions hold, the largest first."""
-    several = value if isinstance(value, Sequence | np.ndarray) and np.ndim(value) else [value]
-    out = sorted({share("mass", each) for each in several}, reverse=True)
+    several = isinstance(value, Sequence | np.ndarray) and core_check.dimensions("mass", value)
+    out = sorted({share("mass", each) for each in (value if several else [value])}, reverse=True)
     if not 1 <= len(out) <= _MOST_MASSES:
         raise ValueError(f"mass must be 1 to {_MOST_MASSES} numbers between 0 and 1; got {len(out)}")
     return out
@@ -265,7 +271,10 @@ def row_labels(name: str, value: Any, n: int) -> tuple[list[Any], np.ndarray]:
 
     Labels are in order; those of categories are in the order of the categories.
     """
-    out = np.asarray(value)
+    try:
+        out = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must have shape ({n},), a label for each row: {error}") from None
     if out.dtype.kind == "f" and "int" in str(getattr(value, "dtype", getattr(value, "type", ""))).lower():
         # Integers with missing ones among them, which NumPy would round.
         out = np.array(value.to_pylist() if hasattr(value, "to_pylist") else list(value), dtype=object)

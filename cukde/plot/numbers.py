@@ -302,7 +302,7 @@ def regions(data: Estimate, masses: list[float], points: int, most: int, seed: i
         # Lower levels are rounding, of rows that have no other near; a level of 0 or less would bound no region.
         lowest = _ROUNDING * at_rows[at_rows > 0].min()
         levels, floored = np.maximum(levels, lowest), bool(levels[0] < lowest)
-        inside = at_rows >= levels[0]
+        inside = at_rows >= min(levels[0], at_rows.max())  # which may be less by rounding, of a huge bandwidth
         fewer = floored and np.average(inside, weights=None if w is None else data.backend.asnumpy(w)) < max(masses)
         held, f = rows[inside], np.ones(1) if f is None else data.backend.asnumpy(f)[inside]
         reach = 4.0  # bandwidths beyond the rows; more where many kernels sum up beside few
@@ -405,7 +405,10 @@ def _at_rows(data: Estimate, rows: Any, points: Any, w: Any | None, f: Any | Non
     kernel /= (2 * math.pi) ** (d / 2) * np.diag(root).prod() * (1.0 if f is None else f**d)
     share = 1 / len(data.X) if data.weights is None else w / data.weights.sum()
     at_rows = _at(data, rows)
-    of_others = (at_rows - share * kernel) / (1 - share)
+    rest = 1 - share
+    if w is not None:  # whose largest may have no other beside it, but for rounding
+        rest = xp.maximum(rest, np.finfo(np.float64).eps)
+    of_others = (at_rows - share * kernel) / rest
     return (of_others if data.method == "laplace" else xp.maximum(of_others, 0)), at_rows
 
 

@@ -241,5 +241,6 @@ def _within(score: Callable[[np.ndarray], np.ndarray], h: np.ndarray) -> np.ndar
     """Scores of candidates, (B, 1); -inf outside their range."""
     some = (h[:, 0] >= _NARROWEST) & (h[:, 0] <= _WIDEST)
     out = np.full(len(h), -np.inf)
-    out[some] = score(h[some, 0])
+    if some.any():
+        out[some] = score(h[some, 0])
     return out

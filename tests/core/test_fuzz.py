@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from fractions import Fraction
+from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+import cukde
+import cukde.dask
+import cukde.torch
 from tests.framed_calls import FRAMED, framed, silently_wrong
 from tests.malformed_calls import DAMAGE, DOCUMENTED, WRONG, broken_promise, calls
 from tests.public_calls import CALLS, ON_DEVICE, Draw, public_names, sandbox
@@ -94,6 +100,84 @@ def test_frames_are_arrays_with_names(name: str) -> None:
         assert wrong is None, wrong
 
     check()
+
+
+X = np.linspace(-1, 1, 12).reshape(6, 2) ** 3
+RAGGED = [[1.0], [1.0, 2.0]]
+MANY = np.ones(3)  # whose truth is ambiguous
+
+FOUND: dict[str, tuple[Callable[[], Any], str]] = {
+    "no columns": (lambda: cukde.mutual_information(X, None, None, 0.7), "columns_a must be columns"),
+    "no finite weight": (
+        lambda: cukde.conditional_cdf(
+            X, {0: X[:1, 0]}, X[:1, 1], 0.7, weights=[1, np.inf, 1, 1, 1, 1], check_finite=False
+        ),
+        "weights must be finite",
+    ),
+    "no queries": (lambda: cukde.conditional_cdf(X, {0: X[:1, 0]}, None, 0.7), "Y must be an array"),
+    "almost no rows": (lambda: cukde.bandwidth.positive(X, n_eff=5e-324), "n_eff must leave"),
+    "many at a value": (lambda: cukde.conditional_sample(X, {0: 0.5}, 0.7, size=2**63), "size must be at most"),
+    "more samples than numbers": (lambda: cukde.positive_mass(X, 0.7, samples=2**63), "samples must be at most"),
+    "a sample beyond memory": (lambda: cukde.gaussian_kde(X.T).resample(2**63), "size must be at most"),
+    "the size of a sample": (lambda: cukde.gaussian_kde(X.T).resample("3"), "size must be an integer"),
+    "a negative seed": (lambda: cukde.gaussian_kde(X.T).resample(3, seed=-1), "seed must be from 0 to"),
+    "a rule of lists": (lambda: cukde.gaussian_kde(X.T, RAGGED), "bw_method must be a rectangular array"),
+    "periods of lists": (lambda: cukde.kde(X[:, 0], X[:, 0], 0.7, periods=RAGGED), "periods must be"),
+    "scales of lists": (lambda: cukde.plot.pairs(X, log_scale=RAGGED), "log_scale must be"),
+    "masses of lists": (lambda: cukde.plot.contours(X, mass=RAGGED), "mass must be"),
+    "labels of lists": (lambda: cukde.plot.anomalies(X[:2, 0], hue=RAGGED), "hue must have shape"),
+    "pieces beyond memory": (lambda: cukde.fit_piecewise(np.exp, (-1, 1), pieces=2**63), "pieces must be at most"),
+    "a short period": (lambda: cukde.kde(X[:, 0], X[:, 0], 0.7, periods=5e-324), "must be at least 1e-300"),
+    "no dtype": (lambda: cukde.perf.cost("kde", "H200", dtype=1, n=9, m=9, d=2), "dtype must be a dtype"),
+    "a masked end": (
+        lambda: cukde.fit_piecewise(np.exp, np.ma.masked_equal([0.0, 1.0], 1)),
+        "domain must not have masked",
+    ),
+    "one limit": (lambda: cukde.plot.density(X[:, 0], limits=np.array(1.5)), "limits must be a pair"),
+    "methods": (lambda: cukde.bandwidth.select(X, methods=3), "methods must be a sequence of names"),
+    "functions": (lambda: cukde.warmup(9, 9, 2, functions=len), "functions must be a sequence of names"),
+    "a function": (lambda: cukde.warmup(9, 9, 2, functions=[MANY]), "functions must be among"),
+    "sizes": (lambda: cukde.warmup(9, 9, 2**63, functions="kde"), "n, m, d and values must be"),
+    "a polynomial": (lambda: cukde.functions.polynomial(["exp"]), "name must be one of"),
+    "no polynomial": (lambda: cukde.torch.evaluate(len, X), "p must be a cukde.PiecewisePolynomial"),
+    "predict": (lambda: cukde.perf.predict("kde", "H200", n=9, m=9, d=2, cold=MANY), "cold must be"),
+    "sensitivity": (lambda: cukde.perf.sensitivity("kde", "H200", n=9, m=9, d=2, cold=MANY), "cold must be"),
+    "explain": (lambda: cukde.perf.explain(cukde.kde, X, X, 0.7, on="cpu", cold=MANY), "cold must be"),
+    "no function": (lambda: cukde.perf.explain(memoryview(X), X, X, 0.7), "explain needs|fn must"),
+    "bytes": (lambda: cukde.perf.flash_tile_bytes(2, moments=MANY), "moments must be"),
+    "a roofline": (lambda: cukde.perf.roofline(3), "points must be a sequence of calls"),
+    "a picture": (lambda: cukde.perf.roofline([], path=3), "path must be the path of a file"),
+    "a file": (lambda: cukde.KernelDensity().fit(X).save("a\0b"), "path must be the path of a file"),
+    "turns": (lambda: cukde.perf.measure(len, X, rotate=3), "rotate must be a sequence"),
+    "weights of blocks": (lambda: cukde.dask.block_boxes(da.from_array(X), weights=2), "weights must have shape"),
+    "no weights of blocks": (
+        lambda: cukde.dask.density_interval(da.from_array(X), X, 0.7, weights=()),
+        "weights must have shape",
+    ),
+    "axes of lists": (lambda: cukde.kendalltau(X, X, axis=[0, [1, 0]]), "axis must be"),
+    "dates": (
+        lambda: cukde.dask.density_interval(da.from_array(X), da.from_array(X.astype("M8[s]")), 0.7),
+        "Y must hold real numbers",
+    ),
+}
+"""Calls of ``benchmarks/stress/malformed.py`` that once raised errors of the implementation, or returned NaN."""
+
+
+@pytest.mark.parametrize("found", FOUND)
+def test_errors_name_the_argument(found: str) -> None:
+    call, message = FOUND[found]
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
+
+
+def test_numbers_may_be_small_integers() -> None:
+    cukde.warmup(np.int8(18), None, np.int8(1), functions="kde", values=np.int8(3), backend="cpu")
+
+
+def test_sizes_may_be_fractions() -> None:
+    sizes = {"n": 100, "d": 3}
+    found = cukde.perf.sensitivity("kde", "A100", m=Fraction(1, 2), **sizes)
+    assert found.rows == cukde.perf.sensitivity("kde", "A100", m=0.5, **sizes).rows
 
 
 def test_damage_is_done() -> None:

@@ -402,3 +402,28 @@ def test_all_forms_of_bounds_are_one(backend: Backend) -> None:
     results = [backend.asnumpy(cukde.kde(x, y, 0.3, bounds=bounds)) for bounds in forms]
     for one, other in itertools.pairwise(results):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_bandwidth_near_the_largest_number(backend: Backend) -> None:
+    """The periodic column is uniform, and the other normal."""
+    X = backend.asarray(np.random.default_rng(3).normal(size=(7, 2)))
+    h = 1e308
+    want = -math.log(3.0) - 0.5 * math.log(2 * math.pi) - math.log(h)
+    found = backend.asnumpy(cukde.kde(X, X[:2], h, periods=[3.0, None], log=True))
+    np.testing.assert_allclose(found, want, rtol=1e-12)
+    log, score = cukde.density_and_score(X, X[:2], h, periods=[3.0, None])
+    np.testing.assert_allclose(backend.asnumpy(log), want, rtol=1e-12)
+    np.testing.assert_array_equal(abs(backend.asnumpy(score)), 0.0)
+
+
+def test_factors_that_were_not_checked(backend: Backend) -> None:
+    X = backend.asarray(np.random.default_rng(3).normal(size=(7, 2)))
+    factors = backend.asarray(np.ones(7))
+    options: dict[str, Any] = {"periods": [3.0, None], "local_factors": factors, "check_finite": False}
+    for factor in (-1.0, 1e-300):
+        factors[1] = factor
+        assert cukde.kde(X, X[:2], 0.7, **options).shape == (2,)
+    for factor in (np.inf, 1e300):
+        factors[1] = factor
+        with pytest.raises(ValueError, match="h must be smaller"):
+            cukde.kde(X, X[:2], 0.7, **options)

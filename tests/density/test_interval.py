@@ -209,6 +209,10 @@ def test_dask(weighted: bool, unknown: bool) -> None:
         np.testing.assert_allclose(one.compute(), other, rtol=1e-10, atol=1e-13)
     with pytest.raises(ValueError, match="simultaneous must be False for Dask arrays"):
         cukde.dask.density_interval(x, Y, 0.5, simultaneous=True)
+    one = np.where(np.arange(60) == 3, 1e30, 1.0)
+    for heavy in (one, da.from_array(one, chunks=25)) if not unknown else ():
+        with pytest.raises(ValueError, match="weights must let two rows or more count"):
+            cukde.dask.density_interval(x, Y, 0.5, weights=heavy).low.compute()
 
 
 @pytest.mark.parametrize(
@@ -217,7 +221,7 @@ def test_dask(weighted: bool, unknown: bool) -> None:
         ({"level": 95}, ValueError, "level must lie between 0 and 1, as 0.95; got 95"),
         ({"level": "high"}, TypeError, "level"),
         ({"n_eff": 31}, ValueError, "n_eff must be at most the number of rows of X, 30; got 31"),
-        ({"n_eff": 0.0}, ValueError, "n_eff must be positive"),
+        ({"n_eff": 0.0}, ValueError, "n_eff must be at least 1"),
         ({"draws": 20}, ValueError, "draws must be from 100 to 100,000; got 20"),
         ({"simultaneous": 2}, ValueError, "simultaneous must be True or False"),
         ({"random_state": -1}, ValueError, "random_state must be from 0"),

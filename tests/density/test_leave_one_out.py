@@ -233,3 +233,11 @@ class TestEstimator:
             others = cukde.KernelDensity(bandwidth=1.5, metric="manhattan")
             others.fit(np.delete(X, i, axis=0), sample_weight=np.delete(w, i))
             assert got[i] == pytest.approx(others.score_samples(X[i : i + 1])[0], rel=1e-10)
+
+
+def test_a_narrow_bandwidth_in_float32(backend: Backend) -> None:
+    """Rows far from all others are summed again by another pass than the rest."""
+    X = np.random.default_rng(0).standard_normal((3000, 3), np.float32)
+    found = cukde.kde(*(2 * [backend.asarray(X)]), 0.085, leave_one_out=True, log=True)
+    want = cukde.kde(*(2 * [X.astype(np.float64)]), 0.085, leave_one_out=True, log=True)
+    np.testing.assert_allclose(backend.asnumpy(found), want, rtol=1e-5, atol=1e-4)

@@ -277,6 +277,17 @@ def test_rows_outside_are_dotted() -> None:
     assert not plot.contours(PLANE, 0.4, outside=False, points=9, ax=new()).lines
 
 
+def test_contours_of_a_huge_bandwidth() -> None:
+    """Densities of all rows are one number, but for rounding."""
+    for h in (1e19, 1e40):
+        plot.contours(PLANE[:3], h, points=9, ax=new())
+
+
+def test_contours_of_one_row_that_counts() -> None:
+    """Without its kernel no other is left beside it, but for rounding."""
+    plot.contours(PLANE[:3], 0.4, weights=[1.0, 3e38, 1.0], points=9, ax=new())
+
+
 def test_what_is_drawn_of_many_rows_is_said() -> None:
     X = RNG.normal(size=(3000, 2))
     ax = plot.contours(X, 0.3, mass=0.2, subsample=2000, points=5, ax=new())

@@ -160,7 +160,7 @@ def found(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, An
     for target, arguments in ((fn, args), (type(fn), (fn, *args))):
         try:
             operation = _BY_TARGET.get(target)
-        except TypeError:  # not hashable
+        except (TypeError, ValueError):  # not hashable; a memory view raises the latter
             continue
         if operation is not None:
             return Call(operation, arguments, dict(kwargs))
@@ -215,5 +215,8 @@ def counted(operation: Operation, on: Peaks, shapes: Mapping[str, Any]) -> Cost:
         if isinstance(value, int | float) and not isinstance(value, bool) and not value >= 0:
             raise ValueError(f"{name} must not be negative; got {value}")
         if parameters[name].annotation in _NUMBERS:
-            core_check.number(name, value)
+            number = core_check.number(name, value)
+            shapes[name] = value if isinstance(value, int) else number
+        if name == "dtype":
+            core_check.dtype(name, value)
     return operation.formula(on, **shapes).cost(operation.name, shapes)

@@ -43,6 +43,7 @@ def rows(name: str, a: Any, rows_of: Any = None) -> Any:
     a = collected(name, a, rows_of)
     if is_dask(a):
         check.dimensions(name, a)
+        core_check.array(name, np.zeros(1, a.dtype), np)
     return a
 
 

@@ -243,7 +243,7 @@ def levels_shape(levels: np.ndarray, m: int | None) -> tuple[int, ...]:
 
 def size(value: Any) -> int:
     """Return a number of rows to draw, 1 or more."""
-    return core_check.count("size", value)
+    return core_check.count("size", value, most=core_check.MOST)
 
 
 def masses(values: Any) -> np.ndarray:

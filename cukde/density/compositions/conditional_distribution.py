@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from cukde.core import dispatch
+from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
@@ -93,6 +93,7 @@ def conditional_cdf(
     - Li, Q. and Racine, J. S. (2008). Nonparametric estimation of conditional CDF and quantile functions. *Journal of
       Business and Economic Statistics* 26, 423-434.
     """
+    core_check.given("Y", Y)
     backend = dispatch.backend(X, Y=Y, weights=options.get("weights"), **check.values_by_name(given))
     with backend.device_of(X):
         asked = Question.of(backend, X, given, h, dict(options), Y, one="conditional_cdf")

@@ -9,8 +9,9 @@ import dask.array as da
 import numpy as np
 
 from cukde.core import dispatch
+from cukde.core.cpu import arrays as core_arrays
 from cukde.core.dask import check as dask_check
-from cukde.core.dask.arrays import collected, rows, unknown_rows
+from cukde.core.dask.arrays import collected, rows, stand_in, unknown_rows
 from cukde.core.dask.devices import computing
 from cukde.core.over_dask import dask_form, is_dask
 from cukde.core.random_state import DEFAULT, RandomState
@@ -67,8 +68,11 @@ def density_interval(
         share = 1 / (column.map_blocks(_ones, dtype=np.float64).sum() if unknown else len(x))
     else:
         w = collected("weights", weights)
+        if not unknown_rows(x, w):
+            density_check.weights(stand_in(w), len(x), core_arrays)
         squares = (w / w.max()) ** 2
         share = squares.sum() / (w / w.max()).sum() ** 2
+        share = share.map_blocks(_of_several, dtype=np.float64) if is_dask(w) else _of_several(share)
         of_squares = _log_densities(x, y, width, options | {"weights": squares})
         options["weights"] = w
     density, log_norm = _log_densities(x, y, width, options), whitening_of(width, d).log_norm
@@ -81,6 +85,12 @@ def density_interval(
 def _log_densities(x: Any, y: Any, h: np.ndarray, options: dict[str, Any]) -> LogDensity:
     """The log density of a bandwidth as many times as wide."""
     return lambda factor: kde(x, y, jackknife.wider(h, factor), log=True, **options)
+
+
+def _of_several(share: Any) -> Any:
+    """The sum of the squared shares, unless a single row has all of it."""
+    check.several_rows(float(share))
+    return share
 
 
 def _ones(block: Any) -> Any:

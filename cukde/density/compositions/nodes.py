@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cukde.core import check as core_check
 from cukde.density.compositions.column_kernel import log_kernels
 from cukde.density.options import LOG_ZERO
 from cukde.density.problem import Problem
@@ -58,6 +59,7 @@ class Nodes(NamedTuple):
         order = xp.argsort(x)
         if log_w is not None:
             order = order[log_w[order] > LOG_ZERO]
+            core_check.finite({"weights": len(order) > 0})  # where that was not asked for
         sorted_x = x[order]
         host = backend.asnumpy(sorted_x)
         error = _ERROR.get(problem.options.precision, _SINGLE)

@@ -94,6 +94,7 @@ def flash_tile_bytes(d: int, block_m: int = _BLOCK_M, block_n: int = _BLOCK_N, *
     The paper's count, exactly. Source: Flash-SD-KDE, section 3.1.
     """
     d, block_m, block_n = map(core_check.count, ("d", "block_m", "block_n"), (d, block_m, block_n))
+    moments = core_check.flag("moments", moments)
     return _FLOAT * (block_m * d + block_n * d + block_m + (block_m * d if moments else 0))
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import dask
 
 from cukde.core import dispatch
-from cukde.core.dask.arrays import collected, rows, whole_rows
+from cukde.core.cpu import arrays as core_arrays
+from cukde.core.dask.arrays import collected, rows, stand_in, unknown_rows, whole_rows
 from cukde.core.over_dask import is_dask
 from cukde.core.quiet import called, quiet
 from cukde.core.types import ArrayLike
@@ -62,7 +63,10 @@ def block_boxes(X: ArrayLike, *, weights: ArrayLike | None = None) -> BlockBoxes
             f"X must be a Dask array or a Dask data frame; got {type(X).__name__}, whose boxes need no call"
         )
     x = whole_rows(rows("X", X))
-    w = None if weights is None else beside("weights", collected("weights", weights, X), x)
+    w = None if weights is None else collected("weights", weights, X)
+    if w is not None and not unknown_rows(x, w):
+        density_check.weights(stand_in(w), len(x), core_arrays)
+    w = beside("weights", w, x)
     parts = parts_of_block(x.numblocks[0])
     blocks = x.to_delayed().ravel()
     others = [None] * len(blocks) if w is None else w.to_delayed().ravel()

@@ -41,14 +41,20 @@ def bounds(values: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
+_SHORTEST = 1e-300  # period, of whose waves the frequencies are numbers
+
+
 def periods(values: Any, d: int) -> np.ndarray:
     """Period of each column, (d,), infinite where there is none."""
     out = np.full(d, np.inf)
-    if d == 1 and np.ndim(values := dispatch.to_host(values)) == 0:  # of a single column its period will do
+    values = dispatch.to_host(values)
+    if d == 1 and core_check.dimensions("periods", values) == 0:  # of a single column its period will do
         values = [values.item() if isinstance(values, np.ndarray) else values]
     for k, period in enumerate(_entries("periods", values, d, "None or a positive number")):
         if period is not None:
             out[k] = core_check.number(f"periods[{k}]", period, above=True)
+            if out[k] < _SHORTEST:
+                raise ValueError(f"periods[{k}] must be at least {_SHORTEST:g}; got {period!r}: rescale X")
     return out
 
 

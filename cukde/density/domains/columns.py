@@ -86,7 +86,7 @@ class Column(NamedTuple):
         cosines, sines = xp.cos(phase) * decay, xp.sin(phase) * decay
         value = xp.concatenate([cosines, sines], axis=1) if self.periodic else cosines
         if output == "moments":
-            parts = -self.h * unit * sines, self.h * unit * cosines
+            parts = -self.h * (unit * sines), self.h * (unit * cosines)  # 0 where their product overflows
         else:
             parts = -0.5 * unit**2 * cosines, -0.5 * unit**2 * sines
         return value, xp.concatenate(parts, axis=1) if self.periodic else parts[0]

@@ -252,8 +252,9 @@ class _Scales(NamedTuple):
             factors = plain.options.local_factors
             least, largest = map(float, (factors.min(), factors.max()))
             h_q, h_e = h_q * largest, h_e * largest
-            log_factors = -(d + plain.options.of_gradient) * math.log(least)
-            rounding /= least**2
+            if least > 0:  # or they were not checked
+                log_factors = -(d + plain.options.of_gradient) * math.log(least)
+                rounding = rounding / least / least
         product = not others.any() and plain.options.local_factors is None
         return cls(h_q, h_e, linked, regression, rounding, log_factors, product)
 
@@ -276,8 +277,9 @@ def _reach(plain: Problem, domain: Domain, scales: _Scales, plain_sums: PartialS
     cell = domain.cell
     with np.errstate(all="ignore"):
         slack = scales.regression @ np.maximum(abs(high - first), abs(last - low))
-        number = 5 + (2 * math.sqrt(4 * math.pi) * np.maximum(scales.h_q, scales.h_e) + 2 * slack) / cell
-        log_number = float(np.log(number).sum())
+        number = 5 + 2 * math.sqrt(4 * math.pi) * (np.maximum(scales.h_q, scales.h_e) / cell) + 2 * (slack / cell)
+        number = np.where(np.isfinite(cell), number, 5)
+        log_number = float(np.log(np.minimum(number, 1e300)).sum())
     unlike = (_LEFT_OUT + log_number) / (1 - _SHARE) + scales.rounding
     mass = 0.0 if plain.options.log_weights is not None else math.log(len(X))
     far = _LEFT_OUT + log_number + mass + scales.log_factors - float(figures[-1])

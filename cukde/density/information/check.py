@@ -26,6 +26,9 @@ def groups(d: int, labels: Labels, given: Any, *arguments: tuple[str, Any]) -> t
 
     The last of these may be None: all columns that the others leave.
     """
+    for name, value in arguments[:-1]:
+        if value is None:
+            raise TypeError(f"{name} must be columns of X, by position or name; got None")
     of_given = [] if given is None else check.positions("given", given, labels, d)
     found = {name: check.positions(name, value, labels, d) for name, value in arguments if value is not None}
     taken = {"given": of_given} | found

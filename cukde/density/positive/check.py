@@ -29,7 +29,7 @@ def one_number(mass: Any) -> None:
 
 def samples(value: Any) -> int:
     """Return a number of points that has a standard error."""
-    out = core_check.count("samples", value)
+    out = core_check.count("samples", value, most=core_check.MOST)
     if out < 2:
         raise ValueError(f"samples must be at least 2, for an error; got {out}")
     return out
