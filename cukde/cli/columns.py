@@ -12,6 +12,9 @@ import numpy as np
 
 from cukde.cli.errors import CommandError, note
 
+FILL = "fill or drop that row, or write --nan-policy omit"
+"""What to do about a missing number."""
+
 EXACT = 2**53  # up to here every whole number is a float
 
 
@@ -102,9 +105,9 @@ def matching(query: Table, train: Table, columns: list[int]) -> list[int]:
 
 def refuse_missing(table: Table, row: int, index: int, got: object) -> NoReturn:
     """Raise for a number that is not finite, or missing."""
+    advice = "fill or drop that row" if got in (np.inf, -np.inf) else FILL
     raise CommandError(
-        f"{table.path}, row {row} (from 0), {table.column(index)}: expected a finite number; got {got}: fill or drop "
-        "that row"
+        f"{table.path}, row {row} (from 0), {table.column(index)}: expected a finite number; got {got}: {advice}"
     )
 
 

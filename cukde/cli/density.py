@@ -26,8 +26,8 @@ Estimate the density of the rows of TRAIN at the rows of QUERY, or at the rows o
 
 A file is .npy (np.save), .parquet, or text (.csv, .tsv, .txt, .dat, .tab) with commas, semicolons, tabs, bars or
 spaces; text and .npy also with .gz, .bz2 or .xz, and - is standard input. If both files have a header, the columns of
-QUERY are found by name. Otherwise QUERY has all columns of TRAIN, or only the chosen ones, in order. A file with
-missing values (empty cells, NA, NaN, null) in these columns is refused."""
+QUERY are found by name. Otherwise QUERY has all columns of TRAIN, or only the chosen ones, in order. Empty cells, NA,
+NaN and nulls are missing values."""
 
 _EXAMPLES = """\
 examples:
@@ -65,6 +65,13 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--weights", metavar="COLUMN", help="column of TRAIN with the weights of the rows")
     for name in _KEYWORDS:
         _add_keyword(parser, name)
+    parser.add_argument(
+        "--nan-policy",
+        choices=("raise", "omit"),
+        default="raise",
+        help="raise (default): a missing value is an error; omit: rows of TRAIN with one are left out, and the density "
+        "at such rows of QUERY is nan",
+    )
     tables.add_options(parser)
     parser.add_argument(
         "--plot",
@@ -110,24 +117,45 @@ def run(args: argparse.Namespace) -> None:
     query_columns = train_columns if query is train else columns.matching(query, train, train_columns)
     if args.plot is not None:
         check_picture(args.plot, len(train_columns))
-    X = tables.rows(train, train_columns)
-    Y = None if query is train else query.read(query_columns)
-    weights = None if weights_column is None else train.read([weights_column])[:, 0]
+    finite = args.nan_policy == "raise"
+    X = tables.rows(train, train_columns, finite=finite)
+    Y = X if query is train else query.read(query_columns, finite=finite)
+    weights = None if weights_column is None else train.read([weights_column], finite=finite)[:, 0]
+    kept, asked = _complete(X, weights), _complete(Y, weights if query is train else None)
+    if not kept.all():
+        note(f"{train.path}: {int((~kept).sum())} of {len(X)} rows have missing values and are left out")
+        X, weights = X[kept], None if weights is None else weights[kept]
     with errors.of_data():
         X = to_device(X)
         with progress():
             h = bandwidth(args.bandwidth or ESTIMATES[args.method].rule, args.method, X, weights)
             options = {name: getattr(args, name) for name in _KEYWORDS}
-            densities = evaluate(args.method, X, X if Y is None else Y, h, weights=weights, **options)
+            at = X if query is train else Y[asked]
+            densities = _of_rows(asked, evaluate(args.method, X, at, h, weights=weights, **options))
         if args.plot is not None:
             names = [f"x{index}" if train.names is None else train.names[index] for index in train_columns]
             save_picture(args.plot, X, h, args.method, weights, names)
-    if ESTIMATES[args.method].negative and args.log and (undefined := int(np.isnan(densities).sum())):
+    if ESTIMATES[args.method].negative and args.log and (undefined := int(np.isnan(densities[asked]).sum())):
         note(f"{undefined} of {len(densities)} Laplace-corrected densities are negative; their logarithm is nan")
     if args.out is None:
         output.show(densities)
     else:
         output.save(densities, args.out, query, name)
+
+
+def _complete(rows: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Which rows, and their weights, have no missing value."""
+    complete: np.ndarray = ~np.isnan(rows).any(axis=1)
+    return complete if weights is None else complete & ~np.isnan(weights)
+
+
+def _of_rows(some: np.ndarray, densities: np.ndarray) -> np.ndarray:
+    """Put densities of some rows where they belong, and NaN for the others."""
+    if some.all():
+        return densities
+    out = np.full(len(some), np.nan, densities.dtype)
+    out[some] = densities
+    return out
 
 
 def bandwidth(text: str, method: Any, X: Any, weights: np.ndarray | None = None) -> Any:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde.cli.columns import EXACT, exact, together
+from cukde.cli.columns import EXACT, FILL, exact, together
 from cukde.cli.errors import CommandError, note
 from cukde.cli.sources import Source
 
@@ -306,10 +306,10 @@ class TextTable:
         cell = cells[index]
         where = f"{self.path}, line {line}, {self.column(index)}"
         if not cell.strip():
-            raise CommandError(f"{where}: expected a number; the cell is empty, a missing value: fill or drop that row")
+            raise CommandError(f"{where}: expected a number; the cell is empty, a missing value: {FILL}")
         if _is_value(cell, self._decimal):
-            missing = ", a missing value" if cell.strip() in MISSING else ""
-            raise CommandError(f"{where}: expected a finite number; got {cell!r}{missing}: fill or drop that row")
+            advice = f", a missing value: {FILL}" if cell.strip() in MISSING else ": fill or drop that row"
+            raise CommandError(f"{where}: expected a finite number; got {cell!r}{advice}")
         example = "-1.5e3" if self._decimal == "." else "-1,5e3"
         advice = self._advice(cell)
         raise CommandError(f"{where}: expected a number such as {example}; got {cell!r}{advice}")

@@ -10,7 +10,7 @@ from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
 from cukde.core.types import Array, ArrayLike
 from cukde.density.compositions import check as compositions_check, cost as compositions_cost
-from cukde.density.compositions.regions import levels
+from cukde.density.compositions.regions import in_range, levels
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.keywords import LogOfRows, LogWeighted, OfRows, takes
 from cukde.sphere.problem import problem_on_sphere
@@ -170,4 +170,5 @@ def hdr_threshold(
     backend = problem.backend
     with problem.device:
         density = problem.density(log=log)
-        return levels(density, shares, None if weights is None else backend.asarray(weights), backend)
+        found = levels(density, shares, None if weights is None else backend.asarray(weights), backend)
+        return found if log else in_range(found)

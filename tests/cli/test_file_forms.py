@@ -98,8 +98,14 @@ def test_a_file_in_any_form_gives_the_answer_of_its_numbers(form, command):
         if np.isnan(A).any():
             assert got is None
             assert "fill or drop that row" in err
-            return
-        want = cukde.kde(A, A, 20.0)
+            complete = ~np.isnan(A).any(axis=1)
+            if not complete.any():
+                return
+            got, err = answer("density", text, suffix, packed, "--bandwidth", "20", "--nan-policy", "omit")
+            want = np.full(len(A), np.nan)
+            want[complete] = cukde.kde(A[complete], A[complete], 20.0)
+        else:
+            want = cukde.kde(A, A, 20.0)
     assert got is not None, (text, err)
     np.testing.assert_array_equal(got, want, err_msg=f"{text!r} {err}")
 

@@ -185,17 +185,20 @@ def hdr_threshold(
     w = None if weights is None else beside("weights", collected("weights", weights), density)
     arrays = [density] if w is None else [density, w]
     keys = [[(a.name, i) for i in range(a.numblocks[0])] for a in arrays]
-    level = Blocks("level", [(partial(_levels, shares=shares), *keys)], arrays, [a.name for a in arrays], shares)
+    level = Blocks(
+        "level", [(partial(_levels, shares=shares, log=log), *keys)], arrays, [a.name for a in arrays], shares
+    )
     return single(level, shares.shape, empty_like(density, shares.ndim, density.dtype))
 
 
-def _levels(densities: list[Any], weights: list[Any] | None = None, *, shares: np.ndarray) -> Any:
+def _levels(densities: list[Any], weights: list[Any] | None = None, *, shares: np.ndarray, log: bool) -> Any:
     with computing(densities[0]) as backend:
         density, w = (
             None if parts is None else backend.xp.concatenate([backend.asarray(part) for part in parts])
             for parts in (densities, weights)
         )
-        return regions.levels(density, shares, w, backend)
+        found = regions.levels(density, shares, w, backend)
+        return found if log else regions.in_range(found)
 
 
 def _of(x: Any, columns: Sequence[int]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import ModuleType
 from typing import Any, Unpack
 
@@ -68,7 +69,8 @@ def hdr_threshold(
     Raises
     ------
     TypeError, ValueError
-        As :func:`cukde.kde`; for a ``mass`` that is not between 0 and 1, and an unknown method.
+        As :func:`cukde.kde`; for a ``mass`` that is not between 0 and 1, an unknown method; for a level beyond the
+        range of its dtype.
 
     Examples
     --------
@@ -112,7 +114,18 @@ def hdr_threshold(
     density = ESTIMATES[method].density(X, X, h, log=log, leave_one_out=leave_one_out, **options)
     backend = dispatch.backend(X)
     with backend.device_of(density):
-        return levels(density, shares, None if weights is None else backend.asarray(weights), backend)
+        found = levels(density, shares, None if weights is None else backend.asarray(weights), backend)
+        return found if log else in_range(found)
+
+
+def in_range(level: Any) -> Any:
+    """Return levels of a density; a ValueError where one is 0 or infinite, as then no density, or each, is below it."""
+    if not ((level > 0) & (level < math.inf)).all():
+        raise ValueError(
+            f"the density at the rows is beyond the range of {level.dtype}, so its level would be 0 or infinite: "
+            "write log=True, for the level and for the densities that are compared with it"
+        )
+    return level
 
 
 def levels(density: Any, shares: np.ndarray, weights: Any | None, backend: ModuleType) -> Any:
