@@ -74,10 +74,12 @@ class Numbers:
         moved = max(self.each("SD-KDE, its rule", "moved"))
         negative = self.each("Laplace, its rule", "without_log")
         modes = [self.row("modes", of.name, MODES) for of in SETS]
-        counted = _listed(f"{row['modes']:,} in {row['shape']['n']:,} rows ({row['shape']['set']})" for row in modes)
+        counted = _listed(
+            f"{row['modes']:,} modes in {row['shape']['n']:,} rows ({row['shape']['set']})" for row in modes
+        )
         lines = [
-            f"A row's own kernel gives {_floor(own)} or more of the density at that row, with either bandwidth.",
-            f"With {MODES} columns and Silverman's rule, `modes` finds so many modes: {counted}.",
+            f"A row's own kernel gives {_floor(own)} or more of the density there, by rule or cross-validation.",
+            f"With {MODES} columns and Silverman's rule, `modes` finds {counted}.",
             f"`debias` moves half of the rows by {_at_most(moved)} bandwidths or less, so `sd_kde` is nearly `kde`.",
             f"`laplace_kde` is negative at {_percents(negative)} of the queries, so it has no logarithm there.",
         ]
