@@ -9,7 +9,7 @@ errors against float64 over what is promised, the rivals' times, and the dense l
 exponential for each pair and that of its products (``DENSE``), pairs of data with themselves taken once, twice that in
 float64. The twenty worst are printed last, by the ratio to a rival and by that to the limit.
 
-Rivals on a GPU are PyTorch and CuPy as a user writes them, and cuVS's kernel for densities in float32. On the CPU they
+Rivals on a GPU are PyTorch as a user writes it, and cuVS's kernel for densities in float32. On the CPU they
 are NumPy as a user writes it, and scikit-learn and SciPy for densities. Densities of rivals that float32 cannot hold
 do not count as errors; SciPy's, with another bandwidth, has none. ``benchmarks/random_calls.py`` is what pages say.
 """
@@ -275,7 +275,7 @@ class Runner:
         plain = functools.partial(written, self.xp, X, Y, weights)
         if self.gpu:
             with_cuvs = density and weights is None and of.dtype == "float32"
-            return {"PyTorch": torch, "CuPy": plain} | ({"cuVS": cuvs} if with_cuvs else {})
+            return {"PyTorch": torch} | ({"cuVS": cuvs} if with_cuvs else {})
         return {"NumPy": plain} | ({"scikit-learn": scikit_learn, "SciPy": scipy} if density else {})
 
 

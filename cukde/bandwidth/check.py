@@ -221,9 +221,7 @@ def plug_in(h: float | None, *, in_domain: bool = False) -> float:
     if h is None:
         raise ValueError(
             "X has no bandwidth by the improved Sheather-Jones rule: many rows share, or all but share, values that "
-            "lie further apart than the bandwidth would be; count every value once, "
-            "values, counts = np.unique(X, return_counts=True) and isj(values, weights=counts), "
-            "or write cukde.bandwidth.silverman(X)"
+            "lie further apart than the bandwidth would be; write cukde.bandwidth.silverman(X)"
         )
     return h
 

@@ -215,7 +215,7 @@ def _images(plot: Any, images: np.ndarray, found: list[Found]) -> None:
     plot.set_xticks([])
     for side in plot.spines.values():
         side.set_visible(False)
-    plot.set_title("each digit's images of highest and lowest density: OutlierDetector")
+    plot.set_title("OutlierDetector: the most unusual images of each digit")
 
 
 def _framed(image: np.ndarray) -> np.ndarray:
@@ -232,4 +232,4 @@ def _times(plot: Any, seconds: dict[str, list[float]]) -> None:
     for side in ("top", "right", "bottom"):
         plot.spines[side].set_visible(False)
     first, ours = list(medians.values())[:2]
-    plot.set_title(f"the map, the same numbers: {first / ours:.0f} times as fast by cukde.KernelDensity")
+    plot.set_title(f"KernelDensity: the same map, {first / ours:.0f} times as fast")

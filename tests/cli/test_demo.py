@@ -52,7 +52,8 @@ def test_end_to_end(capsys, tmp_path, monkeypatch):
     differences = [float(number) for number in re.findall(r"(?:at most|up to) ([\d.e-]+\d)", out)]
     assert len(differences) == 2
     assert differences[0] < 1e-6
-    assert lines[-1].startswith("Picture: ")
+    assert any(line.startswith("Picture: ") for line in lines)
+    assert lines[-1].startswith("Guide: ")
     image = imread(tmp_path / "cukde-demo.png")
     assert min(image.shape[:2]) > 800
     assert image[..., :3].std() > 0.05  # something is drawn

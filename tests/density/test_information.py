@@ -365,3 +365,21 @@ def test_costs_are_those_of_the_densities() -> None:
     assert {"d": 3, "a": 1, "given": 1, "n": 4096}.items() <= sizes.items()
     assert called(cukde.entropy, (X, 1.0, [1]), {"bias_correction": False})[1]["d"] == 1
     assert called(cukde.kl_divergence, (X, X[:9], 1.0), {})[1]["k"] == 9
+
+
+def test_a_rule_counts_the_columns_that_are_named(backend: Backend) -> None:
+    """Columns that nobody asks for change nothing."""
+    rng = np.random.default_rng(8)
+    X = backend.asarray(rng.normal(size=(backend.size(400, 120), 6)) * np.arange(1, 7))
+    domain: dict[str, Any] = {"bounds": [None] * 3 + [(-60, 60)] + [None] * 2}
+    some = {"bounds": [None, (-60, 60)]}
+    pair = X[:, [1, 3]]
+    for of_all, of_pair in (
+        (cukde.mutual_information(X, 1, 3, "silverman"), cukde.mutual_information(pair, 0, 1, "silverman")),
+        (
+            cukde.mutual_information(X, 3, 1, "silverman", **domain),
+            cukde.mutual_information(pair, 0, 1, "silverman", **some),
+        ),
+        (cukde.entropy(X, "silverman", 3, given=1), cukde.entropy(pair, "silverman", 1, given=0)),
+    ):
+        assert of_all.value == pytest.approx(of_pair.value, rel=1e-9)

@@ -23,6 +23,9 @@ from cukde.density.information.estimate import OF_ANOTHER, OF_ITSELF, PLAIN, Dra
 from cukde.density.keywords import InDomain, OfData, taken, takes
 from cukde.density.problem import Problem
 
+Signs = Sequence[tuple[int, list[int]]]
+"""Densities of some columns, with the signs of their logarithms; the first is that of all columns that are named."""
+
 
 def _with_names(given: Given, found: Information) -> Information:
     return found._replace(terms=returned.as_rows(given, found.terms, "X", "terms"))
@@ -57,8 +60,9 @@ def entropy(
     X : array_like, shape (n, d) or (n,)
         Data, as for :func:`cukde.kde`, of a continuous distribution; a data frame gives its columns names.
     h : float, array_like or str
-        Bandwidth of all ``d`` columns, in any form that :func:`cukde.kde` takes. "cross_validate" is the best for
-        densities that are far from normal. A rule's local factors count, too.
+        Bandwidth of all ``d`` columns, in any form that :func:`cukde.kde` takes; the name of a rule, which counts the
+        columns that are named. "cross_validate" is the best for densities that are far from normal. A rule's local
+        factors count, too.
     columns : int, str or sequence of them, optional
         The columns, by position or name, as in :func:`cukde.marginal`. Default: all that are not given.
     given : int, str or sequence of them, optional
@@ -109,10 +113,10 @@ def entropy(
     - Joe, H. (1989). Estimation of entropy and other functionals of a multivariate density. *Ann. Inst. Statist. Math.*
       41, 683-697.
     """
-    data = _Data.of(X, h, options)
+    data = _Data.of(X, options)
     of_given, (chosen,) = check.groups(data.d, data.labels, given, ("columns", columns))
     signs = [(-1, [*chosen, *of_given])]
-    return data.information(signs + ([(1, of_given)] if of_given else []), bias_correction)
+    return data.information(signs + ([(1, of_given)] if of_given else []), h, bias_correction)
 
 
 @declare(cost.mutual_information, cost_calls.of_mutual_information)
@@ -144,8 +148,8 @@ def mutual_information(
     columns_b : int, str or sequence of them, or None
         The others. None: all that are left.
     h : float, array_like or str
-        Bandwidth of all ``d`` columns, in any form that :func:`cukde.kde` takes. Densities of fewer columns have that
-        block of it, so that most of what smoothing changes cancels.
+        Bandwidth of all ``d`` columns, or the name of a rule, as for :func:`cukde.entropy`. Densities of fewer columns
+        have that block of it, so that most of what smoothing changes cancels.
     given : int, str or sequence of them, optional
         Columns that the information is conditional on.
     bias_correction : bool
@@ -187,10 +191,10 @@ def mutual_information(
     - Moon, Y.-I., Rajagopalan, B. and Lall, U. (1995). Estimation of mutual information using kernel density
       estimators. *Physical Review E* 52, 2318-2321.
     """
-    data = _Data.of(X, h, options)
+    data = _Data.of(X, options)
     of_given, (a, b) = check.groups(data.d, data.labels, given, ("columns_a", columns_a), ("columns_b", columns_b))
     signs = [(1, [*a, *b, *of_given]), (-1, [*a, *of_given]), (-1, [*b, *of_given])]
-    return data.information(signs + ([(1, of_given)] if of_given else []), bias_correction)
+    return data.information(signs + ([(1, of_given)] if of_given else []), h, bias_correction)
 
 
 @declare(cost.kl_divergence, cost_calls.of_divergence)
@@ -303,11 +307,11 @@ def _of_others(above: Problem, below: Problem) -> Any:
 
 
 class _Data(NamedTuple):
-    """Checked data, and the bandwidths of their columns."""
+    """Checked data, before a bandwidth is known."""
 
     x: Any
     labels: check.Labels
-    widths: Widths
+    ends: dict[str, Any]  # bounds and periods
     options: dict[str, Any]
 
     @property
@@ -315,24 +319,41 @@ class _Data(NamedTuple):
         return int(self.x.shape[1])
 
     @classmethod
-    def of(cls, X: Any, h: Any, options: Any) -> _Data:
-        weights = options.get("weights")
+    def of(cls, X: Any, options: Any) -> _Data:
         ends: dict[str, Any] = {"bounds": options.pop("bounds", None), "periods": options.pop("periods", None)}
-        factors = taken(options, "local_factors")
-        backend = dispatch.backend(X, weights=weights, local_factors=factors)
+        backend = dispatch.backend(X, weights=options.get("weights"), local_factors=options.get("local_factors"))
         with backend.device_of(X):
             x, _ = density_check.data(X, backend)
-            d = x.shape[1]
-            h, own = rules_by_name.with_factors(h, x, weights, takes_factors=factors is None, **ends)
-            passed = {**options, "local_factors": own if factors is None else factors, "leave_one_out": True}
-            return cls(x, compositions_columns.labels(X, d), Widths.of(h, **ends, d=d), passed)
+            return cls(x, compositions_columns.labels(X, x.shape[1]), ends, options)
 
-    def information(self, signs: Sequence[tuple[int, list[int]]], corrected: Any) -> Information:
+    def _by_rule(self, signs: Signs) -> tuple[_Data, Signs]:
+        """Data of the columns that are named, which a rule then counts; the others do not matter."""
+        used = sorted(signs[0][1])
+        if len(used) == self.d:
+            return self, signs
+        ends = Widths.of(np.ones(self.d), **self.ends, d=self.d).of_columns(used)
+        part = self._replace(x=self.x[:, used], ends={name: ends.get(name) for name in self.ends})
+        return part, [(sign, [used.index(column) for column in chosen]) for sign, chosen in signs]
+
+    def widths(self, h: Any) -> tuple[Widths, dict[str, Any]]:
+        """The bandwidths of the columns, and options with local factors, their own or those of a rule."""
+        options = dict(self.options)
+        factors = taken(options, "local_factors")
+        backend = dispatch.backend(self.x)
+        with backend.device_of(self.x):
+            takes_factors = factors is None
+            weights = options.get("weights")
+            h, own = rules_by_name.with_factors(h, self.x, weights, takes_factors=takes_factors, **self.ends)
+            widths = Widths.of(h, **self.ends, d=self.d)
+        return widths, {**options, "local_factors": own if takes_factors else factors, "leave_one_out": True}
+
+    def information(self, signs: Signs, h: Any, corrected: Any) -> Information:
         """The mean of log densities of some columns, with their signs, the joint density first."""
         factors = OF_ITSELF if core_check.flag("bias_correction", corrected) else PLAIN
+        data, signs = self._by_rule(signs) if isinstance(h, str) else (self, signs)
+        widths, options = data.widths(h)
         problems = [
-            problem_of(self.x[:, chosen], None, options=self.options, **self.widths.of_columns(chosen))
-            for _, chosen in signs
+            problem_of(data.x[:, chosen], None, options=options, **widths.of_columns(chosen)) for _, chosen in signs
         ]
         found, of_drawn, whole = Terms(0.0, None), Terms(0.0, None), signs[0][1]
         with problems[0].device:
