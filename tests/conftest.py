@@ -214,28 +214,29 @@ def _is_emulated(item: pytest.Item) -> bool:
 
 
 _ALL_OF_SO_MANY = 8  # cases of a test
-_ONE_IN = 4  # of more
+_ONE_IN = {"gpu": 4, "cpu": 6}  # of more
 
 
 def _mark_crossed(items: list[pytest.Item]) -> None:
-    """Mark three in four of the many cases of a test, on the CPU, in the emulation and on a GPU each."""
+    """Mark most of the many cases of a test, on the CPU, in the emulation and on a GPU each."""
     cases: dict[tuple[str, bool, bool], list[pytest.Item]] = {}
     for item in items:
         if hasattr(item, "callspec") and not item.get_closest_marker("crossed"):
             on_gpu = item.get_closest_marker("gpu") is not None
             cases.setdefault((item.nodeid.partition("[")[0], _is_emulated(item), on_gpu), []).append(item)
-    for (_, emulated, _), group in cases.items():
+    for (_, emulated, on_gpu), group in cases.items():
         if len(group) > _ALL_OF_SO_MANY:
-            stay = spread([{name: repr(value) for name, value in item.callspec.params.items()} for item in group])
+            values = [{name: repr(value) for name, value in item.callspec.params.items()} for item in group]
+            stay = spread(values, _ONE_IN["gpu" if on_gpu else "cpu"])
             for place in set(range(len(group))) - stay:
                 if not emulated or group[place].get_closest_marker("kernels"):  # but for the sample of every run
                     group[place].add_marker(pytest.mark.crossed)
 
 
-def spread(cases: list[dict[str, str]]) -> set[int]:
-    """The places of about a quarter of some cases, in which every value of every parameter occurs."""
+def spread(cases: list[dict[str, str]], one_in: int) -> set[int]:
+    """The places of about one in so many of some cases, in which every value of every parameter occurs."""
     draw = random.Random(len(cases))
-    stay = set(draw.sample(range(len(cases)), len(cases) // _ONE_IN))
+    stay = set(draw.sample(range(len(cases)), len(cases) // one_in))
     seen = {value for place in stay for value in cases[place].items()}
     for place, case in enumerate(cases):
         if not case.items() <= seen:

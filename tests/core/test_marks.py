@@ -1,4 +1,4 @@
-"""Which cases are marked ``crossed``: of tests of many cases those beyond a spread quarter."""
+"""Which cases are marked ``crossed``: of tests of many cases those beyond a spread sample."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def test_emulated_cases_keep_every_value_and_the_sample_of_every_run() -> None:
     assert len(stay) < len(cases) / 2
 
 
-def test_a_spread_quarter_has_every_value() -> None:
+def test_a_spread_sample_has_every_value() -> None:
     """Of each parameter; where one parameter alone tells all cases apart, they all stay."""
     cases = [
         dict(zip("abc", map(str, values), strict=True)) for values in itertools.product(range(4), range(5), range(3))
     ]
-    stay = conftest.spread(cases)
+    stay = conftest.spread(cases, 4)
     assert {value for place in stay for value in cases[place].items()} == {v for case in cases for v in case.items()}
     assert 15 <= len(stay) <= 20
-    assert conftest.spread([{"a": str(k)} for k in range(20)]) == set(range(20))
+    assert conftest.spread([{"a": str(k)} for k in range(20)], 4) == set(range(20))

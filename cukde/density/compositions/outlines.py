@@ -129,7 +129,9 @@ def regions(
         width = rules_by_name.bandwidth(h, x, weights, **ends)
         widths = Widths.of(width, **ends, d=2)
         check.unlinked(widths.h, widths.domain)
-        levels = dispatch.to_host(hdr_threshold(x, widths.h, shares, **options)).astype(np.float64)
+        log_levels = dispatch.to_host(hdr_threshold(x, widths.h, shares, log=True, **options)).astype(np.float64)
+        with np.errstate(over="ignore", under="ignore"):
+            levels = np.exp(log_levels)
         check.level_of_region(float(levels.min()))
         x = x.astype(np.float64)
         low, high = (backend.asnumpy(f(axis=0)) for f in (x.min, x.max))
