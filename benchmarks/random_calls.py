@@ -73,9 +73,10 @@ def read(file: str, results: Path) -> Calls:
 
 
 def to_whom(calls: Calls) -> str:
-    """Than whom the lost calls are slower, and how often: ``5 than PyTorch, 4 than cuVS``."""
+    """Than whom the lost calls are slower, and how often: ``slower than PyTorch in 5, than cuVS in 4``."""
     counts = Counter(row["peer"]["name"] for row in calls.lost)
-    return ", ".join(f"{count} than {name}" for name, count in sorted(counts.items(), key=lambda of: (-of[1], of[0])))
+    ordered = sorted(counts.items(), key=lambda of: (-of[1], of[0]))
+    return "slower " + ", ".join(f"than {name} in {count}" for name, count in ordered)
 
 
 def where(calls: Calls) -> str:
@@ -108,7 +109,7 @@ def section(results: Path, digits: Callable[[float], str], taken: Callable[[floa
             f"is {digits(calls.median(ratio))} times faster than its fastest rival, and the worst "
             f"{digits(ratio(calls.rows[0]))} times as fast. "
         )
-        text += f"cukde is slower in {len(calls.lost)}: {to_whom(calls)}. {where(calls)} " if calls.lost else ""
+        text += f"cukde is {to_whom(calls)}. {where(calls)} " if calls.lost else ""
         parts.append(textwrap.fill(text + errors(calls), 120, break_long_words=False, break_on_hyphens=False))
         if calls.lost:
             parts.append("\n".join([_HEAD, *_lines(calls.lost[:_WORST], digits, taken)]))

@@ -93,7 +93,7 @@ def random_line(calls: random_calls.Calls) -> str:
     """A line of the README's table: medians over calls at random, the worst, and how many are slower than whom."""
     columns = [row["shape"]["d"] for row in calls.rows]
     *rivals, last = dict.fromkeys(row["peer"]["name"] for row in calls.run["rows"] if "median_ms" in row["peer"])
-    lost = f"slower in {len(calls.lost)}" + (f": {random_calls.to_whom(calls)}" if calls.lost else "")
+    lost = random_calls.to_whom(calls) if calls.lost else "slower in none"
     own = f"beyond bounds in {len(calls.wrong)}" if calls.wrong else "all within bounds"
     theirs = "not recorded" if calls.wrong_rivals is None else f"beyond those bounds in {calls.wrong_rivals}"
     return _line(
