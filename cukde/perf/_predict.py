@@ -257,7 +257,7 @@ def _together(units: Mapping[str, float], overlap: float) -> float:
 def _check(**numbers: float | None) -> None:
     for name, number in numbers.items():
         infinite = name == "overlap" and isinstance(number, float) and number == math.inf
-        if number is not None and not infinite:
+        if (number is not None or name == "overlap") and not infinite:
             core_check.number(name, number, 1 if name == "overlap" else 0)
 
 

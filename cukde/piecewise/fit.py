@@ -132,7 +132,7 @@ def fit_piecewise(
     beyond = check.extrapolate(extrapolate)
     target = check.dtype(dtype)
     low, high = check.domain(domain)
-    degree = core_check.count("degree", degree)
+    degree = core_check.count("degree", degree, most=core_check.MOST)
     core_check.option("approximation", approximation, fit_pieces.APPROXIMATIONS)
     continuous = core_check.flag("continuous", continuous)
     users_knots: np.ndarray | None = None

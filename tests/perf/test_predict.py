@@ -141,6 +141,11 @@ def test_assumptions_that_make_no_sense_are_refused(assumption, says):
         predict(Part("all"), **assumption)
 
 
+def test_overlap_must_be_a_number():
+    with pytest.raises(TypeError, match="overlap must be a number; got None"):
+        predict(Part("all"), overlap=None)
+
+
 @pytest.fixture
 def toys(monkeypatch):
     perf_toys.declare_all(monkeypatch)
