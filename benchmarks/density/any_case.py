@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+
+import cukde
 
 Points = Callable[[int, int, np.random.Generator, np.random.Generator], np.ndarray]
 
@@ -90,6 +93,25 @@ def arrays(of: Case) -> tuple[np.ndarray, np.ndarray, float, dict[str, Any]]:
         "leave_one_out": {"leave_one_out": True},
     }.get(of.option, {})
     return X, Y, h, options
+
+
+def moved(of: tuple[Any, Any, float, dict[str, Any]], asarray: Callable[[Any], Any]) -> tuple[Any, ...]:
+    """The same by another library's arrays; data that are their own queries stay so."""
+    X, Y, h, options = of
+    x = asarray(X)
+    options = {name: asarray(a) if isinstance(a, np.ndarray) else a for name, a in options.items()}
+    return x, x if Y is X else asarray(Y), h, options
+
+
+def call(
+    of: Case, X: Any, Y: Any, h: float, options: Mapping[str, Any], *, log: bool = False
+) -> functools.partial[Any]:
+    """The call of a case; ``log``: densities as logarithms, since they may be beyond the dtype."""
+    more: dict[str, Any] = {"mass": 1.0} if of.op == "positive_kde" else {}
+    if log and of.op in ("kde", "sd_kde"):
+        more["log"] = True
+    arguments = (X, h) if of.op in _OF_DATA_ALONE else (X, Y, h)
+    return functools.partial(getattr(cukde, of.op), *arguments, **options, **more)
 
 
 def _pick(rng: np.random.Generator, weights: Mapping[Any, int]) -> Any:

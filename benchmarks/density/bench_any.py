@@ -193,25 +193,17 @@ class Runner:
 
     def row(self, of: Case) -> list[dict[str, Any]]:
         """A row for each rival of a case."""
-        X, Y, h, options = any_case.arrays(of)
-        asarray = self.xp.asarray
-        itself = Y is X
-        X = asarray(X)
-        Y = X if itself else asarray(Y)
-        options = {name: asarray(a) if isinstance(a, np.ndarray) else a for name, a in options.items()}
-        if of.op == "positive_kde":
-            options["mass"] = 1.0
-        function = getattr(cukde, of.op)
-        arguments = (X, h) if of.op == "debias" else (X, Y, h)
-        first, times, result = self.timed(lambda: function(*arguments, **options))
+        X, Y, h, options = any_case.moved(any_case.arrays(of), self.xp.asarray)
+        call = any_case.call(of, X, Y, h, options)
+        first, times, result = self.timed(call)
         shape = {name: value for name, value in of._asdict().items() if name not in ("op", "dtype")}
         row = {"op": of.op, "backend": "gpu" if self.gpu else "cpu", "shape": shape, "dtype": of.dtype}
         row |= {"precision": of.dtype, "h": h, "first_ms": first} | times.row()
         if of.op in ("kde", "sd_kde"):  # a density may be beyond the dtype
-            result = function(*arguments, **options, log=True)
+            result = any_case.call(of, X, Y, h, options, log=True)()
         error = oracle(of, X, Y, h, options, self.xp)
         row["error_over_promise"] = error(result)
-        row["predicted_ms"] = self._predicted(functools.partial(function, *arguments, **options))
+        row["predicted_ms"] = self._predicted(call)
         if self.gpu:
             row["limit_ms"] = limit_ms(of)
         del result

@@ -21,7 +21,6 @@ import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster, wait
 
-import cukde
 from benchmarks import record
 from benchmarks.density import any_case
 
@@ -45,17 +44,12 @@ def row(client: Client, number: int) -> dict[str, Any]:
     """One case."""
     case = any_case.case(number, _PAIRS, _LARGEST)
     X, Y, h, options = any_case.arrays(case)
-    if case.op == "positive_kde":
-        options["mass"] = 1.0
-    if case.op in ("kde", "sd_kde"):
-        options["log"] = True
-    rng, function = np.random.default_rng([number, 9]), getattr(cukde, case.op)
-    plain = function(*((X, h) if case.op == "debias" else (X, Y, h)), **options)
+    rng, plain = np.random.default_rng([number, 9]), any_case.call(case, X, Y, h, options, log=True)()
 
     def made() -> Any:
         x = da.from_array(X, chunks=(-(-len(X) // _BLOCKS), -1), name=False)  # a name of its own: computed anew
         y = x if Y is X else da.from_array(Y, chunks=(-(-len(Y) // 2), -1), name=False)
-        return client.persist(function(*((x, h) if case.op == "debias" else (x, y, h)), **options))
+        return client.persist(any_case.call(case, x, y, h, options, log=True)())
 
     workers = sorted(client.run(os.getpid).values())
     wait(made(), timeout=_LIMIT_S)  # which may compile

@@ -80,18 +80,11 @@ def checked(number: int, place: str, largest: int) -> dict[str, Any]:
     """A random call: its case, its error over what is promised, and whether its inputs are as before."""
     backend = dispatch.named("cpu" if place == "cpu" else "gpu")
     case = any_case.case(number, PAIRS[place], largest)
-    X, Y, h, options = any_case.arrays(case)
-    A = backend.asarray(X)
-    B = A if Y is X else backend.asarray(Y)
-    options = {name: backend.asarray(a) if isinstance(a, np.ndarray) else a for name, a in options.items()}
-    more: dict[str, Any] = {"devices": "all"} if place == "all" else {}
-    if case.op == "positive_kde":
-        more["mass"] = 1.0
-    if case.op in ("kde", "sd_kde"):  # a density may be beyond the dtype
-        more["log"] = True
-    arguments = (A, h) if case.op == "debias" else (A, B, h)
+    X, Y, *_ = made = any_case.arrays(case)
+    A, B, h, options = any_case.moved(made, backend.asarray)
+    more = {"devices": "all"} if place == "all" else {}
     begun = time.perf_counter()
-    result = getattr(cukde, case.op)(*arguments, **options, **more)
+    result = any_case.call(case, A, B, h, options | more, log=True)()
     seconds = time.perf_counter() - begun
     kept = all(np.array_equal(backend.asnumpy(a), b) for a, b in ((A, X), (B, Y)))
     wrong = oracle(case, A, B, h, options, backend.xp)(result)

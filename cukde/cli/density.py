@@ -121,7 +121,8 @@ def run(args: argparse.Namespace) -> None:
     X = tables.rows(train, train_columns, finite=finite)
     Y = X if query is train else query.read(query_columns, finite=finite)
     weights = None if weights_column is None else train.read([weights_column], finite=finite)[:, 0]
-    kept, asked = _complete(X, weights), _complete(Y, weights if query is train else None)
+    kept = _complete(X, weights)
+    asked = kept if query is train else _complete(Y, None)
     if not kept.all():
         note(f"{train.path}: {int((~kept).sum())} of {len(X)} rows have missing values and are left out")
         X, weights = X[kept], None if weights is None else weights[kept]

@@ -171,4 +171,4 @@ def hdr_threshold(
     with problem.device:
         density = problem.density(log=log)
         found = levels(density, shares, None if weights is None else backend.asarray(weights), backend)
-        return found if log else in_range(found)
+        return in_range(found, log)

@@ -26,9 +26,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One test asks that kernels but two are refused by ``sample``; ours draws from all."""
     for item in items:
         if item.name == "test_kernel_density_sampling":
-            item.add_marker(
-                pytest.mark.xfail(reason="samples of all kernels", raises=pytest.fail.Exception, strict=True)
-            )
+            reason = "scikit-learn refuses to sample from four kernels, of which samples are drawn here"
+            item.add_marker(pytest.mark.xfail(reason=reason, raises=pytest.fail.Exception, strict=True))
 
 
 # Scikit-learn's own signature, which clone and get_params read.

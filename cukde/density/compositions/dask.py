@@ -197,8 +197,7 @@ def _levels(densities: list[Any], weights: list[Any] | None = None, *, shares: n
             None if parts is None else backend.xp.concatenate([backend.asarray(part) for part in parts])
             for parts in (densities, weights)
         )
-        found = regions.levels(density, shares, w, backend)
-        return found if log else regions.in_range(found)
+        return regions.in_range(regions.levels(density, shares, w, backend), log)
 
 
 def _of(x: Any, columns: Sequence[int]) -> Any:

@@ -115,12 +115,12 @@ def hdr_threshold(
     backend = dispatch.backend(X)
     with backend.device_of(density):
         found = levels(density, shares, None if weights is None else backend.asarray(weights), backend)
-        return found if log else in_range(found)
+        return in_range(found, log)
 
 
-def in_range(level: Any) -> Any:
-    """Return levels of a density; a ValueError where one is 0 or infinite, as then no density, or each, is below it."""
-    if not ((level > 0) & (level < math.inf)).all():
+def in_range(level: Any, log: bool) -> Any:
+    """Return levels; a ValueError where one of a density is 0 or infinite, as then no density, or each, is below it."""
+    if not log and not ((level > 0) & (level < math.inf)).all():
         raise ValueError(
             f"the density at the rows is beyond the range of {level.dtype}, so its level would be 0 or infinite: "
             "write log=True, for the level and for the densities that are compared with it"

@@ -18,6 +18,7 @@ from cukde.density.arguments import problem_of
 from cukde.density.compositions import columns as compositions_columns, ratio
 from cukde.density.compositions.columns import Widths
 from cukde.density.cost import calls as cost_calls
+from cukde.density.domains.domain import arguments_of, domain_of
 from cukde.density.information import check, cost, estimate
 from cukde.density.information.estimate import OF_ANOTHER, OF_ITSELF, PLAIN, Drawn, Information, Terms
 from cukde.density.keywords import InDomain, OfData, taken, takes
@@ -331,7 +332,8 @@ class _Data(NamedTuple):
         used = sorted(signs[0][1])
         if len(used) == self.d:
             return self, signs
-        ends = Widths.of(np.ones(self.d), **self.ends, d=self.d).of_columns(used)
+        domain = domain_of(**self.ends, d=self.d)
+        ends = arguments_of(None if domain is None else domain.of_columns(used))
         part = self._replace(x=self.x[:, used], ends={name: ends.get(name) for name in self.ends})
         return part, [(sign, [used.index(column) for column in chosen]) for sign, chosen in signs]
 
