@@ -136,6 +136,37 @@ def distribution(backend: str, op: str, n: int, dtype: str) -> Case:
     return Case(call, row, scipy if (backend, op) == ("cpu", "cdf") else {})
 
 
+def kernel_sum(backend: str, n: int, m: int, d: int, dtype: str) -> Case:
+    """Sums of one value a point, of either sign; ``m`` of 0 takes the points as queries. Beside blocks of CuPy.
+
+    Errors are relative to the sum of the absolute terms.
+    """
+    X, Y, h = points.mixture(n, max(m, 1), d)
+    V = np.random.default_rng(0).standard_normal(n).astype(dtype)
+    X, Y = X.astype(dtype), (Y if m else X).astype(dtype)
+    x, v = (named(backend).asarray(a) for a in (X, V))
+    y = named(backend).asarray(Y) if m else x
+    some = slice(None, None, max(1, len(Y) // _CHECKED))
+    want, size = (each[:, 0] for each in reference.kernel_sum(X, V, Y[some], h))
+
+    def error(got: Any) -> float:
+        return float((np.abs(to_host(got)[some] - want) / size).max())
+
+    def by_blocks() -> Any:
+        xp, norms, step = named(backend).xp, (x * x).sum(axis=1), max(1, 2**27 // n)
+        parts = []
+        for start in range(0, len(y), step):
+            z = y[start : start + step]
+            q = ((z * z).sum(axis=1)[:, None] + norms - 2 * (z @ x.T)) * (0.5 / h**2)
+            parts.append(xp.exp(-q) @ v)
+        return xp.concatenate(parts)
+
+    call = functools.partial(cukde.kernel_sum, x, v, y, h)
+    most = DENSITY[backend, dtype].value
+    row = _row("kernel_sum", backend, {"n": n, "m": len(Y), "d": d, "own": not m}, dtype, error(call()), most)
+    return Case(call, row, {"CuPy": (by_blocks, error(by_blocks()))} if backend == "gpu" else {})
+
+
 def stack(backend: str, op: str, shape: tuple[int, int, int, int], dtype: str) -> Case:
     """A stack of densities beside a loop of calls; errors are those of its first and last member."""
     b, n, m, d = shape
