@@ -26,7 +26,7 @@ constexpr int lanes = 8;  // of a row
 constexpr int block_rows = 128;
 
 // log2 of a weight of zero: 2^nothing is zero in double, and an int holds `nothing`.
-constexpr double nothing = -1048576;
+constexpr double nothing = -0x1p28;
 
 extern "C" __global__ void __launch_bounds__(threads)
 prepare_f64(const double* __restrict__ X, const double* __restrict__ Y, const double* __restrict__ centre,

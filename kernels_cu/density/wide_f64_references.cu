@@ -14,7 +14,7 @@
 #include "exp2_f64.cuh"
 
 constexpr int threads = 128;
-constexpr double lowest = -524288;  // below every exponent but those of rows that do not count
+constexpr double lowest = -0x1p26;  // below every exponent but those of rows that do not count
 
 extern "C" __global__ void __launch_bounds__(threads)
 raise_references(const double* __restrict__ P, const double* __restrict__ Y_norms, const double* __restrict__ X_norms,

@@ -66,7 +66,7 @@ def test_powers_of_2_are_right_to_the_error_of_their_polynomial(emulated_device:
         error = np.abs(got[counts] / want - 1).astype(float)
         assert 1e-14 < error.max() < 1.4e-14
         assert (got[x + shift < -1022] == 0).all()
-    for beyond in (-(2.0**20), -1e6, -2100.0):
+    for beyond in (-(2.0**30), -(2.0**28), -1e6, -2100.0):
         kernel((1,), (1,), (np.array([beyond]), got, np.int32(940)))
         assert got[0] == 0
 
@@ -132,9 +132,9 @@ def test_operands(gpu: Modules, d: int) -> None:
     assert not made.queries[:, d:].any()
     squares = (z**2).sum(axis=1)
     assert s.log_weights is not None
-    want = np.maximum(s.log_weights / np.log(2), -(2.0**20)) - squares / 2
+    want = np.maximum(s.log_weights / np.log(2), -(2.0**28)) - squares / 2
     np.testing.assert_allclose(made.norms[:150], want, rtol=1e-14)
-    assert (made.norms[150:] == -(2.0**20)).all()
+    assert (made.norms[150:] == -(2.0**28)).all()
 
 
 def test_blocks_off_the_diagonal_serve_both_sides(gpu: Modules) -> None:
@@ -182,7 +182,7 @@ def test_as_far_as_the_limit_of_the_radius(gpu: Modules, referred: bool, d: int,
     gpu.monkeypatch.setattr(gpu.gemm, "gram", gram_in_one_chain)
     s = sample(150, 70, d)
     rng = np.random.default_rng(d)
-    limit = plan_gpu.MOST_ROWS_WIDE_F64 if referred else plan_gpu.MOST_F64[output]
+    limit = plan_gpu.MOST_NORMS_F64 if referred else plan_gpu.MOST_F64[output]
     s.h = 0.7
 
     def on_sphere(directions: np.ndarray) -> np.ndarray:
@@ -214,30 +214,26 @@ def verified(s: Sample, output: str, sums: Any) -> np.ndarray:
 
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("d", [70, 200])
-def test_queries_far_from_the_centre_and_near_data_are_summed_again(gpu: Modules, d: int, output: str) -> None:
-    """Two groups of data at their queries, far from the centre, and a query that is far from all.
-
-    Only this one is summed by differences; the groups are taken about centres of their own.
-    """
-    again: list[int] = []
-    launch = gpu.difference.launch
-
-    def counted(precision: str, X: Any, Y: Any, *args: Any, **options: Any) -> Any:
-        again.append(len(Y))
-        return launch(precision, X, Y, *args, **options)
-
-    gpu.monkeypatch.setattr(gpu.difference, "launch", counted)
+@pytest.mark.parametrize("squared_radius", [2e3, 0.99 * plan_gpu.MOST_WIDE_F64])
+@pytest.mark.parametrize("itself", [False, True], ids=["queries", "itself"])
+def test_points_far_from_the_centre_lose_no_digits(
+    gpu: Modules, itself: bool, squared_radius: float, d: int, output: str
+) -> None:
+    """Groups of data at their queries, in all columns or in one, some of them the same, and a query far from all."""
     gpu.monkeypatch.setattr(gpu.gemm, "gram", gram_in_one_chain)
-    s = sample(150, 70, d)
-    away = np.ones(d) / d**0.5 * 100 * s.h
-    s.X[::3] += away
-    s.Y[::3] += away
-    s.Y[5] += 2 * away
-    centre = s.X.mean(axis=0)
-    squared_radius = max(float(((A - centre) ** 2).sum(axis=1).max()) for A in (s.X, s.Y)) / s.h**2
-    assert plan_gpu.MOST_ROWS_WIDE_F64 < squared_radius < plan_gpu.MOST_WIDE_F64
-    verified(s, output, run(gpu, s, output, squared_radius=squared_radius, centre=centre))
-    assert again == [1]
+    s = sample(150, 70, d, weighted=output != "values", itself=itself)
+    radius = 0.9 * squared_radius**0.5 * s.h
+    for points in (s.X,) if itself else (s.X, s.Y):
+        points[::3] += radius / d**0.5
+        points[1::3, 4] -= radius
+        points[60:62] = points[30]
+    if not itself:
+        s.Y[5] += 0.5 * (s.Y[1] - s.Y[5])
+    sums = run(gpu, s, output, squared_radius=squared_radius, centre=np.zeros(d))
+    if itself:
+        verify(s, output, sums, ALLOWED)
+    else:
+        verified(s, output, sums)
 
 
 def test_long_products_of_far_points_are_made_in_parts(gpu: Modules) -> None:

@@ -52,8 +52,9 @@ _MOST_WITHOUT_LOWEST = 50.0
 # allowed (2 to 64 columns, emulated).
 MOST_F64: dict[Output, float] = {"sum": 620.0, "moments": 620.0, "laplace": 620.0, "values": 350.0}
 
-# Beyond 64 columns in float64 with references; beyond the first, some queries are summed again by differences.
-MOST_ROWS_WIDE_F64, MOST_WIDE_F64 = 1500.0, 1e5
+# Beyond 64 columns in float64 with references: up to the first exponents are added up from norms, up to the second
+# points are split in two terms (``wide_f64.py``).
+MOST_NORMS_F64, MOST_WIDE_F64 = 1500.0, 1e6
 
 _ANY = math.nextafter(math.inf, 0.0)  # of finite points
 
@@ -224,8 +225,7 @@ def _products(shape: Shape) -> tuple[Dense, ...]:
     if output == "laplace_moments" or shape.local:
         return ()
     if precision == "float64" and d > MOST_COLUMNS:  # by a library, on any device
-        far = MOST_ROWS_WIDE_F64 if shape.captured else MOST_WIDE_F64  # beyond, the host waits for the device
-        return (Dense("wide_f64", far, blind=False),)
+        return (Dense("wide_f64", MOST_WIDE_F64, blind=False),)
     if precision == "ieee" or _device(shape).capability < _TENSOR_CORES:
         return ()
     if d > MOST_COLUMNS:
@@ -284,7 +284,7 @@ def radii(precision: str, d: int, device: Device) -> tuple[float, ...]:
         shape = Shape(output, 2, 2, d, precision, int(output == "values"), itself=itself, ratio=ratio, device=device)
         ends |= {one.limit for one in dense(shape)} | {one.limit for one in forms(precision, d, output)}
         if precision == "float64":
-            ends |= {MOST_F64[output], MOST_ROWS_WIDE_F64}
+            ends |= {MOST_F64[output], MOST_NORMS_F64}
     limits = sorted(end for end in ends if 0 <= end < _ANY)
     return *(0.5 * (low + high) for low, high in itertools.pairwise(limits)), 2 * limits[-1] + 1
 

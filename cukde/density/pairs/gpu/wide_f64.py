@@ -11,45 +11,36 @@ import math
 from typing import Any
 
 import cupy as cp
-import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device, gemm
-from cukde.core.gpu.launch import DOUBLE, Specialisation, begin
+from cukde.core.gpu.launch import DOUBLE, Specialisation
 from cukde.density.kept import kept
-from cukde.density.pairs.gpu import difference, f64, finish as pairs_finish
+from cukde.density.pairs.gpu import f64, finish as pairs_finish
 from cukde.density.pairs.gpu.arguments import Arguments
 from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
 from cukde.density.plan.gpu import (
     MOST_F64,
-    MOST_ROWS_WIDE_F64,
+    MOST_NORMS_F64,
     STAGED_BYTES as _STAGED_BYTES,
     STAGED_ROWS_F64 as _STAGED_ROWS,
 )
-from cukde.density.sums import Output, PartialSums, moment_columns, put
+from cukde.density.sums import Output, PartialSums, moment_columns
 
-# Squared distances to the centre, in bandwidths: up to MOST_F64 powers need no reference, as in f64.cuh. Up to
-# MOST_ROWS_WIDE_F64 exponents are added up from norms that double holds to 5e-13. Beyond, those of a query are good
-# enough where its own distance is at most LEVELS times its largest exponent, of which the promise then is a share;
-# others are summed again. Exponents of points beyond MOST_WIDE_F64 are beyond the references.
-LEVELS = 2.5
-
-# Most queries that are summed again lie in clusters far from the centre. Those that are this near to one of them are
-# taken about it, by another pass over all data. Others are summed by differences, and so are groups of fewer rows: one
-# query beside 190,000 rows of 261 columns takes 0.18 ms on an H200, where a pass makes operands in 0.3 ms.
-_NEAR = 0.9 * MOST_ROWS_WIDE_F64
-_LEAST_OF_GROUP, _MOST_GROUPS = 16, 64
+# Squared distances to the centre, in bandwidths: up to MOST_F64 powers need no reference, as in f64.cuh. Beyond
+# MOST_NORMS_F64 norms and products leave more than 5e-13 of an exponent. Then points are split in two terms, and
+# products of the first are exact (wide_f64_split.cu): three times the multiply-adds, and no query is taken twice.
 
 # Integers that keep powers in the range of float64; values have a range of their own.
 _SHIFT = 940.0
 _SHIFT_OF_VALUES = 0.0
 
-_NOTHING = -(2.0**20)  # an exponent whose power is zero
+_NOTHING = -(2.0**28)  # an exponent whose power is zero
 
 # The rounding of d products that are added up changes a power by up to 1.1e-16 r sqrt(d), r being the scaled squared
 # radius (the largest change of 20,000, in 64 to 4,096 dimensions), and in several parts by as many times less. This
 # keeps it to 8e-13 of the 1e-12 that is allowed, or to 4e-13 beyond MOST_F64.
 _SQUARED_RADIUS_TIMES_ROOT = 7100.0
-_LOWEST = -524288.0  # reference of a query that has met nothing
+_LOWEST = -(2.0**26)  # reference of a query that has met nothing
 
 _DEPTHS = 8  # columns of the operands, and of the parts of a product, come in whole multiples
 
@@ -59,40 +50,31 @@ _BLOCKS = 4  # of a multiprocessor at a time
 
 _ROWS = 4  # queries of a block of wide_f64_references.cu and of wide_f64_finish.cu
 
-
-def reach(output: Output, squared_radius: float) -> int:
-    """How far points are: 0 where powers need no reference, 2 where some queries may be summed again, else 1."""
-    return (squared_radius > MOST_F64[output]) + (squared_radius > MOST_ROWS_WIDE_F64)
+_SPLIT_BITS = 25  # of the first terms of split points, so that sums of their products, and norms, have at most 53
+_SPLIT_ROWS, _SPLIT_THREADS, _NORMS = 16, 128, 8  # of a block of wide_f64_split.cu; columns of norms
 
 
-def take(
-    of: Arguments, output: Output, values: Any | None = None, *, ratio: bool = False, own: Any | None = None
-) -> PartialSums:
-    """Take a pass; the same bits on every run. Where queries are some of the rows, ``own`` says which, on the host."""
+def take(of: Arguments, output: Output, values: Any | None = None, *, ratio: bool = False) -> PartialSums:
+    """Take a pass; the same bits on every run."""
     X = pairs_finish.contiguous(of.X, DOUBLE)
     Y, V = (None if a is None else pairs_finish.contiguous(a, DOUBLE) for a in (of.Y, values))
     h, options, d = of.h, of.options, X.shape[1]
-    k, log_weights = moment_columns(output, d, V), options.log_weights
     depth = -(-d // _DEPTHS) * _DEPTHS
+    split = options.squared_radius > MOST_NORMS_F64
     prepare = functools.partial(f64.prepare, Y=None, centre=options.centre, h=h, depth=depth)
     # Weights are none of the queries': where these are the data, norms are without them.
-    apart = log_weights is not None and (Y is None or output == "laplace")
+    apart = split or (options.log_weights is not None and (Y is None or output == "laplace"))
     data = kept(
         options.kept,
         "operand",
-        (X, options.centre, log_weights),
+        (X, options.centre, options.log_weights),
         ("wide_f64", h, apart),
-        lambda: prepare(X, log_weights=log_weights, weights_apart=apart),
+        lambda: prepare(X, log_weights=options.log_weights, weights_apart=apart),
     )
     queries = data if Y is None else prepare(Y)
-
-    gpu_pass = _Pass(of._replace(X=X, Y=Y), output, data, queries, data.data if output == "moments" else V, own)
+    gpu_pass = _Pass(of._replace(X=X, Y=Y), output, data, queries, data.data if output == "moments" else V, split)
     gpu_pass.sum()
-    out = gpu_pass.finished(k)
-    if reach(output, options.squared_radius) > 1:
-        begin(difference.specialise(output, "float64", X.dtype, d, k).kernel, *pairs_finish.kernels_of_merge(2, k))
-        gpu_pass.sum_again(out, V)
-    return out
+    return gpu_pass.finished(moment_columns(output, d, V))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -102,20 +84,41 @@ def _dimensions_at_a_time(depth: int, squared_radius: float) -> int:
     return -(-depth // (_DEPTHS * parts)) * _DEPTHS
 
 
-def _clear_own(P: Any, block: gemm.Block, own: Any | None) -> None:
-    """Make powers of own pairs of a block zero, by what stands for their products.
-
-    The own row of a query has its number, or that which ``own`` says, on the host.
-    """
+def _clear_own(P: Any, block: gemm.Block) -> None:
+    """Make powers of own pairs of a block zero, by what stands for their products."""
     pitch = P.shape[1]
-    if own is not None:
-        columns = own[block.top : block.top + block.height] - block.left
-        here = np.nonzero((columns >= 0) & (columns < block.width))[0]
-        P.reshape(-1)[cp.asarray(here * pitch + columns[here])] = _NOTHING
-        return
     first, last = max(block.top, block.left), min(block.top + block.height, block.left + block.width)
     begin = (first - block.top) * pitch + first - block.left
     P.reshape(-1)[begin : begin + max(0, last - first) * (pitch + 1) : pitch + 1] = _NOTHING
+
+
+class _Split:
+    """Operands of exponents of points far from the centre, of one block at a time."""
+
+    def __init__(self, queries: Any, data: Any, squared_radius: float) -> None:
+        self._points = queries, data
+        self._queries: tuple[int, Any] = (-1, None)
+        bits = math.ceil(0.5 * math.log2(squared_radius * LOG2_E)) - _SPLIT_BITS
+        self._rounding = math.ldexp(1.5, 52 + bits)
+
+    def exponents(self, P: Any, block: gemm.Block) -> None:
+        """Leave those of a block in its memory."""
+        if self._queries[0] != block.top:
+            self._queries = block.top, self._operands(0, block.top, block.height)
+        queries, data = self._queries[1], self._operands(1, block.left, block.width)
+        here, exact = block._replace(top=0, left=0), self._points[0].shape[1] + _NORMS
+        gemm.gram(P, queries, data, here, slice(0, exact))
+        gemm.gram(P, queries, data, here, slice(exact, data.shape[1]), adds=True)
+
+    def _operands(self, which: int, first: int, rows: int) -> Any:
+        points = self._points[which]
+        depth = points.shape[1]
+        out = cp.empty((rows, 3 * depth + 2 * _NORMS))
+        grid = (-(-rows // _SPLIT_ROWS),)
+        _split_kernel().launch(
+            grid, (_SPLIT_THREADS,), points[first : first + rows], out, rows, depth, 1 - which, self._rounding
+        )
+        return out
 
 
 class _Pass:
@@ -128,18 +131,20 @@ class _Pass:
         data: f64.Operands,
         queries: f64.Operands,
         factors: Any | None,
-        own: Any | None,
+        split: bool,
     ) -> None:
-        self.of, self.output, self.data, self.queries, self.factors = of, output, data, queries, factors
-        self.own = own
         height, width, depth = len(queries.data), len(data.data), data.data.shape[1]
         radius = of.options.squared_radius
-        far = reach(output, radius) > 0
+        far = radius > MOST_F64[output]
+        self.split = _Split(queries.data, data.data, radius) if split else None
+        if split:  # exponents have the norms already
+            data, queries = (one._replace(norms=cp.zeros(len(one.data))) for one in (data, queries))
+        self.of, self.output, self.data, self.queries, self.factors = of, output, data, queries, factors
         self.symmetric = of.Y is None and of.options.log_weights is None and not far  # no pair differs from its reverse
         self.shift = _SHIFT_OF_VALUES if output == "values" or far else _SHIFT
         # Of queries, and their norms less these.
         self.references = (cp.full(height, _LOWEST), cp.empty(height)) if far else None
-        self.step = _dimensions_at_a_time(depth, 2 * min(radius, MOST_ROWS_WIDE_F64) if far else radius)
+        self.step = _dimensions_at_a_time(depth, 2 * radius if far else radius)
         block_rows = min(height, _STAGED_ROWS)
         self.P = cp.empty((block_rows, min(width, _STAGED_BYTES // (8 * block_rows) // _TILE * _TILE)))
         # A part of the data has a row of totals; where blocks serve both of their sides, so has a tile of queries.
@@ -168,50 +173,17 @@ class _Pass:
                 if both:
                     gemm.add_product(self.products, P, inside, self.factors, "f64", transposed=True)
 
-    def sum_again(self, out: PartialSums, values: Any | None) -> None:
-        """Sum again what products are too coarse for; the host waits for how many queries there are."""
-        assert self.references is not None
-        X, Y, h, options, _ = self.of
-        m, own_out = self.of.m, options.own_out
-        squares, level = -2 / LOG2_E * self.queries.norms[:m], -self.references[0][:m] / LOG2_E
-        rows = cp.nonzero((squares > MOST_ROWS_WIDE_F64) & (squares > LEVELS * level))[0]
-        rows = self._sum_groups(out, rows, values)
-        if not len(rows):
-            return
-        if own_out:  # own rows go by the numbers of the queries: then all are summed again
-            rows = cp.arange(m)
-        some = pairs_finish.empty(len(rows), 0 if out.moments is None else out.moments.shape[1])
-        operands = X, (X if Y is None else Y)[rows], h, self.output, values, options.log_weights
-        put(out, rows, pairs_finish.merge(difference.launch("float64", *operands, out=some, own_out=own_out), some))
-
-    def _sum_groups(self, out: PartialSums, rows: Any, values: Any | None) -> Any:
-        """Sum groups of neighbours among the queries about one of their points; return queries that are in no group."""
-        options, m, alone = self.of.options, self.of.m, []
-        points, halves = self.queries.data[:m], self.queries.norms[:m]  # in units of h, times sqrt(log2 e)
-        queries = self.of.X if self.of.Y is None else self.of.Y
-        for _ in range(_MOST_GROUPS):
-            if len(rows) < _LEAST_OF_GROUP:
-                break
-            squares = -2 * (halves + halves[rows[0]] + points @ points[rows[0]])
-            near = squares[rows] <= _NEAR * LOG2_E
-            group, rows = rows[near], rows[~near]
-            if len(group) < _LEAST_OF_GROUP:
-                alone.append(group)
-                continue
-            about = options._replace(centre=queries[group[0]], squared_radius=MOST_ROWS_WIDE_F64, kept=None)
-            of_group = self.of._replace(Y=queries[group], options=about)
-            own = cp.asnumpy(group) if options.own_out else None
-            put(out, group, take(of_group, self.output, values, own=own))
-        return cp.concatenate([*alone, rows])
-
     def _make_exponents(self, block: gemm.Block) -> None:
-        """Leave the inner products of a block in its memory."""
+        """Leave the inner products of a block in its memory, or the exponents of split points."""
         depth = self.data.data.shape[1]
-        for first in range(0, depth, self.step):
-            columns = slice(first, min(depth, first + self.step))
-            gemm.gram(self.P, self.queries.data, self.data.data, block, columns, adds=first > 0)
+        if self.split is not None:
+            self.split.exponents(self.P, block)
+        else:
+            for first in range(0, depth, self.step):
+                columns = slice(first, min(depth, first + self.step))
+                gemm.gram(self.P, self.queries.data, self.data.data, block, columns, adds=first > 0)
         if self.of.options.own_out:
-            _clear_own(self.P, block, self.own)
+            _clear_own(self.P, block)
 
     def _raise_references(self, block: gemm.Block, references: Any, norms: Any) -> None:
         """Let references rise to the exponents of a block, and sums so far be about them."""
@@ -253,6 +225,11 @@ class _Pass:
             *(self.shift, 1 / scale_of(self.of.h) if moments else 1.0),
         )
         return out
+
+
+@core_compile.specialised()
+def _split_kernel() -> Specialisation:
+    return Specialisation("density/wide_f64_split", "split_f64", (), "2P q 2i d")
 
 
 @core_compile.specialised()
