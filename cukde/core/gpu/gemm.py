@@ -31,6 +31,7 @@ _NUMBERS: dict[Format, _Numbers] = {
 
 # What the product and what it is added to are multiplied by, on the host, by the size of the sums.
 _ONE_AND_ZERO: dict[int, np.ndarray] = {4: np.array([1, 0], np.float32), 8: np.array([1, 0], np.float64)}
+_ADDRESSES = {size: (numbers.ctypes.data, numbers.ctypes.data + size) for size, numbers in _ONE_AND_ZERO.items()}
 
 
 class Block(NamedTuple):
@@ -141,7 +142,7 @@ def _multiply(
     if core_compile.is_rehearsal():
         return
     kind, size, sum_kind, sum_size, compute = _NUMBERS[numbers]
-    one, zero = (_ONE_AND_ZERO[sum_size].ctypes.data + index * sum_size for index in (0, 1))
+    one, zero = _ADDRESSES[sum_size]
     cublas.gemmEx(
         handle,
         *(cublas.CUBLAS_OP_T if side else cublas.CUBLAS_OP_N for side in transposed),

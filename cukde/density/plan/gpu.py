@@ -84,7 +84,7 @@ _MOST_SMALL_WORK = 2**31
 _WORK_OF_PAIR, _WORK_OF_COLUMN, _WORK_DOUBLE = 8, 2, 4
 
 # Of more than 64 columns: bytes of powers that are staged at a time, and their queries, also in double.
-STAGED_BYTES, STAGED_ROWS, STAGED_ROWS_F64 = 2**26, 4096, 2048
+STAGED_BYTES, STAGED_ROWS, STAGED_ROWS_F64, _STAGED_TILE = 2**26, 4096, 2048, 128
 
 # Of the symmetric kernel: the most tiles that a block adds up before its sums leave the accumulators of the tensor
 # cores, which truncate (8,192 columns, but 2,048 for values, whose four products in two terms each then lose 8e-6); and
@@ -359,6 +359,17 @@ def differences_are_few(shape: Shape) -> bool:
     tiles = -(-n // _FAR_TILE) * -(-m // _FAR_TILE) + _FAR_TILES / blocks
     wide = _FAR_COLUMNS["wide staged_ms" if columns else "wide_ms"] + 1e-9 * n * m * d * _FAR_COLUMNS["wide"]
     return bool(1e-9 * tiles * _FAR_TILE**2 * far_rate(d, columns) < wide)
+
+
+def staged_block(queries: int, data: int, rows: int, numbers: int, *, symmetric: bool) -> tuple[int, int]:
+    """Rows and columns of a block of so many numbers, whole tiles: ``rows`` of them, or more of few data.
+
+    Each block is launched for, and what launches it takes longer than a small block. A ``symmetric`` matrix is cut in
+    squares.
+    """
+    at_least = rows if symmetric else max(rows, numbers // data // _STAGED_TILE * _STAGED_TILE)
+    rows = min(queries, at_least)
+    return rows, min(data, numbers // rows // _STAGED_TILE * _STAGED_TILE)
 
 
 # --- Few pairs, and passes that are launched before the values have been inspected ---

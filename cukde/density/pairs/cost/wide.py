@@ -81,10 +81,11 @@ def f16(task: Pass, on: Peaks) -> list[Part]:
         parts.append(powers("references", task.pairs, products, 8.0 * task.m, 3))
     if task.output == "values":
         parts.append(Part("values", 4.0 * task.n * task.k * 2))
-    rows = min(queries, plan_gpu.STAGED_ROWS)
+    numbers = plan_gpu.STAGED_BYTES // (2 * power_terms)
+    rows, columns = plan_gpu.staged_block(queries, data, plan_gpu.STAGED_ROWS, numbers, symmetric=alike)
     width = depth if task.output == "moments" else task.k
     factors = {1: 1, 2: 3}[power_terms] if task.output == "moments" else 4
-    visited, blocks, adds = _staged(data, queries, rows, plan_gpu.STAGED_BYTES // (2 * power_terms * rows), alike)
+    visited, blocks, adds = _staged(data, queries, rows, columns, alike)
     products = 3 if task.mean_shift and terms == 2 else products
     parts.append(powers("pass", visited, products, 2.0 * power_terms * visited, blocks))
     both = task.pairs / visited  # how often powers are read: twice off the diagonal of a symmetric pass
@@ -106,8 +107,9 @@ def f64(task: Pass, on: Peaks) -> list[Part]:
     data, queries = _up(task.n, _TILE), _up(task.m, _TILE)
     depth = _up(task.d, 8)
     operands = 8.0 * (depth + 1) * (data + (0 if task.itself else queries))
-    rows = min(queries, plan_gpu.STAGED_ROWS_F64)
-    visited, blocks, adds = _staged(data, queries, rows, plan_gpu.STAGED_BYTES // (8 * rows), alike)
+    numbers = plan_gpu.STAGED_BYTES // 8
+    rows, columns = plan_gpu.staged_block(queries, data, plan_gpu.STAGED_ROWS_F64, numbers, symmetric=alike)
+    visited, blocks, adds = _staged(data, queries, rows, columns, alike)
     kept = task.columns > 0
     parts = [
         Part("prepare", task.point_bytes + operands, launches=1 + (not task.itself)),
@@ -140,7 +142,6 @@ def f64(task: Pass, on: Peaks) -> list[Part]:
 
 def _staged(data: int, queries: int, rows: int, columns: int, symmetric: bool) -> tuple[float, int, float]:
     """Powers that are computed, the blocks that compute them, and the rows of products that add them up."""
-    columns = max(_TILE, min(data, columns) // _TILE * _TILE)
     if not symmetric:
         across = -(-data // columns)
         return float(data) * queries, -(-queries // rows) * across, float(queries) * across

@@ -28,7 +28,7 @@ from cukde.density.pairs.gpu import (
 from cukde.density.pairs.gpu.arguments import Arguments
 from cukde.density.pairs.gpu.operands import scale_of
 from cukde.density.pairs.gpu.specialisation import OPERATION
-from cukde.density.plan.gpu import STAGED_BYTES as _STAGED_BYTES, STAGED_ROWS as _STAGED_ROWS
+from cukde.density.plan.gpu import STAGED_BYTES as _STAGED_BYTES, STAGED_ROWS as _STAGED_ROWS, staged_block
 from cukde.density.sums import Output, PartialSums, moment_columns
 
 # Squared distance to the centre, in bandwidths, up to which two terms of points and one of factors are always enough:
@@ -295,8 +295,8 @@ class _Pass(NamedTuple):
         height, width = len(self.queries.hi), len(self.data.hi)
         blocks, _, columns = factors[0][1].shape
         products = cp.zeros((blocks, height, columns), np.float32)
-        block_rows = min(height, _STAGED_ROWS)
-        block_columns = min(width, _STAGED_BYTES // (2 * task.power_terms * block_rows) // _TILE * _TILE)
+        numbers_staged = _STAGED_BYTES // (2 * task.power_terms)
+        block_rows, block_columns = staged_block(height, width, _STAGED_ROWS, numbers_staged, symmetric=symmetric)
         powers = cp.empty((task.power_terms, block_rows, block_columns), np.uint16)
         # A part of the data has a row of totals; where blocks serve both of their sides, so has a tile of queries.
         tile, at_a_time = self.tiling.shape.queries, device.multiprocessors() * self.tiling.blocks

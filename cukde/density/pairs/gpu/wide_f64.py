@@ -23,6 +23,7 @@ from cukde.density.plan.gpu import (
     MOST_NORMS_F64,
     STAGED_BYTES as _STAGED_BYTES,
     STAGED_ROWS_F64 as _STAGED_ROWS,
+    staged_block,
 )
 from cukde.density.sums import Output, PartialSums, moment_columns
 
@@ -145,11 +146,10 @@ class _Pass:
         # Of queries, and their norms less these.
         self.references = (cp.full(height, _LOWEST), cp.empty(height)) if far else None
         self.step = _dimensions_at_a_time(depth, 2 * radius if far else radius)
-        block_rows = min(height, _STAGED_ROWS)
-        self.P = cp.empty((block_rows, min(width, _STAGED_BYTES // (8 * block_rows) // _TILE * _TILE)))
+        self.P = cp.empty(staged_block(height, width, _STAGED_ROWS, _STAGED_BYTES // 8, symmetric=self.symmetric))
         # A part of the data has a row of totals; where blocks serve both of their sides, so has a tile of queries.
-        tiles = block_rows // _TILE
-        parts = max(tiles, _BLOCKS * device.multiprocessors() // tiles)
+        tiles = len(self.P) // _TILE
+        parts = max(tiles if self.symmetric else 1, _BLOCKS * device.multiprocessors() // tiles)
         self.totals = cp.zeros((parts, height))
         self.corrected = cp.zeros((parts, height)) if output == "laplace" else None
         self.products = None if factors is None else cp.zeros((of.m, factors.shape[1]))
