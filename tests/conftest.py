@@ -112,6 +112,21 @@ def engines_take_small_problems(request: pytest.FixtureRequest, monkeypatch: pyt
         monkeypatch.setattr("cukde.density.plan.gpu.differences_are_few", lambda shape: False)
 
 
+@pytest.fixture(autouse=True)
+def current_device_stays(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that leaves another device current fails, and not those after it, whose threads have the first."""
+    if request.node.get_closest_marker("gpu") is None or why_no_gpu() is not None:
+        yield
+        return
+    from cupy.cuda import runtime
+
+    before = runtime.getDevice()
+    yield
+    if (left := runtime.getDevice()) != before:
+        runtime.setDevice(before)
+        pytest.fail(f"device {left} is current after the test, and was {before} before it")
+
+
 @pytest.fixture(params=BACKENDS[1:])
 def device(request: pytest.FixtureRequest) -> Backend:
     """Where launchers of the GPU backend run, for tests of what the CPU backend does not have."""

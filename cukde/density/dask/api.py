@@ -423,10 +423,11 @@ def _laplace(sums: PartialSums, log_constant: float, log: bool, dtype: np.dtype,
 def _rows(
     *blocks: Any, end: Callable[..., Any], weighted: bool, whitening: Whitening, dtype: np.dtype, flat: bool
 ) -> Any:
-    first, sums = blocks[0], blocks[-1]
+    first = blocks[0]
     with computing(first.total if isinstance(first, PartialSums) else first.points) as backend:
+        sums = dask_blocks.here(blocks[-1], backend)
         dask_blocks.some_weight(sums, weighted=weighted)
-        out = results.cast(end(*blocks, whitening, backend.xp), dtype)
+        out = results.cast(end(*blocks[:-1], sums, whitening, backend.xp), dtype)
         return out[:, 0] if flat else out
 
 

@@ -464,10 +464,10 @@ def merge(blocks: list[PartialSums]) -> PartialSums:
 def merged(blocks: list[PartialSums]) -> PartialSums:
     backend = dispatch.backend(blocks[0].total)
     with backend.device_of(blocks[0].total), np.errstate(invalid="ignore"):  # of unchecked data
-        return density_sums.merge([_here(sums, backend) for sums in blocks], backend.xp)
+        return density_sums.merge([here(sums, backend) for sums in blocks], backend.xp)
 
 
-def _here(sums: PartialSums, backend: Any) -> PartialSums:
+def here(sums: PartialSums, backend: Any) -> PartialSums:
     """Sums on the current device."""
     return PartialSums(*(None if a is None else backend.asarray(a) for a in sums))
 
@@ -478,9 +478,10 @@ def shift(block: Block, sums: PartialSums, *, whitening: Whitening) -> Any:
     with backend.device_of(block.points):
         if not len(block.points):
             return block.points.astype(np.float64)
+        sums = here(sums, backend)
         some_weight(sums, weighted=block.log_weights is not None)
         with np.errstate(divide="ignore", invalid="ignore"):  # of unchecked data
-            points = moved(block.points, _here(sums, backend), whitening, block.whitening, backend.xp)
+            points = moved(block.points, sums, whitening, block.whitening, backend.xp)
             return points if block.domain is None else block.domain.folded(points, backend.xp)
 
 
