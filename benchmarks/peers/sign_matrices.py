@@ -46,9 +46,9 @@ def _signs(padded: Any, start: int, stop: int) -> Any:
 
 @functools.cache
 def _compare() -> Any:
-    """Sign of x - y where j is later than i, else 0."""
+    """Sign of x - y where l is later than k, else 0."""
     return cp.ElementwiseKernel(
-        "T x, T y, int64 i, int64 j", "int8 s", "s = i < j ? (x > y) - (x < y) : 0", "sign_of_difference"
+        "T x, T y, int64 k, int64 l", "int8 s", "s = k < l ? (x > y) - (x < y) : 0", "sign_of_difference"
     )
 
 

@@ -9,7 +9,7 @@ from benchmarks.sources.claim import Claim, digits, error, finding, ms, percent,
 from cukde import perf
 
 RUNTIME, UTILISATION, LINE, BATCHES = (f"sources_h200/section-{number}" for number in (1, 2, 3, 5))
-RIVALS, SMALL, LINE_ALONE = "map_rivals_h200", "small_calls_h100", "density_1d_h200"
+RIVALS, SMALL, LINE_ALONE = "map_rivals_h200", "small_calls_h200", "density_1d_h200"
 PROGRAM, KEOPS, SPLIT = "flash_kernels_h200", "keops_h200", "flash_ordered_splitk_h200"
 FLASH, FLASH_IEEE, FLASH_LINE = "Flash-SD-KDE, TF32", "Flash-SD-KDE, fp32_ieee", "Flash-SD-KDE, float32"
 OLD, OLD_IEEE = "Flash-SD-KDE", "Flash-SD-KDE (fp32_ieee)"  # in records of before the modes had names
