@@ -81,6 +81,9 @@ SMALL_COLUMNS = 1024
 # Work of one launch for few pairs: pairs times what one costs, in instructions of the CUDA cores. At the limit it takes
 # about as long as the launches of other passes, 0.3 to 0.5 ms on an H200 (python -m benchmarks.density.bench_seams).
 _MOST_SMALL_WORK = 2**31
+# Of more columns than these a block has two queries or one, and its sums take as long as so many instructions: 67,278
+# queries of 406 points of 22 columns 0.7 ms.
+_COLUMNS_OF_FOUR, _WORK_OF_QUERY = 16, 2**15
 _WORK_OF_PAIR, _WORK_OF_COLUMN, _WORK_DOUBLE = 8, 2, 4
 
 # Of more than 64 columns: bytes of powers that are staged at a time, and their queries, also in double.
@@ -380,6 +383,8 @@ def small_serves(n: int, m: int, d: int, precision: str, *, moments: bool) -> bo
     if wanted("small") is False:
         return False
     work = n * m * small_work(d, precision, moments=moments)
+    if d > _COLUMNS_OF_FOUR:
+        work += m * _WORK_OF_QUERY
     return 0 < d <= SMALL_COLUMNS and 0 < work <= _MOST_SMALL_WORK
 
 
