@@ -55,7 +55,7 @@ def partial_sums(
     Every run gives the same bits. Cost: 3 d n m flops and an exponential a pair, and for moments 3 d n m more: 512
     members of n = 1,000, m = 256 and d = 4 in float32 are 15 instructions for each of 1.3e8 pairs, 0.06 ms of an H200
     by counting, and 0.1 ms with the wait for each tile; 17 MB of points are read, and 2 MB of sums written. A whole
-    call takes 1.2 ms, by its checks and launches (``benchmarks/results/stacks_h200.json``).
+    call takes 1.4 ms, by its checks and launches (``benchmarks/results/stacks_h200.json``).
     """
     dtype = np.promote_types(X.dtype, Y.dtype)
     X, Y = (cp.ascontiguousarray(A, dtype=dtype) for A in (X, Y))
