@@ -47,7 +47,10 @@ def bandwidth(h: Any, name: str = "h") -> float:
 
 def bandwidths(values: np.ndarray) -> np.ndarray:
     """Check candidates on the host; return them as floats."""
-    out = np.asarray(values)
+    try:
+        out = np.asarray(values)
+    except ValueError:
+        raise ValueError("bandwidths must be a sequence of numbers; got rows of several lengths") from None
     if out.dtype.kind not in "fiu" or out.ndim != 1 or not out.size:
         raise ValueError(f"bandwidths must be a sequence of numbers; got shape {out.shape} of {out.dtype}")
     return np.array([bandwidth(each, "bandwidths") for each in out.tolist()])

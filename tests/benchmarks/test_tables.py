@@ -25,6 +25,7 @@ SMALL: list[functools.partial[Case]] = [
     functools.partial(density.distribution, "cpu", "cdf", 400, "float64"),
     functools.partial(density.distribution, "cpu", "log_cdf", 400, "float32"),
     functools.partial(density.stack, "cpu", "score", (3, 40, 5, 2), "float32"),
+    functools.partial(density.kernel_sum, "cpu", 300, 0, 3, "float32"),
     functools.partial(density.grid, "cpu", 500, 2, 32, "float64", ("KDEpy",)),
     functools.partial(density.tolerance, "cpu", 5000, 2, "float64"),
     functools.partial(density.modes, "cpu", 500, 2, True),

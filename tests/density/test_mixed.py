@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import cukde
@@ -170,6 +171,7 @@ def test_frames_say_the_kinds_by_their_dtypes() -> None:
         p,
         cukde.kde(of_polars(frame(X)), of_polars(frame(Y)), by_name),
         cukde.kde(of_polars(frame(X)), queries, list(H)),
+        cukde.kde(frame(X), pa.Table.from_pandas(queries, preserve_index=False), by_name),
         cukde.kde(frame(X), frame(Y).to_numpy(), H),
         cukde.kde(frame(X).convert_dtypes(), frame(Y).to_numpy().tolist(), H),
         cukde.kde(frame(X).astype({"site": "category", "wet": object}), queries, by_name),

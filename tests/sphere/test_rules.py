@@ -138,7 +138,7 @@ def test_what_is_refused() -> None:
     X = unit(9, 3)
     with pytest.raises(ValueError, match="objective"):
         sphere.cross_validate(X, objective="mise")  # type: ignore[arg-type]
-    for wrong in ([], [[0.1]], [0.0], ["a"]):
+    for wrong in ([], [[0.1]], [[0.1], [0.1, 0.2]], [0.0], ["a"]):
         with pytest.raises((ValueError, TypeError), match="bandwidths"):
             sphere.cross_validate(X, wrong)
     with pytest.raises(ValueError, match="at least 2 rows"):

@@ -20,6 +20,8 @@ _HERE = contextlib.nullcontext()
 # more, if the calls that follow do.
 _FEW = 2**12
 
+_OF_ONE_THREAD = 2**13  # entries whose product BLAS takes in the caller's thread: others may be busy for milliseconds
+
 _LINE = 2**10  # entries that NumPy adds to others at a time: in lines of few, a sum takes 20 times as long
 
 
@@ -129,8 +131,9 @@ def radius_bound(A: np.ndarray, centre: np.ndarray) -> float:
 
     It is at most as many times too large as there are rows, and of few takes a third of the time of :func:`look`.
     """
-    steps = A - centre
-    return float(np.vdot(steps, steps))
+    steps = (A - centre).reshape(-1)
+    parts = (steps[start : start + _OF_ONE_THREAD] for start in range(0, steps.size, _OF_ONE_THREAD))
+    return float(sum(np.vdot(part, part) for part in parts))
 
 
 def _furthest(A: np.ndarray, centre: np.ndarray) -> tuple[float, bool]:

@@ -46,6 +46,9 @@ class Frames(Library):
     def is_category(self, column: Any) -> bool:
         return bool(sys.modules["pyarrow"].types.is_dictionary(column.type))
 
+    def objects(self, column: Any) -> list[Any]:
+        return list(column.to_pylist())
+
     def name(self, a: Any) -> None:
         return None
 
