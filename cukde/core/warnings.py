@@ -48,7 +48,8 @@ class MemoryWarning(UserWarning):
 class DeviceWarning(RuntimeWarning):
     """Warns that a GPU failed in a call on several, and that the others computed its share.
 
-    The result is the same, and as accurate. It costs the time of the failed attempt and of the share.
+    The result is the same, and as accurate. It costs the time of the failed attempt and of the share. After an error
+    that ends all work of a process on its GPUs, such as an illegal address, the call raises instead.
 
     Examples
     --------

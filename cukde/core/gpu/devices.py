@@ -39,7 +39,8 @@ def spread(tasks: Sequence[Callable[[], T]], devices: Sequence[int]) -> list[T]:
     for none of its work.
 
     A device whose task ends in an error of CUDA, or without memory, takes no more tasks: others take those that it had,
-    and a :class:`cukde.DeviceWarning` says so. Other errors, and those of the last device, are raised.
+    and a :class:`cukde.DeviceWarning` says so. Other errors, and those of the last device, are raised: so are errors
+    after which no device of the process works.
     """
     cp.cuda.get_current_stream().synchronize()
     work = _Work(tasks)
