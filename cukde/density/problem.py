@@ -204,7 +204,7 @@ class Problem(NamedTuple):
             return self.unchecked.look().density(log=log) if out is None else out
         epilogue = self.epilogue(log=log)
         if self._by_sums:
-            return to_density(self.sums("sum"), *epilogue, self.xp)
+            return self._ended(self.sums("sum"), epilogue)
         X, Y = self.whitened()
         passes, options = self._pass()
         return passes.density(X, Y, self.whitening.h, options, epilogue, points=self.points)
@@ -222,9 +222,12 @@ class Problem(NamedTuple):
             both = self.unchecked.tried("density_and_score", self.whitening.h, self.whitening.log_norm, self.dtype)
             return self.unchecked.look().log_density_and_score() if both is None else both
         sums = self._of_gradient().sums("moments")
-        ends, epilogue = self._ends, self.epilogue(log=True)
-        log_density = to_density(sums, *epilogue, self.xp) if ends is None else ends.density(sums, epilogue)
-        return log_density, self._gradient(sums)
+        return self._ended(sums, self.epilogue(log=True)), self._gradient(sums)
+
+    def _ended(self, sums: PartialSums, epilogue: Epilogue) -> Any:
+        """Densities of sums: on a GPU by one launch, where array operations take one each."""
+        ends = self._ends
+        return to_density(sums, *epilogue, self.xp) if ends is None else ends.density(sums, epilogue)
 
     def _of_gradient(self) -> Problem:
         """The same whose moments are the gradient's, which with local factors are not those of the mean shift."""
