@@ -9,6 +9,7 @@ import importlib
 import os
 import random
 import sys
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -205,8 +206,8 @@ if why_no_gpu():
 
 
 # Of what only a change of kernels can break, a run without ``-m kernels`` has a sample: of each test one in so many of
-# its emulated cases, the first among them, and one architecture.
-_EMULATED_ONE_IN = 8
+# its emulated cases, the first among them, but none of most tests that run on NumPy, too; and one architecture.
+_EMULATED_ONE_IN, _TESTS_ONE_IN = 8, 3
 _ARCHITECTURE = 90
 
 
@@ -217,7 +218,9 @@ def _mark_kernels(items: list[pytest.Item]) -> None:
         is_left_out = _waits_for_compilers(item) or chosen.get("architecture", _ARCHITECTURE) != _ARCHITECTURE
         if _is_emulated(item):
             test = item.nodeid.partition("[")[0]
+            runs_on_numpy = "backend" in chosen
             is_left_out |= emulated[test] % _EMULATED_ONE_IN > 0
+            is_left_out |= runs_on_numpy and zlib.crc32(test.encode()) % _TESTS_ONE_IN > 0
             emulated[test] += 1
         if is_left_out:
             item.add_marker(pytest.mark.kernels)
@@ -298,7 +301,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if "not kernels" in config.option.markexpr:  # processes that share a run do not count what they leave out
-        terminalreporter.write_line('Tests marked kernels or crossed are left out, but for a sample: -m "" runs all.')
+        terminalreporter.write_line(
+            'Tests marked kernels, crossed or long are left out, but for a sample: -m "" runs all.'
+        )
 
 
 def pytest_sessionfinish() -> None:

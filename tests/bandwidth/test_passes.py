@@ -302,6 +302,7 @@ def test_far_pairs_do_not_spoil_sums(backend: Backend, dtype: str) -> None:
     assert np.isfinite(take.likelihood_gradient(backend.asarray(X), 0.5, logs[0], None)).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_many_rows(backend: Backend, dtype: str) -> None:
     """Data in splits, more tiles of pairs than blocks; and the same bits on every run."""

@@ -261,6 +261,7 @@ print(kept_sums.total(np.full(5, 0.1, sys.argv[1])), sum(kept_sums.total.stats.c
 """
 
 
+@pytest.mark.long
 def test_processes_that_compile_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     (tmp_path / "kept_sums.py").write_text(_SOURCE)
     path = f"{tmp_path}{os.pathsep}{processes.ROOT}"

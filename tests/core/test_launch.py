@@ -102,6 +102,7 @@ def study_kernels() -> Iterator[Specialisation]:
     yield piecewise.kernel(piecewise.SOURCE[0], np.float32, 8, 3)
 
 
+@pytest.mark.kernels
 def test_declared_types_are_those_of_the_sources() -> None:
     """Of every kernel that is launched, and every list of types that it has: a wrong one corrupts a launch silently."""
     from cukde import catalogue

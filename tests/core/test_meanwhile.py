@@ -87,6 +87,7 @@ def test_densities(
     assert (np.abs(plain - compiled) <= 10 * tolerance * scale * max(1.0, 1 / h)).all()
 
 
+@pytest.mark.long
 @settings(PATIENT, max_examples=6)
 @given(
     output=st.sampled_from(["kde", "score"]),
@@ -180,6 +181,7 @@ assert threads <= {threading.main_thread()}
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("script", [SCRIPT, SCRIPT + COMPILED], ids=["which ends at once", "which goes on"])
 def test_a_process_without_a_cache(script: str, tmp_path: Path) -> None:
     done = subprocess.run(

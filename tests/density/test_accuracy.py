@@ -74,6 +74,7 @@ def test_tight_clusters_at_the_limits_of_matrix_products(
     verify(cukde.kde(centres[member], Y, 1.0, rtol=0, log=True, **options), *want)
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(
     d=st.sampled_from([40, 64, 120, 300, 700]),

@@ -85,6 +85,7 @@ class TestCompilation:
         """For every architecture, to nothing in local memory: no spills, no arrays that an index reaches."""
         self.check(assembled)
 
+    @pytest.mark.kernels
     def test_a_kernel_compiles_without_a_gpu(self) -> None:
         """What every run has of the test above."""
         pytest.importorskip("cuda.bindings.nvjitlink")

@@ -32,6 +32,7 @@ def launched_tf32(tf32: ModuleType, device: Backend, monkeypatch: pytest.MonkeyP
     return tf32
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("architecture", [a for a in ARCHITECTURES if a >= 80 and a not in LIKE_80])
 def test_kernels_of_tf32_compile_without_spills(tf32: ModuleType, architecture: int) -> None:
     for kernel in set(tf32.specialisations()):

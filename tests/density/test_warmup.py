@@ -221,6 +221,7 @@ print(before == sorted(jit.compiled()))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("warm", "n", "m", "d"), [(True, 3000, 700, 3), (False, 3000, 700, 3), (True, 900, 200, 1)])
 def test_no_call_compiles_on_the_cpu(warm: bool, n: int, m: int, d: int) -> None:
     """In a process of its own: what Numba has compiled stays with the process."""

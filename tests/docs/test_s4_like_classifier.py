@@ -33,6 +33,7 @@ def test_gradients() -> None:
                 assert gradients[name][index] == pytest.approx(slope, rel=1e-6, abs=1e-9), (name, index)
 
 
+@pytest.mark.long
 def test_it_learns() -> None:
     """19 digits of 20 in half of the example's epochs; guesses get one of ten."""
     learned, held_back = model.digits()

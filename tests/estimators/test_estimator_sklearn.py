@@ -16,6 +16,7 @@ from tests import others_tests
 LEAST = 50
 
 
+@pytest.mark.long
 def test_scikit_learns_own_tests_pass(tmp_path: Path) -> None:
     if importlib.util.find_spec("sklearn.neighbors.tests") is None:
         pytest.skip("scikit-learn is installed without its tests")

@@ -13,6 +13,7 @@ from tests import others_tests
 LEAST = 45
 
 
+@pytest.mark.long
 def test_scipys_own_tests_pass(tmp_path: Path) -> None:
     if importlib.util.find_spec("scipy.stats.tests") is None:
         pytest.skip("SciPy is installed without its tests")

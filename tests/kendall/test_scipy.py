@@ -16,6 +16,7 @@ FILES = {"test_stats": 50, "test_axis_nan_policy": 15, "test_mstats_basic": 5, "
 NAMES = "(kendalltau or kendall_tau) and not (large_arrays and float32) and not input_validation_edge_cases"
 
 
+@pytest.mark.long
 def test_scipys_own_tests_pass(tmp_path: Path) -> None:
     if importlib.util.find_spec("scipy.stats.tests") is None:
         pytest.skip("SciPy is installed without its tests")
