@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("torch", reason="PyTorch is not installed: pip install cukde[torch]")
 
 
+@pytest.mark.long
 def test_rows_have_errors_times_and_losses(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     from benchmarks.gradients import bench_training
 

@@ -677,6 +677,7 @@ def cluster() -> Iterator[Any]:
 
 
 class TestCluster:
+    @pytest.mark.long
     def test_a_worker_killed_in_the_middle_changes_nothing(self, cluster: Any, tmp_path: Path) -> None:
         """The last block of data comes only after the kill; the victim has finished part of the sums by then."""
         x = np.random.default_rng(1).standard_normal((1500, 3))

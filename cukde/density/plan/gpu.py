@@ -87,7 +87,7 @@ _COLUMNS_OF_FOUR, _WORK_OF_QUERY = 16, 2**15
 _WORK_OF_PAIR, _WORK_OF_COLUMN, _WORK_DOUBLE = 8, 2, 4
 
 # Of more than 64 columns: bytes of powers that are staged at a time, and their queries, also in double.
-STAGED_BYTES, STAGED_ROWS, STAGED_ROWS_F64, _STAGED_TILE = 2**26, 4096, 2048, 128
+STAGED_BYTES, STAGED_ROWS, STAGED_ROWS_F64, _STAGED_TILE, _MOST_TIMES_ROWS = 2**26, 4096, 2048, 128, 4
 
 # Of the symmetric kernel: the most tiles that a block adds up before its sums leave the accumulators of the tensor
 # cores, which truncate (8,192 columns, but 2,048 for values, whose four products in two terms each then lose 8e-6); and
@@ -365,13 +365,14 @@ def differences_are_few(shape: Shape) -> bool:
 
 
 def staged_block(queries: int, data: int, rows: int, numbers: int, *, symmetric: bool) -> tuple[int, int]:
-    """Rows and columns of a block of so many numbers, whole tiles: ``rows`` of them, or more of few data.
+    """Rows and columns of a block of so many numbers, whole tiles: ``rows`` of them, or of few data up to four times.
 
     Each block is launched for, and what launches it takes longer than a small block. A ``symmetric`` matrix is cut in
     squares.
     """
-    at_least = rows if symmetric else max(rows, numbers // data // _STAGED_TILE * _STAGED_TILE)
-    rows = min(queries, at_least)
+    if not symmetric:
+        rows = min(_MOST_TIMES_ROWS * rows, max(rows, numbers // data // _STAGED_TILE * _STAGED_TILE))
+    rows = min(queries, rows)
     return rows, min(data, numbers // rows // _STAGED_TILE * _STAGED_TILE)
 
 
