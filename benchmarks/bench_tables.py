@@ -72,7 +72,7 @@ TABLE = [
     *_each(density.density, "gpu", "sd_kde", 2048, 256, 16, "float32", (), "graph"),
     *_each(density.density, "gpu", "sd_kde", 32_768, 4096, 16, "float32", (), "graph"),
     *_each(density.density, "gpu", ["kde", "sd_kde"], 32_768, 4096, 16, "float64", ("CuPy",)),
-    *_each(density.kernel_sum, "gpu", 65_536, [0, 65_536], 16, "float32"),
+    *_each(density.kernel_sum, "gpu", 65_536, [0, 65_536], 16, "float32", ("CuPy",)),
     # What parts of the engine are worth, and numbers of columns.
     *_each(density.density, "gpu", "kde", 65_536, 8192, 16, ["float32", "tf32", "ieee"], ("whole matrix",)),
     *_each(density.density, "gpu", "sd_kde", 65_536, 8192, 16, ["float32", "tf32", "ieee"]),

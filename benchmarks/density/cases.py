@@ -136,8 +136,8 @@ def distribution(backend: str, op: str, n: int, dtype: str) -> Case:
     return Case(call, row, scipy if (backend, op) == ("cpu", "cdf") else {})
 
 
-def kernel_sum(backend: str, n: int, m: int, d: int, dtype: str) -> Case:
-    """Sums of one value a point, of either sign; ``m`` of 0 takes the points as queries. Beside blocks of CuPy.
+def kernel_sum(backend: str, n: int, m: int, d: int, dtype: str, names: tuple[str, ...] = ()) -> Case:
+    """Sums of one value a point, of either sign; ``m`` of 0 takes the points as queries.
 
     Errors are relative to the sum of the absolute terms.
     """
@@ -152,19 +152,10 @@ def kernel_sum(backend: str, n: int, m: int, d: int, dtype: str) -> Case:
     def error(got: Any) -> float:
         return float((np.abs(to_host(got)[some] - want) / size).max())
 
-    def by_blocks() -> Any:
-        xp, norms, step = named(backend).xp, (x * x).sum(axis=1), max(1, 2**27 // n)
-        parts = []
-        for start in range(0, len(y), step):
-            z = y[start : start + step]
-            q = ((z * z).sum(axis=1)[:, None] + norms - 2 * (z @ x.T)) * (0.5 / h**2)
-            parts.append(xp.exp(-q) @ v)
-        return xp.concatenate(parts)
-
     call = functools.partial(cukde.kernel_sum, x, v, y, h)
     most = DENSITY[backend, dtype].value
     row = _row("kernel_sum", backend, {"n": n, "m": len(Y), "d": d, "own": not m}, dtype, error(call()), most)
-    return Case(call, row, {"CuPy": (by_blocks, error(by_blocks()))} if backend == "gpu" else {})
+    return Case(call, row, peers.rivals("kernel_sum", names, x, v, y, h, error=error))
 
 
 def stack(backend: str, op: str, shape: tuple[int, int, int, int], dtype: str) -> Case:

@@ -53,3 +53,11 @@ def laplace_kde(X: Any, Y: Any, h: float) -> Any:
     for rows, exponents in _exponent_tiles(X, Y, h):
         out[rows] = (cp.exp(exponents) * (exponents + (1 + X.shape[1] / 2))).sum(1)
     return out * _constant(X, h)
+
+
+def kernel_sum(X: Any, V: Any, Y: Any, h: float) -> Any:
+    """Sums of one value a point."""
+    out = cp.empty(len(Y), X.dtype)
+    for rows, exponents in _exponent_tiles(X, Y, h):
+        out[rows] = cp.exp(exponents) @ V
+    return out

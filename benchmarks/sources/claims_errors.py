@@ -206,7 +206,7 @@ def _fusion() -> list[Claim]:
     many = {"n": MANY, "d": _D}
     times = ms(STUDY, "laplace_kde", LAPLACE_TWICE, **many) / ms(STUDY, "laplace_kde", **many)
     small = {"n": 65536, "d": _D}
-    passes = ms(ABLATION, "laplace_kde", "two passes", **small)
+    passes = ms(ABLATION, "laplace_kde", precision="float32 (two passes)", **small)
     fused = ms(ABLATION, "laplace_kde", precision="float32", **small)
     line = {row["shape"]["n"]: row["median_ms"] for row in rows(LINE, "laplace_kde", precision="ieee", d=1, m=10_000)}
     over = [ms(LINE, "laplace_kde", LAPLACE_TWICE, precision="ieee", n=n, m=10_000) / line[n] for n in sorted(line)]

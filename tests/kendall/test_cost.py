@@ -105,7 +105,7 @@ def _ratio(op: str, on: perf.Peaks, milliseconds: float, **sizes: Any) -> float:
 
 
 def test_times_recorded_on_an_h200() -> None:
-    """Rows above two milliseconds, of which host time is little: within 1.25, together within 1.15."""
+    """Rows above a millisecond, of which host time is little: within 1.25, together within 1.15."""
     pytest.importorskip("cupy", reason="the study's launcher needs CuPy: install the test extra")
     import benchmarks.kendall.study_pairs  # noqa: F401, declares its cost
 
@@ -113,11 +113,11 @@ def test_times_recorded_on_an_h200() -> None:
     for row in json.loads((RESULTS / "kendall_h200.json").read_text())["rows"]:
         sizes = {name: size for name, size in row["shape"].items() if name != "ties"}
         op = "kendall_matrix" if row["op"] == "matrix" else row["op"]
-        if row.get("median_ms", 0) > 2:
+        if row["median_ms"] > 1.08:
             ratios.append(_ratio(op, H200, row["median_ms"], ties="ties" in row["shape"], **sizes))
-        if row.get("peer", {}).get("name") == "source kernel" and row["peer"]["median_ms"] > 2:
+        if "peer" in row and row["peer"]["name"] == "source kernel":
             ratios.append(_ratio("study.kendall_pairs", H200, row["peer"]["median_ms"], q=sizes["p"], **sizes))
-    assert len(ratios) == 9
+    assert len(ratios) == 12
     assert all(0.8 < ratio < 1.25 for ratio in ratios)
     assert math.exp(np.mean(np.abs(np.log(ratios)))) < 1.15
 
