@@ -213,10 +213,17 @@ def silently_wrong(calls: Framed) -> str | None:
     if isinstance(got, Exception):
         return None if isinstance(want, Exception) or calls.spoilt else f"frames are refused: {got}"
     if calls.spoilt:
-        return f"nothing was said of {calls.spoilt}" if np.size(got) else None  # of no query no number is wrong
+        return None if _is_empty(got) else f"nothing was said of {calls.spoilt}"
     if isinstance(want, Exception):
         return f"arrays are refused: {want}"
     return _different(got, want)
+
+
+def _is_empty(result: Any) -> bool:
+    """Whether a result has no number, as that of no query: then none is wrong."""
+    if isinstance(result, tuple | list):
+        return all(map(_is_empty, result))
+    return numbers(result).size == 0
 
 
 def _different(got: Any, want: Any) -> str | None:
