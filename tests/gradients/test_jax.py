@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cukde
+from tests.conftest import why_no_gpu
 
 jax = pytest.importorskip("jax", reason="JAX is not installed: pip install cukde[jax]")
 jnp = jax.numpy
@@ -19,6 +20,19 @@ jax_tests = pytest.importorskip("jax.test_util")
 def float64() -> Iterator[None]:
     with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
         yield
+
+
+@pytest.fixture(autouse=True)
+def current_device() -> Iterator[None]:
+    """The current GPU of CUDA, which JAX changes when it looks for GPUs, is what it was before."""
+    if why_no_gpu() is not None:
+        yield
+        return
+    from cupy.cuda import runtime
+
+    before = runtime.getDevice()
+    yield
+    runtime.setDevice(before)
 
 
 def operands() -> tuple[Any, ...]:
@@ -109,10 +123,11 @@ def test_what_is_refused() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(jax.default_backend() != "gpu", reason="JAX finds no GPU")
 def test_calls_compute_on_the_gpu_of_jax(monkeypatch: pytest.MonkeyPatch) -> None:
     from cukde.gradients.operation import Operation
 
+    if jax.default_backend() != "gpu":
+        pytest.skip("JAX finds no GPU")
     X, Y, h, *_ = operands()
     names = []
     begun = Operation.__init__
