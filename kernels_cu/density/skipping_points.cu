@@ -46,7 +46,9 @@
 // In blocks that are not wide, products and squares of first terms add up exactly in float, and `local` is what the two
 // terms hold. Any array of operands may be null.
 //
-// One block of 64 threads for 64 points, a thread a point. Barriers: three, passed by all threads.
+// One block of 64 threads for 64 points, a thread a point, which it holds in registers where they have at most 16
+// dimensions: lanes that load from rows of their own take as many wavefronts as lanes, and axes of boxes need every
+// coordinate 16 times. Barriers: three, passed by all threads.
 //
 // Macros: STORAGE; DIM, at least d; GROUPS.
 #include "ptx.cuh"
@@ -59,6 +61,52 @@ constexpr float most_half = 60000;  // coordinates beyond are far from everythin
 constexpr int most_box_axes = 16;
 constexpr float grid = 64;        // first terms of coordinates are multiples of 1 / grid
 constexpr float most_local = 31;  // so that these have 11 bits
+constexpr bool held = DIM <= 16;
+constexpr int unrolled = held ? DIM : 1, unrolled_pairs = held ? 8 : 1, blocks_together = held ? 8 : 12;
+
+// z of a point, zeros past d.
+struct Point {
+    const STORAGE* from;
+    const double* centre;
+    double scale;
+    int d;
+    double z[held ? DIM : 1];
+
+    __device__ Point(const STORAGE* from, const double* centre, double scale, int d)
+        : from(from), centre(centre), scale(scale), d(d) {
+        if constexpr (held) {
+#pragma unroll
+            for (int k = 0; k < DIM; k++) z[k] = loaded(k);
+        }
+    }
+    __device__ double loaded(int k) const { return k < d ? (from[k] - centre[k]) * scale : 0.0; }
+    __device__ double operator[](int k) const {
+        if constexpr (held) return z[k];
+        else return loaded(k);
+    }
+};
+
+// Coordinates of the thread's row of `local`, which are there once they are kept.
+struct Row {
+    float* memory;
+    float values[held ? DIM : 1];
+
+    __device__ void set(int k, float value) {
+        if constexpr (held) values[k] = value;
+        else memory[k] = value;
+    }
+    __device__ void keep() const {
+        if constexpr (held) {
+#pragma unroll
+            for (int k = 0; k < DIM; k += 4)
+                *reinterpret_cast<float4*>(memory + k) = make_float4(values[k], values[k + 1], values[k + 2], values[k + 3]);
+        }
+    }
+    __device__ float operator[](int k) const {
+        if constexpr (held) return values[k];
+        else return memory[k];
+    }
+};
 
 #if GROUPS > 0
 // Dimensions 16 q + 2 w and the next of point j of block b, in both orders.
@@ -70,11 +118,11 @@ __device__ inline void put(unsigned* left, unsigned* right, unsigned pair, int b
 
 // Point j of block b, as skipping_chunks.cuh describes it. Of fine blocks the first term is the nearest float16 number: then
 // the product of second terms is too small to matter. Of others it is a multiple of 1/64, whose products add up exactly.
-__device__ inline void put_chunk(unsigned* chunks, const float* local, float weight, bool fine_block, int b, int j) {
+__device__ inline void put_chunk(unsigned* chunks, const Row& local, float weight, bool fine_block, int b, int j) {
     unsigned* const chunk = chunks + (b * 2LL + j / chunk_points) * (sizeof(Chunk) / 4);
     const int row = j % chunk_points;
     float coarse = 0, fine = 0;
-#pragma unroll 1
+#pragma unroll unrolled_pairs
     for (int w = 0; w < GROUPS * 8; w++) {
         const float x = 2 * w < DIM ? local[2 * w] : 0, y = 2 * w < DIM ? local[2 * w + 1] : 0;
         float x_hi, y_hi, x_lo, y_lo;
@@ -94,7 +142,7 @@ __device__ inline void put_chunk(unsigned* chunks, const float* local, float wei
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(block, 12)
+extern "C" __global__ void __launch_bounds__(block, blocks_together)
     order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
                  const double* __restrict__ log_weights, const double* __restrict__ centre,
                  const float* __restrict__ axes, int* __restrict__ source, float* __restrict__ local,
@@ -115,10 +163,12 @@ extern "C" __global__ void __launch_bounds__(block, 12)
     source[row] = int(place);
 
     const long long beside = row ^ block;  // a point of the block that has the same centre
-    const long long other = order[beside < n ? beside : n - 1] * d;
+    const Point point(X + from, centre, scale, d);
+    const Point other(X + order[beside < n ? beside : n - 1] * d, centre, scale, d);
     float largest = 0, own_square = 0, other_square = 0;
-    for (int k = 0; k < d; k++) {
-        const float z = float((X[from + k] - centre[k]) * scale), z_other = float((X[other + k] - centre[k]) * scale);
+#pragma unroll unrolled
+    for (int k = 0; k < DIM; k++) {
+        const float z = float(point[k]), z_other = float(other[k]);
         const float sum = sum_over_lanes<32>(z + z_other);
         if (lane == 0) sums[warp][k] = sum;
         largest = fmaxf(largest, fmaxf(fabsf(z), fabsf(z_other)));
@@ -136,20 +186,16 @@ extern "C" __global__ void __launch_bounds__(block, 12)
     const bool common =
         GROUPS > 0 && largest_square <= most_square && fmaxf(furthest_of[0], furthest_of[1]) <= most_local;
     float furthest = 0, length2 = 0, other_length2 = 0;
+    Row own{local + row * DIM};
+#pragma unroll unrolled
     for (int k = 0; k < DIM; k++) {
-        float about = 0;
-        if (k < d) {
-            const float middle = common ? 0.0f : rintf((sums[0][k] + sums[1][k]) * (grid / (2 * block))) / grid;
-            about = float((X[from + k] - centre[k]) * scale - middle);
-            const float of_other = float((X[other + k] - centre[k]) * scale - middle);
-            other_length2 += of_other * of_other;
-            if (j == 0) centres[b * DIM + k] = middle;
-        } else if (j == 0) {
-            centres[b * DIM + k] = 0;
-        }
-        local[row * DIM + k] = about;
+        const float middle = common ? 0.0f : rintf((sums[0][k] + sums[1][k]) * (grid / (2 * block))) / grid;
+        const float about = float(point[k] - middle), of_other = float(other[k] - middle);
+        if (j == 0) centres[b * DIM + k] = middle;
+        own.set(k, about);
         furthest = fmaxf(furthest, fabsf(about));
         length2 += about * about;
+        other_length2 += of_other * of_other;
     }
     float weight = exists ? 0 : no_weight;
     if (exists && log_weights) weight = fmaxf(float(log_weights[place] * log2_e), no_weight);
@@ -157,7 +203,9 @@ extern "C" __global__ void __launch_bounds__(block, 12)
 
     for (int a = 0; a < box_axes; a++) {
         double along = 0;
-        for (int k = 0; k < d; k++) along += (X[from + k] - centre[k]) * scale * axes[a * d + k];
+#pragma unroll unrolled
+        for (int k = 0; k < DIM; k++)
+            if (k < d) along += point[k] * axes[a * d + k];
         const float p = float(along), slack = fabsf(p) * 2e-7f;
         const float least = least_over_lanes<32>(p - slack), largest = largest_over_lanes<32>(p + slack);
         if (lane == 0) {
@@ -200,7 +248,7 @@ extern "C" __global__ void __launch_bounds__(block, 12)
 #pragma unroll
             for (int e = 0; e < 2; e++) {
                 const int k = q * 16 + 2 * w + e;
-                const double given = k < d ? (X[from + k] - centre[k]) * scale * (1.4142135623730951 * shrink) : 0.0;
+                const double given = k < DIM ? point[k] * (1.4142135623730951 * shrink) : 0.0;
                 z[e] = fminf(fmaxf(float(given), -most_half), most_half);
             }
             const unsigned pair = pack_f16(z[0], z[1]);
@@ -225,7 +273,7 @@ extern "C" __global__ void __launch_bounds__(block, 12)
                 put(left_rest, right_rest, 0, b, j, q, w);
                 continue;
             }
-            const float x = local[row * DIM + k], y = local[row * DIM + k + 1];
+            const float x = own[k], y = own[k + 1];
             const float x_near = fminf(fmaxf(x, -most_local), most_local),
                         y_near = fminf(fmaxf(y, -most_local), most_local);
             float x_hi, y_hi, x_lo, y_lo;
@@ -236,8 +284,8 @@ extern "C" __global__ void __launch_bounds__(block, 12)
             put(left_first, right_first, hi, b, j, q, w);
             put(left_rest, right_rest, lo, b, j, q, w);
             if (narrow) {
-                local[row * DIM + k] = x_hi + x_lo;
-                local[row * DIM + k + 1] = y_hi + y_lo;
+                own.set(k, x_hi + x_lo);
+                own.set(k + 1, y_hi + y_lo);
             }
             coarse -= x_hi * x_hi + y_hi * y_hi;
             fine -= (2 * x_hi + x_lo) * x_lo + (2 * y_hi + y_lo) * y_lo;
@@ -256,6 +304,7 @@ extern "C" __global__ void __launch_bounds__(block, 12)
     }
     exponents[2 * row] = 0.5f * coarse;
     exponents[2 * row + 1] = weight + fine;
-    if (chunks && kind >= common_kind) put_chunk(chunks, local + row * DIM, weight, kind == fine_kind, b, j);
+    if (chunks && kind >= common_kind) put_chunk(chunks, own, weight, kind == fine_kind, b, j);
 #endif
+    own.keep();
 }

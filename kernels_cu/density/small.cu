@@ -29,9 +29,7 @@
 #include "ptx.cuh"
 #include "log_sum_exp.cuh"
 #include "lane_sums.cuh"
-
-typedef REAL Real;
-typedef STORAGE Storage;
+#include "coordinate.cuh"
 
 constexpr int threads = 256, warps = threads / 32;
 

@@ -39,11 +39,11 @@ __device__ inline bool sum_part(const Part& of, double* block_sums, double (&blo
     __shared__ Real warp_references[warps][queries], warp_totals[warps][queries], warp_others[warps][queries];
     __shared__ double warp_masses[warps];
     const int d = of.d, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    Storage* const y = reinterpret_cast<Storage*>(block_sums + queries * (1 + others_of(d)));
+    Coordinate* const y = reinterpret_cast<Coordinate*>(block_sums + queries * (1 + others_of(d)));
     Real* const moments = reinterpret_cast<Real*>(y + queries * d);
     const int across = d < threads ? (d + 31) / 32 * 32 : threads, slices = threads / across;
 
-    for (int i = threadIdx.x; i < queries * d; i += threads) y[i] = of.query(i / d, i % d);
+    for (int i = threadIdx.x; i < queries * d; i += threads) put(of.query(i / d, i % d), y[i]);
     if (OUTPUT == MOMENTS)
         for (int i = threadIdx.x; i < slices * queries * d; i += threads) moments[i] = 0;
     __syncthreads();
@@ -59,19 +59,19 @@ __device__ inline bool sum_part(const Part& of, double* block_sums, double (&blo
         Real sums[32] = {};
 #pragma unroll 2
         for (int k = lane; k < d; k += 32) {
-            Storage x[warp_rows];
+            Coordinate x[warp_rows];
 #pragma unroll
             for (int r = 0; r < warp_rows; r++) {
                 const long long j = first + r < of.end ? first + r : of.end - 1;
-                x[r] = of.X[j * d + k];
+                put(of.X[j * d + k], x[r]);
             }
 #pragma unroll
             for (int q = 0; q < queries; q++) {
-                const Storage at = y[q * d + k];
+                const Coordinate at = y[q * d + k];
 #pragma unroll
                 for (int r = 0; r < warp_rows; r++) {
-                    const Real difference = Real(x[r] - at);
-                    sums[r * queries + q] = multiply_add(difference, difference, sums[r * queries + q]);
+                    const Real apart = difference(x[r], at);
+                    sums[r * queries + q] = multiply_add(apart, apart, sums[r * queries + q]);
                 }
             }
         }
@@ -111,10 +111,11 @@ __device__ inline bool sum_part(const Part& of, double* block_sums, double (&blo
             Real of_tile[queries] = {};
 #pragma unroll 8
             for (int r = slice; r < there; r += slices) {
-                const Storage x = of.X[(start + r) * d + k];
+                Coordinate x;
+                put(of.X[(start + r) * d + k], x);
 #pragma unroll
                 for (int q = 0; q < queries; q++)
-                    of_tile[q] = multiply_add(powers[r][q], Real(x - y[q * d + k]), of_tile[q]);
+                    of_tile[q] = multiply_add(powers[r][q], difference(x, y[q * d + k]), of_tile[q]);
             }
 #pragma unroll
             for (int q = 0; q < queries; q++) {

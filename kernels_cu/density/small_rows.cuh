@@ -3,9 +3,10 @@
 #pragma once
 
 constexpr int D = DIMENSIONS;
-constexpr int words = D * (sizeof(Storage) + sizeof(Real)) / 8;  // of a point, as it is stored and as it is used
-constexpr int most_of_two = OUTPUT == MOMENTS ? 24 : 32;  // beyond, moments of two queries do not fit in registers
-constexpr int queries = words <= 16 ? 4 : words <= most_of_two ? 2 : 1;
+constexpr int bytes = D * sizeof(Real);  // of a point's differences
+constexpr bool split = sizeof(Storage) > sizeof(Real);
+constexpr int most_of_two = split || OUTPUT == MOMENTS ? 96 : 128;  // beyond, two queries do not fit in registers
+constexpr int queries = bytes <= 64 ? 4 : bytes <= most_of_two ? 2 : 1;
 constexpr int moments = OUTPUT == MOMENTS ? D : 0;
 constexpr int others = OUTPUT == LAPLACE ? 1 : moments;  // sums beside the total
 constexpr int sums_of_query = 1 + others;
@@ -24,18 +25,18 @@ __device__ inline double* memory_of_sums() {
     return memory;
 }
 
-__device__ inline void load(Storage (&x)[D], const Storage* row, int d, bool by_vectors) {
+__device__ inline void load(Coordinate (&x)[D], const Storage* row, int d, bool by_vectors) {
     if (by_vectors) {
 #pragma unroll
         for (int v = 0; v < D / numbers_of_vector; v++) {
             Vector vector = {};
             if (v * numbers_of_vector < d) vector = reinterpret_cast<const Vector*>(row)[v];
 #pragma unroll
-            for (int k = 0; k < numbers_of_vector; k++) x[v * numbers_of_vector + k] = vector.of[k];
+            for (int k = 0; k < numbers_of_vector; k++) put(vector.of[k], x[v * numbers_of_vector + k]);
         }
     } else {
 #pragma unroll
-        for (int k = 0; k < D; k++) x[k] = k < d ? row[k] : Storage(0);
+        for (int k = 0; k < D; k++) put(k < d ? row[k] : Storage(0), x[k]);
     }
 }
 
@@ -44,11 +45,11 @@ __device__ inline bool sum_part(const Part& of, double* block_sums, double (&blo
     __shared__ Real warp_sums[warps][all_sums], warp_references[warps][queries];
     __shared__ double warp_masses[warps];
     const int warp = threadIdx.x / 32;
-    Storage y[queries][D];
+    Coordinate y[queries][D];
 #pragma unroll
     for (int q = 0; q < queries; q++) {
 #pragma unroll
-        for (int k = 0; k < D; k++) y[q][k] = k < of.d ? of.query(q, k) : Storage(0);
+        for (int k = 0; k < D; k++) put(k < of.d ? of.query(q, k) : Storage(0), y[q][k]);
     }
 
     // 1. sums of the thread
@@ -60,7 +61,7 @@ __device__ inline bool sum_part(const Part& of, double* block_sums, double (&blo
     bool broken = false;
 #pragma unroll 1
     for (long long j = of.begin + threadIdx.x; j < of.end; j += threads) {
-        Storage x[D];
+        Coordinate x[D];
         load(x, of.X + j * of.d, of.d, of.by_vectors);
         const Real log_weight = of.log_weight(j, mass, broken);
 #pragma unroll
@@ -68,8 +69,8 @@ __device__ inline bool sum_part(const Part& of, double* block_sums, double (&blo
             Real r2 = 0, part = 0;
 #pragma unroll
             for (int k = 0; k < D; k++) {
-                const Real difference = Real(x[k] - y[q][k]);
-                part = multiply_add(difference, difference, part);
+                const Real apart = difference(x[k], y[q][k]);
+                part = multiply_add(apart, apart, part);
                 if (k % together == together - 1 || k == D - 1) r2 += part, part = 0;
             }
             broken |= !(r2 <= of.limit);
@@ -85,7 +86,7 @@ __device__ inline bool sum_part(const Part& of, double* block_sums, double (&blo
             of_query[0] += power;
             if (OUTPUT == LAPLACE) of_query[others] = multiply_add(power, at_zero - of_square * r2, of_query[others]);
 #pragma unroll
-            for (int k = 0; k < moments; k++) of_query[1 + k] = multiply_add(power, Real(x[k] - y[q][k]), of_query[1 + k]);
+            for (int k = 0; k < moments; k++) of_query[1 + k] = multiply_add(power, difference(x[k], y[q][k]), of_query[1 + k]);
         }
     }
 

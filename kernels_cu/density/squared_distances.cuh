@@ -2,42 +2,17 @@
 // the points lie.
 //
 // 16 x 16 threads, each with 4 x 4 pairs. CHUNK dimensions at a time are staged in shared memory, as [CHUNK][pitch];
-// the caller puts barriers between staging and use. REAL is the arithmetic, STORAGE what the points hold. STORAGE double
-// with REAL float splits each number into hi + lo floats, and a difference is (x_hi - y_hi) + (x_lo - y_lo).
+// the caller puts barriers between staging and use.
 #pragma once
-
-typedef REAL Real;
-typedef STORAGE Storage;
+#include "coordinate.cuh"
 
 constexpr int lanes = 16;           // threads along each side of a tile; 16 neighbours share their queries
 constexpr int side = tile / lanes;  // queries, and data rows, of a thread
 constexpr int threads = lanes * lanes;
 constexpr int pitch = tile + 4;     // of shared rows: against bank conflicts, aligned for vector loads
 
-// A coordinate as it is staged.
-struct alignas(8) Split {
-    float hi, lo;
-};
-template <typename Arithmetic, typename Stored> struct Staged { typedef Arithmetic Type; };
-template <> struct Staged<float, double> { typedef Split Type; };
-typedef Staged<Real, Storage>::Type Coordinate;
-
 constexpr int step_of_chunk = CHUNK <= 4 ? 1 : 4;
 constexpr int chunk_size = CHUNK * pitch;
-
-__device__ inline void put(float value, float& to) { to = value; }
-__device__ inline void put(double value, double& to) { to = value; }
-__device__ inline void put(double value, Split& to) {
-    to.hi = float(value);
-    to.lo = float(value - to.hi);
-}
-__device__ inline void clear(float& to) { to = 0; }
-__device__ inline void clear(double& to) { to = 0; }
-__device__ inline void clear(Split& to) { to.hi = to.lo = 0; }
-
-__device__ inline float difference(float a, float b) { return a - b; }
-__device__ inline double difference(double a, double b) { return a - b; }
-__device__ inline float difference(Split a, Split b) { return (a.hi - b.hi) + (a.lo - b.lo); }
 
 // Stage dimensions [k0, k0 + CHUNK) of 64 rows of A from `first` on. Rows past the end repeat the last one,
 // so that even what is thrown away is finite; dimensions past d are zero and add nothing.

@@ -110,8 +110,8 @@ def _of_block(d: int, arithmetic: Arithmetic, output: _Output) -> tuple[int, int
     if d > _DIMENSIONS[-1]:
         return (2, d) if moments else (4, int(output == "LAPLACE"))
     dimensions = at_least(d, _DIMENSIONS)
-    words = dimensions * (arithmetic.storage.itemsize + arithmetic.real.itemsize) // 8
-    queries = 4 if words <= 16 else 2 if words <= (24 if moments else 32) else 1
+    size, split = dimensions * arithmetic.real.itemsize, arithmetic.storage.itemsize > arithmetic.real.itemsize
+    queries = 4 if size <= 64 else 2 if size <= (96 if moments or split else 128) else 1
     return queries, dimensions if moments else int(output == "LAPLACE")
 
 
