@@ -31,6 +31,7 @@ from cukde.core.plan import only, traced
 from cukde.density.plan import rates as plan_rates
 
 _SIZES = {"cpu": (20_000, 1_000), "gpu": (200_000, 20_000)}
+_SMALL = 5_000, 5_000  # of the one launch for few pairs
 _AT_DATA = {"cpu": 9_000, "gpu": 60_000}
 _FEW = 50
 _RUNS = 5
@@ -54,7 +55,7 @@ class Runner:
                 n = m = _AT_DATA[self.name]
                 many, few = (self.seconds(self._at_data(output, rows, d, dtype)) for rows in (n, _FEW))
             else:
-                n, m = _SIZES[self.name]
+                n, m = _SMALL if of == "small" else _SIZES[self.name]
                 many, few = (self.seconds(self._at_queries(of, output, rows, m, d, dtype)) for rows in (n, _FEW))
         return _UNIT[self.name] * (many - few) / (n * m)
 
@@ -118,12 +119,13 @@ def _silverman(n: int, d: int) -> float:
     return float((4 / (d + 2) / n) ** (1 / (d + 4)))
 
 
-def entries(table: Any) -> Iterator[tuple[str, str, int]]:
-    """Passes, outputs and numbers of columns of a table."""
-    for name, outputs in table["all pairs"].items():
-        if isinstance(outputs, dict):
-            for output in outputs.keys() & {"sum", "moments"}:
-                yield from ((name, output, d) for d in outputs[output])
+def entries(table: Any) -> Iterator[tuple[str, str, str, int]]:
+    """Passes, outputs and numbers of columns of a table, and the part of it in which they stand."""
+    for part in ("few pairs", "all pairs"):
+        for name, outputs in table.get(part, {}).items():
+            if isinstance(outputs, dict):
+                for output in outputs.keys() & {"sum", "moments"}:
+                    yield from ((part, name, output, d) for d in outputs[output])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -138,13 +140,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name, rates, errors in skipping(runner):
             print(f"{name:<14} {rates.round(4).tolist()}  fitted / measured {errors.round(2).tolist()}", flush=True)
         return
-    for name, output, d in sorted(entries(plan_rates.table(asked.backend))):
+    for part, name, output, d in sorted(entries(plan_rates.table(asked.backend))):
         if asked.only and name not in asked.only:
             continue
-        before = table["all pairs"][name][output][str(d)]
+        before = table[part][name][output][str(d)]
         rate = float(f"{runner.rate(name, output, d):.2g}")
         print(f"{name:<20} {output:<8} d={d:<4} {before:>8.3g} {rate:>8.3g}  {rate / before:.2f}", flush=True)
-        table["all pairs"][name][output][str(d)] = rate
+        table[part][name][output][str(d)] = rate
     if asked.write:
         path = Path(plan_rates.__file__).with_name(f"rates_{asked.backend}.json")
         path.write_text(text_of(table), encoding="utf-8")

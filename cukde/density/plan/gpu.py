@@ -30,6 +30,7 @@ from cukde.density.sums import Output
 
 _RATES = plan_rates.table("gpu")
 _OF_ALL, _SKIPPING, _FAR_COLUMNS = _RATES["all pairs"], _RATES["skipping"], _RATES["differences beyond 64 columns"]
+_FEW, _FEW_FAR = _RATES["few pairs"], _RATES["small beyond 32 columns"]
 
 _TENSOR_CORES = (8, 0)  # lowest compute capability whose tensor cores passes use
 MOST_COLUMNS = 64
@@ -77,14 +78,11 @@ SKIPPING_COLUMNS = max(_SKIPPING["screen"])
 
 SMALL_COLUMNS = 1024
 """Of the launch for few pairs, at most: queries lie in shared memory."""
+_LAUNCH_COLUMNS = 32  # of points that its threads hold
 
-# Work of one launch for few pairs: pairs times what one costs, in instructions of the CUDA cores. At the limit it takes
-# about as long as the launches of other passes, 0.3 to 0.5 ms on an H200 (python -m benchmarks.density.bench_seams).
-_MOST_SMALL_WORK = 2**31
-# Of more columns than these a block has two queries or one, and its sums take as long as so many instructions: 67,278
-# queries of 406 points of 22 columns 0.7 ms.
-_COLUMNS_OF_FOUR, _WORK_OF_QUERY = 16, 2**15
-_WORK_OF_PAIR, _WORK_OF_COLUMN, _WORK_DOUBLE = 8, 2, 4
+# Milliseconds of one launch for few pairs up to which it is asked first: in float32 and in float64, whose other passes
+# take longer. From there on their launches take less, on an H200 (python -m benchmarks.density.bench_seams).
+_MOST_SMALL_MS = {False: 0.16, True: 0.28}
 
 # Of more than 64 columns: bytes of powers that are staged at a time, and their queries, also in double.
 STAGED_BYTES, STAGED_ROWS, STAGED_ROWS_F64, _STAGED_TILE, _MOST_TIMES_ROWS = 2**26, 4096, 2048, 128, 4
@@ -379,20 +377,34 @@ def staged_block(queries: int, data: int, rows: int, numbers: int, *, symmetric:
 # --- Few pairs, and passes that are launched before the values have been inspected ---
 
 
-def small_serves(n: int, m: int, d: int, precision: str, *, moments: bool) -> bool:
-    """Whether one launch takes a problem of this size."""
-    if wanted("small") is False:
+def small_serves(n: int, m: int, d: int, precision: str, output: Output = "sum", *, split: bool = False) -> bool:
+    """Whether one launch takes a problem of this size; see :func:`small_ms`."""
+    asked = wanted("small")
+    if asked is False or not (0 < d <= SMALL_COLUMNS and n and m):
         return False
-    work = n * m * small_work(d, precision, moments=moments)
-    if d > _COLUMNS_OF_FOUR:
-        work += m * _WORK_OF_QUERY
-    return 0 < d <= SMALL_COLUMNS and 0 < work <= _MOST_SMALL_WORK
+    ms = small_ms(n, m, d, precision, output, split=split)
+    return bool(asked) or ms <= _MOST_SMALL_MS[_in_double(d, precision)]
 
 
-def small_work(d: int, precision: str, *, moments: bool) -> int:
-    """What a pair of it costs, in instructions of the CUDA cores."""
-    work = _WORK_OF_PAIR + _WORK_OF_COLUMN * d * (2 if moments else 1)
-    return work * (_WORK_DOUBLE if d == 1 or precision == "float64" else 1)
+@functools.lru_cache(maxsize=4096)
+def small_ms(n: int, m: int, d: int, precision: str, output: Output = "sum", *, split: bool = False) -> float:
+    """Milliseconds of one launch for few pairs; ``split``: of data in double whose pairs are summed in float32."""
+    double = _in_double(d, precision)
+    name = "small float64" if double else "small"
+    of = "split" if split and not double else output
+    if double and output == "laplace":
+        of = "sum"
+    if d <= _LAUNCH_COLUMNS:
+        ps = plan_rates.at(_FEW[name][of], d)
+    else:
+        rate = _FEW_FAR[name][of]
+        ps = rate["pair"] + rate["column"] * d
+    return 1e-9 * m * (n * ps + plan_rates.at(_RATES["small queries"], d))
+
+
+def _in_double(d: int, precision: str) -> bool:
+    """Whether pairs of one launch are summed in double: on a line always, for densities that are good to 1e-6."""
+    return d == 1 or precision == "float64"
 
 
 def ahead_serves(shape: Shape) -> bool:
@@ -714,12 +726,15 @@ def _plan(shape: Shape) -> Plan:
 
 
 def _small(shape: Shape) -> Candidate | None:
-    moments = shape.output == "moments"
     if shape.local or shape.output in ("values", "laplace_moments", "cdf"):
         return None
-    if not small_serves(shape.n, shape.m, shape.d, shape.precision, moments=moments):
-        return Candidate("small", refused=f"more than {_MOST_SMALL_WORK:,} instructions, or {SMALL_COLUMNS} columns")
-    return Candidate("small", condition="C-contiguous arrays, a number as bandwidth")
+    split = shape.itemsize == 8 and not _in_double(shape.d, shape.precision)
+    of = shape.n, shape.m, shape.d, shape.precision, shape.output
+    if not small_serves(*of, split=split):
+        return Candidate(
+            "small", refused=f"more than {SMALL_COLUMNS} columns, or pairs that other launches take faster"
+        )
+    return Candidate("small", small_ms(*of, split=split), "C-contiguous arrays, a number as bandwidth")
 
 
 def _ahead(shape: Shape) -> Candidate | None:

@@ -9,7 +9,7 @@ from cukde.core.cost import elementwise
 from cukde.core.cost.cost import Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.density.pairs.cost.engines import Pass, tile
-from cukde.density.plan import gpu as plan_gpu
+from cukde.density.plan import gpu as plan_gpu, rates as plan_rates
 
 _DEPTHS = (8, 16, 32, 48, 64)  # of float64 operands
 _ROWS = 128
@@ -36,8 +36,10 @@ _F64_EFFICIENCY, _F64_WARPS = 0.6, 12
 
 def small(task: Pass, on: Peaks) -> list[Part]:
     """Parts of the one launch that takes few pairs."""
-    work = plan_gpu.small_work(task.d, task.precision, moments=task.output == "moments")
-    return [Part("pass", task.point_bytes + task.result_bytes, {"instruction": task.pairs * work})]
+    split = task.itemsize == 8 and task.precision != "float64"
+    ms = plan_gpu.small_ms(task.n, task.m, task.d, task.precision, task.output, split=split)
+    instructions: float = 1e-3 * ms * plan_rates.table("gpu")["peaks"]["instruction"]
+    return [Part("pass", task.point_bytes + task.result_bytes, {"instruction": instructions})]
 
 
 def by_difference(task: Pass, on: Peaks) -> list[Part]:

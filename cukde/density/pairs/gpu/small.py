@@ -23,6 +23,7 @@ from cukde.core.plan import note
 from cukde.density.pairs.gpu.finish import Density, DensityForm
 from cukde.density.pairs.gpu.operands import LOG2_E
 from cukde.density.plan import gpu as plan_gpu
+from cukde.density.sums import Output
 
 _THREADS = 256
 _MOST_SPLITS, _ROWS_OF_SPLIT, _FEW_GROUPS = 64, 512, 4
@@ -41,6 +42,11 @@ class Arithmetic(NamedTuple):
 
     storage: np.dtype
     real: np.dtype
+
+
+def _split(d: int, dtype: Any, precision: str) -> bool:
+    """Whether pairs of points in double are summed in single precision."""
+    return bool(dtype == DOUBLE) and _arithmetic(d, precision) != DOUBLE
 
 
 def _arithmetic(d: int, precision: str) -> np.dtype:
@@ -215,7 +221,7 @@ class Call(NamedTuple):
         if (
             columns != d
             or storages not in _STORED.get(chosen, ())
-            or not plan_gpu.small_serves(n, m, d, chosen, moments=False)
+            or not plan_gpu.small_serves(n, m, d, chosen, split=_split(d, X.dtype, chosen))
         ):
             return None
         if weights is not None and not (check and in_order(weights) and weights.shape == (n,)):
@@ -226,19 +232,21 @@ class Call(NamedTuple):
         self, h: float, log_norm: float, dtype: np.dtype, *, log: bool, form: DensityForm = "kde"
     ) -> Any | None:
         """Densities, (m,), or their logarithms; ``log_norm`` is the logarithm of the kernel's constant."""
+        if form != "kde" and not self._served(self.m, "laplace"):
+            return None
         density = Density(cp.empty(self.m, dtype), self._log_constant(log_norm), log, form)
         return self._ran(density.out, lambda report: self._launch(self.X, self.Y, h, report, density))
 
     def score(self, h: float, dtype: np.dtype) -> Any | None:
         """Gradients of the log density, (m, d)."""
-        if not self._served(self.m):
+        if not self._served(self.m, "moments"):
             return None
         points = Points(cp.empty(self.Y.shape, dtype), 0.0, 1 / (h * h))
         return self._ran(points.out, lambda report: self._launch(self.X, self.Y, h, report, points=points))
 
     def density_and_score(self, h: float, log_norm: float, dtype: np.dtype) -> tuple[Any, Any] | None:
         """Log densities, (m,), and their gradients, (m, d)."""
-        if not self._served(self.m):
+        if not self._served(self.m, "moments"):
             return None
         density = Density(cp.empty(self.m, dtype), self._log_constant(log_norm), True)
         points = Points(cp.empty(self.Y.shape, dtype), 0.0, 1 / (h * h))
@@ -247,14 +255,15 @@ class Call(NamedTuple):
 
     def moved(self, h: float, score_h: float, dtype: np.dtype) -> Any | None:
         """Data moved by half of h^2 along their score, (n, d)."""
-        if not self._served(self.n):
+        if not self._served(self.n, "moments"):
             return None
         out = cp.empty(self.X.shape, dtype)
         return self._ran(out, lambda report: self._move(h, score_h, out, report))
 
     def density_of_moved(self, h: float, score_h: float, log_norm: float, dtype: np.dtype, *, log: bool) -> Any | None:
         """Densities of the moved data at the queries, (m,), or their logarithms."""
-        if not self._served(self.n):
+        split = _split(self.d, DOUBLE, self.precision)
+        if not (self._served(self.n, "moments") and self._serves(self.m, "sum", split)):
             return None
         moved = cp.empty(self.X.shape)
         density = Density(cp.empty(self.m, dtype), self._log_constant(log_norm), log)
@@ -265,10 +274,13 @@ class Call(NamedTuple):
 
         return self._ran(density.out, run)
 
-    def _served(self, m: int) -> bool:
-        """Whether moments at so many points are summed here."""
-        mixed = self.X.dtype == DOUBLE and _arithmetic(self.d, self.precision) != DOUBLE
-        return not mixed and plan_gpu.small_serves(self.n, m, self.d, self.precision, moments=True)
+    def _served(self, m: int, output: Output) -> bool:
+        """Whether sums of the data at so many points are made here."""
+        split = _split(self.d, self.X.dtype, self.precision)
+        return not (split and output == "moments") and self._serves(m, output, split)
+
+    def _serves(self, m: int, output: Output, split: bool) -> bool:
+        return plan_gpu.small_serves(self.n, m, self.d, self.precision, output, split=split)
 
     def _log_constant(self, log_norm: float) -> float:
         return log_norm if self.weights is not None else log_norm - math.log(self.n)
