@@ -206,10 +206,10 @@ def _fusion() -> list[Claim]:
     many = {"n": MANY, "d": _D}
     times = ms(STUDY, "laplace_kde", LAPLACE_TWICE, **many) / ms(STUDY, "laplace_kde", **many)
     small = {"n": 65536, "d": _D}
-    passes = ms(ABLATION, "laplace_kde", precision="float32 (two passes)", **small)
+    passes = ms(ABLATION, "laplace_kde", "two passes", precision="float32", **small)
     fused = ms(ABLATION, "laplace_kde", precision="float32", **small)
     line = {row["shape"]["n"]: row["median_ms"] for row in rows(LINE, "laplace_kde", precision="ieee", d=1, m=10_000)}
-    over = [ms(LINE, "laplace_kde", LAPLACE_TWICE, precision="ieee", n=n, m=10_000) / line[n] for n in sorted(line)]
+    over = [ms(LINE, "laplace_kde", "kernel sums", precision="ieee", n=n, m=10_000) / line[n] for n in sorted(line)]
     return [
         Claim(
             "the fused and the unfused Laplace correction have the same errors",

@@ -18,8 +18,10 @@ EAGER, COMPILED, SCIKIT = "PyTorch", "torch.compile", "scikit-learn KernelDensit
 TABLE = {"n": 32768, "m": 4096, "d": 16}  # the size of the paper's tables
 HUGE = {"n": 1048576, "m": 131072, "d": 16}
 RIVALS_SIZE = {"n": 262144, "m": 32768, "d": 16}
+ENGINES = {"n": 65536, "m": 8192, "d": 16}
 
 _GPU = {"backend": "gpu", "precision": "float32"}
+_RUNS = BATCHES, "ablation_h200"
 _SIZES = [2**k for k in range(11, 17)]
 
 
@@ -231,13 +233,12 @@ def _counters() -> list[Claim]:
 
 
 def _design() -> list[Claim]:
-    density = ms(BATCHES, "kde", FLASH, **TABLE) / ms(BATCHES, "sd_kde", FLASH, **TABLE)
+    density = [ms(run, "kde", FLASH, **TABLE) / ms(run, "sd_kde", FLASH, **TABLE) for run in (RUNTIME, BATCHES)]
     larger = ms(RIVALS, "kde", OLD, **RIVALS_SIZE) / ms(RIVALS, "sd_kde", OLD, **RIVALS_SIZE)
-    engines = {
-        op: ms(BATCHES, op, backend="gpu", precision="ieee", n=65536)
-        / min(row["median_ms"] for row in rows(BATCHES, op, **_GPU, n=65536) if row.get("how") == "two float16 terms")
+    kde, sd = (
+        [ms(run, op, backend="gpu", precision="ieee", **ENGINES) / ms(run, op, **_GPU, **ENGINES) for run in _RUNS]
         for op in ("kde", "sd_kde")
-    }
+    )
     streaming, matrix = (
         next(
             row["peak_mb"]
@@ -250,16 +251,20 @@ def _design() -> list[Claim]:
     return [
         Claim(
             "the score takes 95% of the time of SD-KDE with 32,768 points",
-            finding("refuted: less", if_=density > 0.05 and larger > 0.05),
-            f"without the time of `kde` {percent(1 - density)} are left, {percent(1 - larger)} with 262,144 points",
-            (BATCHES, RIVALS),
+            finding("refuted: less", if_=min(*density, larger) > 0.05),
+            f"without the time of `kde` {percent(1 - density[0])} and {percent(1 - density[1])} are left in two runs, "
+            f"{percent(1 - larger)} with 262,144 points",
+            (RUNTIME, BATCHES, RIVALS),
         ),
         Claim(
             "tensor cores multiply 5 to 10× as fast as float32 units",
-            finding("confirmed for `kde`; more for `sd_kde`", if_=5 < engines["kde"] < 10 < engines["sd_kde"]),
-            f"whole calls of cukde with 65,536 points: `kde` {digits(engines['kde'])}×, `sd_kde` "
-            f"{digits(engines['sd_kde'])}×",
-            (BATCHES,),
+            finding(
+                "confirmed for `kde` in one of two runs, the other has less; more for `sd_kde`",
+                if_=kde[0] < 5 < kde[1] < 10 < min(sd),
+            ),
+            f"whole calls of cukde with 65,536 points: `kde` {digits(kde[0])} and {digits(kde[1])}×, `sd_kde` "
+            f"{digits(sd[0])} and {digits(sd[1])}×",
+            _RUNS,
         ),
         Claim(
             "memory grows linearly with n",

@@ -83,13 +83,13 @@ def kendall() -> list[Claim]:
 
 def other_losses() -> str:
     """Where rivals of Kendall's tau and of convolution are ahead."""
-    few = rows(KERNELS, "matrix", backend="gpu", p=5, n=100)
+    (kernel, fast), (again, slow) = (_beside_the_kernel(name, p=5, n=100) for name in (KERNELS, KENDALL))
     pandas, ours = (_on_cpu("matrix", program, p=5, n=100) for program in ("pandas", "cukde"))
     scipy, own = (_on_cpu("forward", program, taps=512) for program in ("SciPy oaconvolve", "cukde"))
     small = {"B": 2, "C": 8, "L": 64, "K": 4}
     gradients = {op: (ms(CONV1D, op, **small), ms(CONV1D, op, "PyTorch", **small)) for op in _PATHS[1:]}
-    if any(row["peer"]["median_ms"] < row["median_ms"] for row in few if "median_ms" in (row.get("peer") or {})):
-        raise ValueError("expected ours ahead for 5 columns on the GPU; got the report's kernel: say so")
+    if not (fast < kernel and again < slow):
+        raise ValueError("expected the report's kernel ahead for 5 columns in one run of two; got another: say so")
     if not (pandas < ours and scipy < own and all(theirs < mine for mine, theirs in gradients.values())):
         raise ValueError("expected rivals ahead in these rows; got others: take them out")
     steps = {row["shape"]["convolution"]: row["alone_ms"] for row in rows(CONV1D, "training step")}
@@ -99,11 +99,20 @@ def other_losses() -> str:
         f"- On 16 cores `kendall_matrix` of 5 columns of 100 samples takes {ours:.2f} ms, pandas {pandas:.2f} ms. "
         f"`depthwise_conv1d` of 4 x 32 rows of 16,384 with 512 taps takes {own:.1f} ms, SciPy's `oaconvolve` "
         f"{scipy:.1f} ms (`{KERNELS}.json`).\n"
+        f"- On an H200 the report's kernel takes {again:.4f} ms for 5 columns of 100 samples, `kendall_matrix` "
+        f"{slow:.4f} ms (`{KENDALL}.json`). In another run they take {kernel:.4f} and {fast:.4f} ms "
+        f"(`{KERNELS}.json`).\n"
         "- In a call by itself most is the time of Python. The gradients of 2 x 8 rows of 64 with 4 taps take "
         f"{mine} ms (input, weights), by PyTorch {theirs} ms. A step of training takes {steps['cukde']:.2f} ms, "
         f"{' and '.join(f'{of:.2f} ms with the {name} kernels' for name, of in faster.items())}. Queued, cukde's is "
         f"the fastest (`{CONV1D}.json`)."
     )
+
+
+def _beside_the_kernel(name: str, **shape: int) -> tuple[float, float]:
+    """Milliseconds of the report's kernel and of ours on a GPU, without ties."""
+    of = [row for row in rows(name, "matrix", backend="gpu", **shape) if row["shape"].get("ties") != "yes"]
+    return float(of[0]["peer"]["median_ms"]), float(of[0]["median_ms"])
 
 
 def _on_cpu(op: str, program: str, **shape: int) -> float:

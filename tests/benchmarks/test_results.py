@@ -13,9 +13,7 @@ from benchmarks.tools import records
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 
-OTHERS = {
-    "piecewise_h200.json": "its commit is not in the history",
-}
+OTHERS: dict[str, str] = {}
 """Records of other code, each to be measured again: take it out then, and put none in."""
 
 LAST = "2026-11-23"

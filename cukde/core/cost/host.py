@@ -1,7 +1,7 @@
 """Seconds of the host for which the device waits. Measured beside an H200; other hosts differ."""
 
 COPY = 3e-5
-"""A copy of a few numbers to the host. A call of ``pwpa``, which copies twice, takes 0.06 ms longer than a call of a
+"""A copy of a few numbers to the host. A call of ``pwpa``, which copies twice, takes 0.07 ms longer than a call of a
 ``PiecewisePolynomial`` (benchmarks/results/piecewise_h200.json)."""
 
 NUMBA_LAUNCH = 2.8e-5
