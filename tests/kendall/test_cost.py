@@ -119,9 +119,7 @@ def test_times_recorded_on_an_h200() -> None:
         if peer.get("name") == "source kernel" and peer["median_ms"] > 1.08:
             of_study = _ratio("study.kendall_pairs", H200, peer["median_ms"], q=sizes["p"], **sizes)
             ratios["study.kendall_pairs", str(row["shape"])] = of_study
-    for milliseconds, ties in ((4.988, False), (5.167, True)):  # pairs that the record does not have
-        ratios["kendalltau", str(ties)] = _ratio("kendalltau", H200, milliseconds, n=10**7, ties=ties)
-    assert len(ratios) == 12
+    assert len(ratios) == 10
     assert all(0.8 < ratio < 1.25 for ratio in ratios.values())
     assert math.exp(np.mean(np.abs(np.log([*ratios.values()])))) < 1.15
 
