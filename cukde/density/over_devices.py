@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
 
 from cukde.density import backends
 from cukde.density.options import Options
 from cukde.density.plan import gpu as plan_gpu
-from cukde.density.sums import Epilogue, Output, PartialSums, ready, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, debiased, ready, to_density
 
 T = TypeVar("T")
 
-_TOGETHER = 128
-"""Neighbouring queries that stay together: the rows of an item of passes that leave out pairs."""
+_LEAST_TOGETHER, _MOST_TOGETHER, _GROUPS = 128, 8192, 32
+"""Neighbouring queries that stay together: at least the rows of an item of passes that leave out pairs, and as many as
+leave each device so many groups, for items side by side have data in common."""
+
+
+class _Found(NamedTuple):
+    """What the passes of :meth:`OverDevices.debias` leave for the density of the moved points."""
+
+    look: Any  # at the data
+    copies: dict[Hashable, Any]  # of the points, by device
 
 
 class OverDevices:
@@ -47,9 +57,15 @@ class OverDevices:
     ) -> PartialSums:
         """As of a module of passes."""
         sums = self._transformed(X, Y, h, output, options)
-        if sums is None and Y is None and output == "moments":
-            sums, _ = self._once(X, h, options, ratio=ratio)
-        return self._by_queries(X, Y, h, output, options, values, ratio=ratio) if sums is None else sums
+        if sums is not None:
+            return sums
+        if Y is None and output == "moments":
+            slices, _ = self._once(X, h, options, lambda points, sums: sums, ratio=ratio)
+            if slices is not None:
+                rows, parts = zip(*slices, strict=True)
+                whole: PartialSums = parts[0]
+                return whole if rows[0] is None else PartialSums(*self._columns(parts, rows))
+        return self._by_queries(X, Y, h, output, options, values, ratio=ratio)
 
     def sums_without_own(self, X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums | None:
         """As of a module of passes, by one device; None where several take shares, but not with local factors."""
@@ -61,20 +77,48 @@ class OverDevices:
         of_score, found = options.at_ratio(h / score_h), None
         sums = self._transformed(X, None, score_h, "moments", of_score)
         if sums is None:
-            sums, found = self._once(X, score_h, of_score, ratio=True, following=Y)
-        if sums is None:
+            step = 0.5 * (h / score_h) ** 2
+
+            def moved(points: Any, sums: PartialSums) -> Any:
+                return debiased(points, sums, step)
+
+            slices, look = self._once(X, score_h, of_score, moved, ratio=True, following=Y)
+            if slices is not None:
+                points, copies = self._everywhere(slices, self._pays(X, Y))
+                return points, Y.astype(np.float64, copy=False), _Found(look, copies)
+            found = _Found(look, {})
             sums = self._by_queries(X, None, score_h, "moments", of_score, None, ratio=True)
         return *ready(X, Y, sums, h, score_h), found
 
     def _once(
-        self, X: Any, h: float, options: Options, *, ratio: bool, following: Any | None = None
-    ) -> tuple[PartialSums | None, Any]:
-        """Moments of the data at themselves, or None where pairs are not taken once; and what was found on the way."""
+        self,
+        X: Any,
+        h: float,
+        options: Options,
+        make: Callable[[Any, PartialSums], Any],
+        *,
+        ratio: bool,
+        following: Any | None = None,
+    ) -> tuple[Any, Any]:
+        """Slices of the data and what was made of their sums, or None where pairs are not taken once; and a look."""
         if options.local_factors is not None or not self._pays(X, X):
             return None, None
         lead, shares = self._shares.Lead(following=following), len(self._devices)
-        arguments = lead, self._options_here, self._spread, shares
+        arguments = lead, self._options_here, self._spread, shares, make
         return self._shares.sums_once(X, h, options, *arguments, ratio=ratio), lead.look
+
+    def _everywhere(self, slices: Sequence[Any], shared: bool) -> tuple[Any, dict[Hashable, Any]]:
+        """All points of slices, on the current device, and on the others where a pass over them is shared."""
+        parts = [one.made for one in slices]
+        if len(parts) == 1:
+            return parts[0], {}
+
+        def together() -> tuple[Hashable, Any]:
+            return self._backend.device_key(), self._backend.xp.concatenate([self._here(part) for part in parts])
+
+        copies = dict(self._spread([together] * (len(self._devices) if shared else 1)))
+        here = copies.get(self._backend.device_key())
+        return self._here(next(iter(copies.values()))) if here is None else here, copies
 
     def _by_queries(
         self, X: Any, Y: Any | None, h: float, output: Output, options: Options, values: Any, *, ratio: bool
@@ -126,21 +170,27 @@ class OverDevices:
     ) -> tuple[Any, ...]:
         """Arrays, or None, with a row for each query: of shares of the queries, or of all where that is faster.
 
-        ``found`` is what a pass over data near these has found.
+        ``found`` is what :meth:`debias` has found on the way to these data.
         """
         queries = X if Y is None else Y
         if not self._pays(X, queries):
             return of_some(X, Y, options, values, None)
-        shares = [self._backend.xp.ascontiguousarray(rows) for rows in self._dealt_out(X, queries, found)]
-        lead = self._shares.Lead(found)
+        look, copies = (None, {}) if found is None else found
+        shares = [self._backend.xp.ascontiguousarray(rows) for rows in self._dealt_out(X, queries, look)]
+        lead = self._shares.Lead(look)
 
         def task(i: int, share: Any) -> tuple[Any, ...]:
             """On a device that is the current one."""
-            operands = self._here(X), self._here(share), self._options_here(options), self._here(values)
+            data = copies.get(self._backend.device_key(), X)
+            operands = self._here(data), self._here(share), self._options_here(options), self._here(values)
             out: tuple[Any, ...] = lead.run(i, functools.partial(of_some, *operands))
             return out
 
         parts = self._spread([functools.partial(task, i, queries[rows]) for i, rows in enumerate(shares)])
+        return self._columns(parts, shares)
+
+    def _columns(self, parts: Sequence[tuple[Any, ...]], shares: Sequence[Any]) -> tuple[Any, ...]:
+        """Put each array of the results of shares together."""
         return tuple(self._together(arrays, shares) for arrays in zip(*parts, strict=True))
 
     def _together(self, parts: Sequence[Any], shares: Sequence[Any]) -> Any:
@@ -149,20 +199,22 @@ class OverDevices:
             return None
         out = self._backend.xp.empty((sum(map(len, shares)), *parts[0].shape[1:]), parts[0].dtype)
         for rows, part in zip(shares, parts, strict=True):
-            out[rows] = self._here(part)
+            out[self._here(rows)] = self._here(part)
         return out
 
     def _pays(self, X: Any, Y: Any) -> bool:
         return plan_gpu.devices_pay(len(X), len(Y), len(self._devices))
 
-    def _dealt_out(self, X: Any, Y: Any, found: Any | None) -> list[Any]:
+    def _dealt_out(self, X: Any, Y: Any, look: Any | None) -> list[Any]:
         """Rows of the queries of each device."""
-        order = self._shares.order(X, Y, found)
+        order = self._shares.order(X, Y, look)
         xp, count = self._backend.xp, len(self._devices)
         if order is None:
             order = xp.arange(len(Y))
-        whole = len(Y) // (_TOGETHER * count) * (_TOGETHER * count)
-        dealt = order[:whole].reshape(-1, count, _TOGETHER)
+        groups = len(Y) // (_GROUPS * count) // _LEAST_TOGETHER
+        together = min(max(1, groups) * _LEAST_TOGETHER, _MOST_TOGETHER)
+        whole = len(Y) // (together * count) * (together * count)
+        dealt = order[:whole].reshape(-1, count, together)
         rest = xp.array_split(order[whole:], count)
         return [xp.concatenate((dealt[:, i].ravel(), rest[i])) for i in range(count)]
 

@@ -229,6 +229,14 @@ def test_few_pairs_take_the_paths_of_one_device(
 
 
 @pytest.mark.usefixtures("leaving_out")
+@pytest.mark.parametrize("device", ["emulated"], indirect=True)
+def test_what_devices_share_of_sd_kde(shared: Emulated, device: Backend) -> None:
+    """Sums of pairs, slices of the whole sums, copies of all moved points, and densities of queries."""
+    check(both(device, "sd_kde", 20, "float32", 0.7), "float32")
+    assert len(shared.calls) == 4 * DEVICES
+
+
+@pytest.mark.usefixtures("leaving_out")
 @pytest.mark.parametrize("what", ["order", "kinds"])
 @pytest.mark.parametrize("device", ["emulated"], indirect=True)
 def test_shares_in_another_order_are_not_added(
@@ -240,7 +248,7 @@ def test_shares_in_another_order_are_not_added(
     X = points(20, "float32")[0]
     want = cukde.debias(X, 0.5)
     check([(cukde.debias(X, 0.5, devices="all"), want)], "float32")
-    assert len(shared.calls) == DEVICES  # in the same order they are
+    assert len(shared.calls) == 2 * DEVICES  # in the same order they are, in slices
     shared.calls.clear()
     posed, once = shares._posed, []
 
@@ -256,7 +264,7 @@ def test_shares_in_another_order_are_not_added(
     got = cukde.debias(X, 0.5, devices="all")
     assert True in once
     check([(got, want)], "float32")
-    assert len(shared.calls) == 2 * DEVICES
+    assert len(shared.calls) == 3 * DEVICES
 
 
 def test_without_its_lead_a_share_chooses_itself(emulated_device: None) -> None:

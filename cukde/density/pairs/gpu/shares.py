@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import cupy as cp
 
-from cukde.core.gpu import arrays
+from cukde.core.gpu import arrays, device as core_device
+from cukde.core.plan import note
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import f16_symmetric, passes as pairs_passes
 from cukde.density.pairs.gpu.arguments import Arguments
@@ -108,13 +110,12 @@ class _Sums(NamedTuple):
     T: Any
     counts: Any | None = None
 
-    def fits(self, other: _Sums) -> bool:
-        """Whether the sums of another share, on any device, are of points in the same order, by the same kernels."""
-        if self.posed is None or other.posed is None:
-            return self.posed is other.posed
-        ours, theirs = self.posed.data, other.posed.data
-        pairs = ((ours.order, theirs.order), (ours.kinds, theirs.kinds))
-        return all(bool((a == arrays.asarray(b)).all()) for a, b in pairs)
+
+class Slice(NamedTuple, Generic[T]):
+    """What was made of the whole sums at some rows of the data, on the device that made it."""
+
+    rows: Any | None  # (r,) int64; None: all, as they are
+    made: T
 
 
 def sums_once(
@@ -125,17 +126,19 @@ def sums_once(
     here: Callable[[Options], Options],
     spread: Spread,
     shares: int,
+    make: Callable[[Any, PartialSums], T],
     *,
     ratio: bool,
-) -> PartialSums | None:
-    """Output "moments" of the data at themselves, each pair taken once by one of so many shares.
+) -> list[Slice[T]] | None:
+    """Make something of output "moments" of the data at themselves, each pair taken once by one of so many shares.
 
     None where the pass would not take each pair once. Waits for the device. ``here`` brings options to the current
-    device. Other arguments, and the result, are those of :func:`cukde.density.pairs.gpu.passes.partial_sums`; it is on
-    the current device.
+    device. ``make`` is given rows of the data and their sums. Other arguments are those of
+    :func:`cukde.density.pairs.gpu.passes.partial_sums`.
 
-    Every device has the data, and sums of its share at all points; the current one adds them up. Memory beside the
-    operands of a pass: on each device 4 (d + 1) bytes a point, and on the current one as much again.
+    Every device has the data, and sums of its share at all points. Where pairs are left out, a device then adds up and
+    finishes a slice of the sums, which it copies from the others; else the current one does all. Memory beside the
+    operands of a pass: 4 (d + 1) bytes a point on each device, and twice as much of a slice.
     """
     whole = pairs_passes.pose(X, None, h, options)
     options = whole.options
@@ -160,31 +163,52 @@ def sums_once(
     def task(i: int) -> _Sums | None:
         return lead.run(i, functools.partial(summed, Share(i, shares)))
 
-    parts: list[_Sums | None] = spread([functools.partial(task, i) for i in range(shares)])
-    first = parts[0]
-    if first is None:
+    found: list[_Sums | None] = spread([functools.partial(task, i) for i in range(shares)])
+    parts = [part for part in found if part is not None]
+    if len(parts) < shares or len({part.posed is None for part in parts}) > 1:
         return None
-    with arrays.device_of(first.S):
-        if not all(part is not None and first.fits(part) for part in parts[1:]):
+    if parts[0].posed is None:
+        S, T = (_added([getattr(part, name) for part in parts]) for name in ("S", "T"))
+        n, d = X.shape
+        return [Slice(None, make(X, f16_symmetric.finish(f16_symmetric.operand_of(whole), S, T, n, d, h)))]
+    blocks = parts[0].posed.data.blocks
+    taken = skipping_passes.Taken(_added([part.counts for part in parts]), skipping_passes.units(blocks, blocks))
+    note("skipping", output="moments", share=taken.share)
+    ends = [len(X) * i // shares for i in range(shares + 1)]
+    slices = spread([functools.partial(_slice, parts, *of, make) for of in itertools.pairwise(ends)])
+    return None if None in slices else slices
+
+
+def _slice(parts: Sequence[_Sums], begin: int, end: int, make: Callable[[Any, PartialSums], T]) -> Slice[T] | None:
+    """Some rows, in the order of the sums, on the current device; None where the shares have other orders."""
+    number = core_device.current()
+    own = next((part for part in parts if core_device.holder(part.S) == number), parts[0]).posed
+    assert own is not None
+    own = own._replace(data=own.data._replace(given=arrays.asarray(own.data.given)))
+    blocks = slice(begin // skipping_points.BLOCK, -(-end // skipping_points.BLOCK))
+    rows, kinds = arrays.asarray(own.data.order[begin:end]), arrays.asarray(own.data.kinds[blocks])
+    for part in parts:
+        other = part.posed.data  # type: ignore[union-attr]
+        same = (arrays.asarray(other.order[begin:end]) == rows).all() & (
+            arrays.asarray(other.kinds[blocks]) == kinds
+        ).all()
+        if not bool(same):
             return None
-        S, T, counts = (_added([getattr(part, name) for part in parts]) for name in ("S", "T", "counts"))
-        if first.posed is not None:
-            blocks = first.posed.data.blocks
-            taken = skipping_passes.Taken(counts, skipping_passes.units(blocks, blocks))
-            sums = skipping_passes.completed(first.posed, cp.zeros(len(S), S.dtype), S, T, taken)
-            arrays.synchronize()
-    if first.posed is not None:
-        return PartialSums(*map(arrays.asarray, sums))
-    n, d = X.shape
-    S, T = arrays.asarray(S), arrays.asarray(T)
-    return f16_symmetric.finish(f16_symmetric.operand_of(whole), S, T, n, d, h)
+    S, T = (_added_rows([getattr(part, name) for part in parts], begin, end) for name in ("S", "T"))
+    return Slice(rows, make(*skipping_passes.completed_rows(own, rows, S, T)))
+
+
+def _added_rows(parts: Sequence[Any], begin: int, end: int) -> Any:
+    """Sum of some rows of arrays in one order, by rows or by columns; what is copied from a device is contiguous."""
+    if parts[0].flags.c_contiguous:
+        return _added([part[begin:end] for part in parts])
+    columns = range(parts[0].shape[1])
+    return cp.stack([_added([part.T[k, begin:end] for part in parts]) for k in columns]).T
 
 
 def _added(parts: Sequence[Any]) -> Any:
-    """Sum of arrays that lie on several devices, on the current one; None of nothing."""
-    if parts[0] is None:
-        return None
+    """Sum of arrays that lie on several devices, on the current one; they stay as they are."""
     total = arrays.asarray(parts[0])
     for part in parts[1:]:
-        total += arrays.asarray(part)
+        total = total + arrays.asarray(part)
     return total

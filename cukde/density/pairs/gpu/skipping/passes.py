@@ -11,6 +11,7 @@ import numpy as np
 from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation, begin
 from cukde.core.plan import note
+from cukde.density.options import Options
 from cukde.density.pairs.gpu import difference, finish as pairs_finish
 from cukde.density.pairs.gpu.share import WHOLE, Share
 from cukde.density.pairs.gpu.skipping import (
@@ -63,14 +64,37 @@ def completed(posed: Posed, reference: Any, S: Any, T: Any | None, taken: Taken)
     """Make of what :func:`summed` returns, of the whole pass, what :func:`run` does."""
     data, queries, h, output, options, *_, plan, _ = posed
     X, Y = data.given, None if posed.itself else queries.given
-    order, real = queries.order, plan.real
+    order = queries.order
     note("skipping", output=output, share=taken.share)
-    columns = posed.d if output == "moments" else int(output == "laplace")
     del posed, data, queries  # the operands are not needed any more
+    return _completed(X, Y, h, output, options, plan, order, reference, S, T)
 
+
+def completed_rows(posed: Posed, rows: Any, S: Any, T: Any) -> tuple[Any, PartialSums]:
+    """Points of some rows of data whose pairs are taken once, and the sums at them, in their order."""
+    X = posed.data.given
+    points, order = X[rows], cp.arange(len(rows))
+    of = posed.h, posed.output, posed.options, posed.plan
+    return points, _completed(X, points, *of, order, cp.zeros(len(rows), S.dtype), S, T)
+
+
+def _completed(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    output: Output,
+    options: Options,
+    plan: Plan,
+    order: Any,
+    reference: Any,
+    S: Any,
+    T: Any | None,
+) -> PartialSums:
+    """Sums in double at the queries as they are given; those that left the range of float32 anew, by differences."""
+    columns = X.shape[1] if output == "moments" else int(output == "laplace")
     unit = 1.0 if output == "laplace" else 1 / skipping_points.scale_of(h)
     out, guard = finished(order, reference, S, T, columns, unit)
-    precision = "float64" if real == DOUBLE else "float32"
+    precision = "float64" if plan.real == DOUBLE else "float32"
     difference.launch(precision, X, Y, h, output, None, options.log_weights, out=out, guard=guard, one_split=True)
     return out
 
