@@ -54,7 +54,7 @@ class Sizes:
     gpu: bool = True
     factor: float = 1.0  # of Silverman's bandwidth: 2 leaves out no pair of SD-KDE, 0.5 most
     workers: tuple[int, ...] = ()  # default 1, 2, 4, ... up to the GPUs that are there
-    engines: tuple[str, ...] = ("devices", "cluster", "threads")
+    engines: tuple[str, ...] = ("devices", "blocks", "cluster", "threads")
 
     @property
     def h(self) -> float:
@@ -99,7 +99,7 @@ def bench_scaling(keep: Callable[..., None], without: Callable[..., None], reque
     keep(_row(of, "plain arrays", 1) | plain.row() | {"rel_err_max": off})
     failures = [] if off <= _TOLERANCE else [f"plain arrays are off by {off}"]
     for name, count in itertools.product(of.engines, of.counts):
-        if (name == "devices" and count == 1) or (name != "cluster" and count > 1 and not of.gpu):
+        if (name in ("devices", "blocks") and count == 1) or (name != "cluster" and count > 1 and not of.gpu):
             continue  # the plain call again, or threads that share one processor
         perf_workers.free(of.gpu, count)
         row = _row(of, name, count)
@@ -122,7 +122,7 @@ def bench_scaling(keep: Callable[..., None], without: Callable[..., None], reque
 
 def _row(of: Sizes, engine: str, count: int) -> dict[str, Any]:
     shape: dict[str, Any] = {"n": of.n, "m": of.m, "d": of.d, "workers": count, "factor": of.factor}
-    if engine in ("cluster", "threads"):
+    if engine in ("blocks", "cluster", "threads"):
         shape |= {"blocks": of.blocks, "query_blocks": of.query_blocks}
     op = f"sd_kde, {engine}"
     return {"op": op, "backend": of.backend, "shape": shape, "dtype": "float32", "precision": "float32"}
@@ -157,11 +157,11 @@ def _devices(of: Sizes, count: int, data: Blocks, queries: Blocks) -> Found:
     return perf.Times.of(times), log_p
 
 
-def _lazily(of: Sizes, X: Any, Y: Any) -> Found:
+def _lazily(of: Sizes, X: Any, Y: Any, **options: Any) -> Found:
     """Calls on Dask arrays that are there."""
 
     def lazy(h: float) -> Any:
-        log_p = cukde.sd_kde(X, Y, h, log=True)  # from the device that a block is on
+        log_p = cukde.sd_kde(X, Y, h, log=True, **options)  # from the device that a block is on
         return log_p.map_blocks(perf_workers.on_host, dtype=np.float32, meta=np.empty(0, np.float32))
 
     log_p = lazy(of.h).compute()  # and all is compiled
@@ -190,8 +190,16 @@ def _threads(of: Sizes, count: int, data: Blocks, queries: Blocks) -> Found:
         return _lazily(of, *(blocks.array(count).persist() for blocks in (data, queries)))
 
 
+def _blocks(of: Sizes, count: int, data: Blocks, queries: Blocks) -> Found:
+    """One task that has all blocks, which lie on one GPU after the other."""
+    with dask.config.set(scheduler="threads", num_workers=_THREADS_A_GPU * count):
+        X, Y = (blocks.array(count).persist() for blocks in (data, queries))
+        return _lazily(of, X, Y, devices=range(count) if of.gpu else "all")
+
+
 ENGINES: dict[str, Callable[[Sizes, int, Blocks, Blocks], Found]] = {
     "devices": _devices,
+    "blocks": _blocks,
     "cluster": _cluster,
     "threads": _threads,
 }

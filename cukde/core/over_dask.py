@@ -36,7 +36,7 @@ def meta(a: Any) -> Any:
 
 
 _plain: dict[str, Callable[..., Any]] = {}
-_IN_MEMORY = ("boundary", "devices", "kinds", "nan_policy", "out", "signed")
+_IN_MEMORY = ("boundary", "kinds", "nan_policy", "out", "signed")
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -72,8 +72,8 @@ def dask_form(**own: Any) -> Callable[[Callable[..., T]], Callable[..., T]]:
     """Give a Dask form the signature of the function that it is of, but for what arrays in memory alone have.
 
     So a form states the options that it uses itself, and takes the others as they are. It has ``own`` keywords besides,
-    with their defaults, which the docstring of ``cukde.dask.kde`` describes. Floating-point errors are ignored, see
-    :mod:`cukde.core.quiet`.
+    with their defaults, which the docstring of ``cukde.dask.kde`` describes. With ``devices`` one task has all blocks,
+    see :mod:`cukde.core.dask.together`. Floating-point errors are ignored, see :mod:`cukde.core.quiet`.
     """
 
     def decorated(function: Callable[..., T]) -> Callable[..., T]:
@@ -91,8 +91,14 @@ def dask_form(**own: Any) -> Callable[[Callable[..., T]], Callable[..., T]]:
             except TypeError as error:
                 words.unknown_keyword(error, function.__name__, kwargs, signature.parameters)
                 raise TypeError(f"{function.__name__}() {error}") from None
+            devices = given.arguments.pop("devices", None)
             with np.errstate(all="ignore"):
-                return function(*given.args, **given.kwargs)
+                out = function(*given.args, **given.kwargs)
+                if devices is None:
+                    return out
+                shared = {name: value for name, value in given.arguments.items() if name not in own}
+                together: Callable[..., T] = importlib.import_module("cukde.core.dask.together").together
+                return together(function.__name__, out, shared, devices)
 
         call.__signature__ = signature  # type: ignore[attr-defined]
         described = keywords.documented(call.__doc__, [*own], like="cukde.dask.kde") if own else call.__doc__

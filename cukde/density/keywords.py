@@ -107,11 +107,8 @@ TABLE = {
     "devices": Keyword(
         None,
         '"all" or sequence of int, optional',
-        "GPUs that share the call. Default: that of ``X``. Not for stacks and Dask arrays.",
-        {
-            "stacks": "call for each member, or with a part of the members each",
-            "Dask arrays": "blocks are computed where they are, see cukde.dask.to_gpu",
-        },
+        "GPUs that share the call. Default: that of ``X``, or of each block. Not for stacks.",
+        {"stacks": "call for each member, or with a part of the members each"},
     ),
     "nan_policy": Keyword(
         "raise",

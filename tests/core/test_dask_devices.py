@@ -46,6 +46,36 @@ def test_without_a_gpu() -> None:
         cukde.dask.to_gpu(da.from_array(X))
 
 
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
+def test_one_task_has_all_blocks(scheduler: str) -> None:
+    """Of data, queries and weights; a collection that is both is one array; results have the form of the function."""
+    blocks, weights = da.from_array(X, chunks=(40, 2)), np.arange(1.0, 91)
+    got = cukde.density_and_score(blocks, blocks[:7], 0.5, weights=da.from_array(weights, chunks=25), devices="all")
+    want = cukde.density_and_score(X, X[:7], 0.5, weights=weights)
+    for lazy, plain in zip(got, want, strict=True):
+        assert (lazy.shape, lazy.dtype, lazy.npartitions) == (plain.shape, plain.dtype, 1)
+        np.testing.assert_array_equal(lazy.compute(scheduler=scheduler), plain)
+    without = cukde.dask.kde(blocks, blocks, 0.5, leave_one_out=True, devices="all").compute(scheduler=scheduler)
+    np.testing.assert_array_equal(without, cukde.kde(X, X, 0.5, leave_one_out=True))
+    frame = importlib.import_module("dask.dataframe").from_pandas(pd.DataFrame(X), npartitions=3)
+    found = cukde.debias(frame, 0.5, devices="all").compute(scheduler=scheduler)
+    np.testing.assert_array_equal(found, cukde.debias(X, 0.5))
+    interval = cukde.density_interval(blocks, blocks[:7], 0.5, devices="all")
+    assert type(interval) is cukde.DensityInterval
+    for one, other in zip(interval, cukde.density_interval(X, X[:7], 0.5), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_one_task_is_refused_what_plain_arrays_are() -> None:
+    blocks = da.from_array(X, chunks=(40, 3))
+    with pytest.raises(TypeError, match='devices must be "all", None or numbers of GPUs'):
+        cukde.kde(blocks, blocks, 0.5, devices="some")
+    with pytest.raises(ValueError, match="h must be positive"):
+        cukde.kde(blocks, blocks, -0.5, devices="all")
+    with pytest.raises(ValueError, match='devices must be "all" or None for arrays on the CPU'):
+        cukde.kde(blocks, blocks, 0.5, devices=[0]).compute()
+
+
 @pytest.mark.gpu
 class TestDevices:
     """On as many GPUs as there are."""
@@ -78,3 +108,5 @@ class TestDevices:
         want = [cukde.debias(x, 0.5), cukde.score(x, x, 0.5), cukde.sd_kde(x, x, 0.5, log=True)]
         for one, other in zip(got, want, strict=True):
             np.testing.assert_allclose(one, cupy.asnumpy(other), rtol=tolerance, atol=tolerance)
+        together = cukde.sd_kde(blocks, blocks, 0.5, log=True, devices="all").compute(scheduler="threads")
+        np.testing.assert_allclose(cupy.asnumpy(together), got[2], rtol=tolerance, atol=tolerance)
