@@ -125,7 +125,7 @@ def prepare(
             check.queries_are_data(itself=X is not None)
         may_be_unchecked = False
     backend = dispatch.backend(X, Y=Y, weights=weights, V=V, local_factors=local_factors)
-    numbers = _several(backend, devices, X, Y)
+    numbers = _several(backend, devices, X, Y, at_data=method == "sd")
     if not numbers and may_be_unchecked and local_factors is None and bounds is None and periods is None:
         unchecked = _unchecked(backend, X, Y, h, weights, precision, check_finite, passed)
         if unchecked is not None:
@@ -191,15 +191,16 @@ def problem_of(X: Any, Y: Any, h: Any, options: Mapping[str, Any], **more: Any) 
     return prepare(X, Y, h, **options, **more)[0]
 
 
-def _several(backend: ModuleType, devices: Any, X: Any, Y: Any) -> tuple[int, ...]:
-    """Devices that share a call: none of one device, and of too few pairs."""
+def _several(backend: ModuleType, devices: Any, X: Any, Y: Any, *, at_data: bool) -> tuple[int, ...]:
+    """Devices that share a call: none of one device, and of too few pairs; of the data with themselves ``at_data``."""
     asked = core_check.devices(devices)
     if asked is None:
         return ()
     with backend.device_of(X):
         numbers: tuple[int, ...] = backend.several(asked)
     n = _rows(X)
-    return numbers if plan_gpu.devices_pay(n, n if Y is None else max(n, _rows(Y)), len(numbers)) else ()
+    m = n if Y is None else _rows(Y)
+    return numbers if plan_gpu.devices_pay(n, max(n, m) if at_data else m, len(numbers)) else ()
 
 
 def _rows(a: Any) -> int:
