@@ -25,7 +25,8 @@ def together(function: str, outline: Any, given: dict[str, Any], devices: Any) -
         if before is not None:
             options[name] = _Same(before)
         elif is_dask(value):
-            blocks[name] = whole_rows(collected(name, value)).to_delayed().ravel().tolist()
+            beside = None if name in ("X", "Y") else given.get("X")  # whose rows it belongs to
+            blocks[name] = whole_rows(collected(name, value, beside)).to_delayed().ravel().tolist()
         else:
             options[name] = value
     call = delayed(_called, pure=True)(function, blocks, options)
