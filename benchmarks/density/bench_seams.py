@@ -3,21 +3,22 @@
     python -m benchmarks.density.bench_seams --cases 40
     python -m benchmarks.density.bench_seams --backend cpu --cases 40 --seed 7000 --record benchmarks/results/NAME.json
 
-Sums or moments, columns, queries for each point, precision and bandwidth are drawn; then the number of points at which
-the plan's first pass changes is found by bisection, for each pair of passes that follow one another. A row has the time
-of a call just below and just above that number, and there of each of both passes alone (``cukde.core.plan.only``; where
-a pass does not serve there, those that take any data do). What is lost at the seam is the longer time of the calls
-beside it over that of the faster pass. Results of both passes agree to what is promised. The rows with the largest loss
-are printed last.
+A density, a score or SD-KDE (of two passes), columns, queries for each point, precision and bandwidth are drawn; then
+the number of points at which the plan's first pass changes is found by bisection, for each pair of passes that follow
+one another. A row has the time of a call just below and just above that number, and there of each of both passes alone
+(``cukde.core.plan.only``; where a pass does not serve there, those that take any data do). What is lost at the seam is
+the longer time of the calls beside it over that of the faster pass. Results of both passes agree to what is promised.
+The rows with the largest loss are printed last.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class Seam(NamedTuple):
     """Sizes at which another pass is asked first."""
 
     seed: int
-    output: Output
+    op: Literal["kde", "score", "sd_kde"]
     n: int  # the least at which it is
     ratio: float  # queries for each point
     d: int
@@ -49,15 +50,20 @@ class Seam(NamedTuple):
     below: str
     above: str
 
-    def shape(self, n: int, device: Device | None) -> Shape:
-        """The pass of ``n`` points."""
-        size = 4 if self.dtype == "float32" else 8
-        return Shape(self.output, n, max(1, int(self.ratio * n)), self.d, self.dtype, itemsize=size, device=device)
+    def shapes(self, n: int, device: Device | None) -> list[Shape]:
+        """The passes of ``n`` points; moved points are in double."""
+        m, size = max(1, int(self.ratio * n)), 4 if self.dtype == "float32" else 8
+        of = functools.partial(Shape, d=self.d, precision=self.dtype, device=device)
+        if self.op != "sd_kde":
+            output: Output = "sum" if self.op == "kde" else "moments"
+            return [of(output, n, m, itemsize=size)]
+        return [of("moments", n, n, itemsize=size, itself=True, ratio=True), of("sum", n, m, itemsize=8)]
 
 
-def first(shape: Shape) -> str:
-    """Name of the pass that is asked first."""
-    return (plan_cpu if shape.device is None else plan_gpu).plan(shape).names[0]
+def first(shapes: Sequence[Shape]) -> str:
+    """Name of the pass that is asked first, or of both passes."""
+    names = ((plan_cpu if shape.device is None else plan_gpu).plan(shape).names[0] for shape in shapes)
+    return "+".join(dict.fromkeys(names))
 
 
 def seams(seed: int, backend: str, device: Device | None) -> Iterator[Seam]:
@@ -66,9 +72,9 @@ def seams(seed: int, backend: str, device: Device | None) -> Iterator[Seam]:
     low, high = _POINTS
     drawn = Seam(
         seed,
-        rng.choice(("sum", "sum", "moments")),
+        rng.choice(("kde", "score", "sd_kde")),
         0,
-        10 ** rng.uniform(-2, 0),
+        10 ** rng.uniform(-2, 1),
         round(2 ** rng.uniform(0, 8)),
         rng.choice(("float32", "float32", "float64")),
         math.exp(rng.uniform(math.log(0.2), math.log(2))),
@@ -77,18 +83,18 @@ def seams(seed: int, backend: str, device: Device | None) -> Iterator[Seam]:
     )
     high = min(high, int(math.sqrt(_MOST_PAIRS[backend] / drawn.ratio / max(1, drawn.d / 32))), int(4e8 / drawn.d))
     sizes = np.unique(np.geomspace(low, high, 60).astype(int)).tolist()
-    names = [first(drawn.shape(n, device)) for n in sizes]
+    names = [first(drawn.shapes(n, device)) for n in sizes]
     for i in range(1, len(sizes)):
         if names[i] == names[i - 1]:
             continue
         below, above = sizes[i - 1], sizes[i]
         while above - below > 1:
             middle = (below + above) // 2
-            if first(drawn.shape(middle, device)) == names[i - 1]:
+            if first(drawn.shapes(middle, device)) == names[i - 1]:
                 below = middle
             else:
                 above = middle
-        yield drawn._replace(n=above, below=names[i - 1], above=first(drawn.shape(above, device)))
+        yield drawn._replace(n=above, below=names[i - 1], above=first(drawn.shapes(above, device)))
 
 
 class Runner:
@@ -104,16 +110,16 @@ class Runner:
         times = {name: self._timed(self._call(of, n)) for name, n in (("below", below), ("above", above))}
         call, results = self._call(of, of.n), {}
         for name in (of.below, of.above):
-            with only(name):
+            with only(*name.split("+")):
                 times[name] = self._timed(call)
                 results[name] = np.asarray(self.backend.asnumpy(call()), np.float64)
         a, b = results[of.below], results[of.above]
-        scale = np.abs(a).max() if of.output == "moments" else np.abs(a)
+        scale = np.abs(a).max() if of.op == "score" else np.abs(a)
         agree = float((np.abs(a - b) / np.maximum(scale, 1e-300)).max())
         alone = min(times[name].median_ms for name in (of.below, of.above))
         lost = max(times[side].median_ms for side in ("below", "above")) / alone
         return {
-            "op": "kde" if of.output == "sum" else "score",
+            "op": of.op,
             "backend": "gpu" if self.gpu else "cpu",
             "shape": {"n": of.n, "m": max(1, int(of.ratio * of.n)), "d": of.d},
             "dtype": of.dtype,
@@ -127,9 +133,9 @@ class Runner:
         rng, m = np.random.default_rng([of.seed, n]), max(1, int(of.ratio * n))
         X, Y = (self.backend.asarray(rng.standard_normal((rows, of.d)).astype(of.dtype)) for rows in (n, m))
         h = of.factor * (4 / (of.d + 2) / n) ** (1 / (of.d + 4))
-        if of.output == "sum":
-            return lambda: cukde.kde(X, Y, h, log=True)
-        return lambda: cukde.score(X, Y, h)
+        if of.op == "score":
+            return lambda: cukde.score(X, Y, h)
+        return lambda: (cukde.kde if of.op == "kde" else cukde.sd_kde)(X, Y, h, log=True)
 
     def _timed(self, call: Callable[[], Any]) -> perf.Times:
         taken: list[float] = []
