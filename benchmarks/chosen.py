@@ -91,7 +91,7 @@ CPU = (
     _of("kendall_cpu", "kendalltau", {"n": 100_000}, "float64"),
     _of("kendall_cpu", "matrix", {"p": 64}, "float64", in_readme=True),
     _of(
-        *("piecewise_cpu", "piecewise", {"pieces": 256, "knots": "uniform"}, "float64"),
+        *("piecewise_cpu", "piecewise", {"pieces": 256, "degree": 3, "knots": "uniform"}, "float64"),
         f"{_NUMBERS}, {{pieces}} pieces of degree {{degree}}",
     ),
     _of("functions_cpu", "gelu", {}, "float64"),
