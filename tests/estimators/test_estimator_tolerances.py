@@ -13,6 +13,7 @@ import pytest
 from sklearn import datasets, model_selection, pipeline, preprocessing
 
 from cukde import KernelDensity
+from cukde.core.plan import only
 from cukde.density.pairs.cpu.skipping import exponential, passes
 from tests import reference
 from tests.conftest import Backend
@@ -111,7 +112,7 @@ def summed(kernel: str, d: int, dtype: str = "float64", **tolerances: float) -> 
         return run(posed)
 
     run = module.run
-    with mock.patch.object(module, "run", seen):
+    with mock.patch.object(module, "run", seen), only("skipping", "radial skipping"):
         KernelDensity(bandwidth=s.h / 4, kernel=kernel, **tolerances).fit(s.X, sample_weight=s.w).score_samples(s.Y)
     return shares[0] if shares else 1.0
 
