@@ -98,7 +98,7 @@ def dask_form(**own: Any) -> Callable[[Callable[..., T]], Callable[..., T]]:
                     return out
                 shared = {name: value for name, value in given.arguments.items() if name not in own}
                 together: Callable[..., T] = importlib.import_module("cukde.core.dask.together").together
-                return together(function.__name__, out, shared, devices)
+                return together((plain(function.__name__).__module__, function.__name__), out, shared, devices)
 
         call.__signature__ = signature  # type: ignore[attr-defined]
         described = keywords.documented(call.__doc__, [*own], like="cukde.dask.kde") if own else call.__doc__

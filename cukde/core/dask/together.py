@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import dask.array as da
@@ -13,10 +14,11 @@ from cukde.core.dask.devices import computing
 from cukde.core.over_dask import is_dask
 
 
-def together(function: str, outline: Any, given: dict[str, Any], devices: Any) -> Any:
+def together(function: tuple[str, str], outline: Any, given: dict[str, Any], devices: Any) -> Any:
     """Return the result of a public function as one block, or several such.
 
-    ``outline`` is the result of the Dask form, lazy, whose checks have been made, and which says what shape it has.
+    ``function`` is its module and its name. ``outline`` is the result of the Dask form, lazy, whose checks have been
+    made, and which says what shape it has.
     """
     options: dict[str, Any] = {"devices": core_check.devices(devices)}
     blocks: dict[str, list[Any]] = {}
@@ -46,18 +48,16 @@ def _array(value: Any, like: da.Array) -> da.Array:
     return da.from_delayed(value, like.shape, dtype=like.dtype, meta=like._meta)
 
 
-def _called(function: str, blocks: dict[str, list[Any]], options: dict[str, Any]) -> Any:
+def _called(function: tuple[str, str], blocks: dict[str, list[Any]], options: dict[str, Any]) -> Any:
     """Call a public function on arrays made of all blocks, on the device of the first that is on a GPU."""
-    import cukde
-
+    module, name = function
     every = [block for parts in blocks.values() for block in parts]
     first = next(filter(dispatch.is_gpu_array, every), every[0])
     with computing(first) as backend:
-        arrays = {
-            name: backend.asarray(parts[0])
-            if len(parts) == 1
-            else backend.xp.concatenate(list(map(backend.asarray, parts)))
-            for name, parts in blocks.items()
-        }
-        options = {name: arrays[value] if isinstance(value, _Same) else value for name, value in options.items()}
-        return getattr(cukde, function)(**arrays, **options)
+        arrays = {of: _joined(list(map(backend.asarray, parts)), backend.xp) for of, parts in blocks.items()}
+        options = {of: arrays[value] if isinstance(value, _Same) else value for of, value in options.items()}
+        return getattr(importlib.import_module(module), name)(**arrays, **options)
+
+
+def _joined(parts: list[Any], xp: Any) -> Any:
+    return parts[0] if len(parts) == 1 else xp.concatenate(parts)
