@@ -165,9 +165,10 @@ extern "C" __global__ void __launch_bounds__(block, blocks_together)
     const long long beside = row ^ block;  // a point of the block that has the same centre
     const Point point(X + from, centre, scale, d);
     const Point other(X + order[beside < n ? beside : n - 1] * d, centre, scale, d);
+    const int columns = held ? DIM : d;  // zeros of points that are held cost less than a loop of unknown length
     float largest = 0, own_square = 0, other_square = 0;
 #pragma unroll unrolled
-    for (int k = 0; k < DIM; k++) {
+    for (int k = 0; k < columns; k++) {
         const float z = float(point[k]), z_other = float(other[k]);
         const float sum = sum_over_lanes<32>(z + z_other);
         if (lane == 0) sums[warp][k] = sum;
@@ -189,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(block, blocks_together)
     Row own{local + row * DIM};
 #pragma unroll unrolled
     for (int k = 0; k < DIM; k++) {
-        const float middle = common ? 0.0f : rintf((sums[0][k] + sums[1][k]) * (grid / (2 * block))) / grid;
+        const float middle = common || k >= d ? 0.0f : rintf((sums[0][k] + sums[1][k]) * (grid / (2 * block))) / grid;
         const float about = float(point[k] - middle), of_other = float(other[k] - middle);
         if (j == 0) centres[b * DIM + k] = middle;
         own.set(k, about);
@@ -204,7 +205,7 @@ extern "C" __global__ void __launch_bounds__(block, blocks_together)
     for (int a = 0; a < box_axes; a++) {
         double along = 0;
 #pragma unroll unrolled
-        for (int k = 0; k < DIM; k++)
+        for (int k = 0; k < columns; k++)
             if (k < d) along += point[k] * axes[a * d + k];
         const float p = float(along), slack = fabsf(p) * 2e-7f;
         const float least = least_over_lanes<32>(p - slack), largest = largest_over_lanes<32>(p + slack);
