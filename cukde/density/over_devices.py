@@ -12,13 +12,13 @@ import numpy as np
 from cukde.density import backends
 from cukde.density.options import Options
 from cukde.density.plan import gpu as plan_gpu
-from cukde.density.sums import Epilogue, Output, PartialSums, debiased, ready, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, debiased, to_density
 
 T = TypeVar("T")
 
 _LEAST_TOGETHER, _MOST_TOGETHER, _GROUPS = 128, 8192, 32
-"""Neighbouring queries that stay together: at least the rows of an item of passes that leave out pairs, and as many as
-leave each device so many groups, for items side by side have data in common."""
+"""Rows of a group of neighbouring queries, which one device takes: at least those of an item of passes that leave out
+pairs, at most 8,192, and else so many that each device has 32 groups. Items side by side read the same data."""
 
 
 class _Found(NamedTuple):
@@ -32,9 +32,9 @@ class OverDevices:
     """The functions of a module of passes over pairs, by several devices.
 
     Operands come from the device of the data, once a pass, by copies from one device to the other, and results go back
-    there. Queries are dealt out in the order of their places, a few neighbours at a time, so that every device has
-    some everywhere: those among many data, and those of which all pairs are left out. Shares are then equal, and blocks
-    of neighbours are as small as on one device.
+    there; points that have been moved are on every device. Queries are dealt out in the order of their places, in
+    groups of neighbours, so that every device has some everywhere: those among many data, and those of which all pairs
+    are left out. Shares are then equal, and blocks of neighbours are as small as on one device.
     """
 
     def __init__(self, backend: ModuleType, devices: tuple[int, ...], d: int, options: Options) -> None:
@@ -74,21 +74,21 @@ class OverDevices:
 
     def debias(self, X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[Any, Any, Any]:
         """As of a module of passes; the density can start from what the score has found."""
-        of_score, found = options.at_ratio(h / score_h), None
+        of_score, step = options.at_ratio(h / score_h), 0.5 * (h / score_h) ** 2
+
+        def moved(points: Any, sums: PartialSums) -> Any:
+            return debiased(points, sums, step)
+
+        queries, found = Y.astype(np.float64, copy=False), None
         sums = self._transformed(X, None, score_h, "moments", of_score)
         if sums is None:
-            step = 0.5 * (h / score_h) ** 2
-
-            def moved(points: Any, sums: PartialSums) -> Any:
-                return debiased(points, sums, step)
-
             slices, look = self._once(X, score_h, of_score, moved, ratio=True, following=Y)
             if slices is not None:
                 points, copies = self._everywhere(slices, self._pays(X, Y))
-                return points, Y.astype(np.float64, copy=False), _Found(look, copies)
+                return points, queries, _Found(look, copies)
             found = _Found(look, {})
             sums = self._by_queries(X, None, score_h, "moments", of_score, None, ratio=True)
-        return *ready(X, Y, sums, h, score_h), found
+        return moved(X, sums), queries, found
 
     def _once(
         self,

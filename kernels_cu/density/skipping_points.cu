@@ -46,9 +46,9 @@
 // In blocks that are not wide, products and squares of first terms add up exactly in float, and `local` is what the two
 // terms hold. Any array of operands may be null.
 //
-// One block of 64 threads for 64 points, a thread a point, which it holds in registers where they have at most 16
-// dimensions: lanes that load from rows of their own take as many wavefronts as lanes, and axes of boxes need every
-// coordinate 16 times. Barriers: three, passed by all threads.
+// One block of 64 threads for 64 points, a thread a point. Of up to 16 dimensions a thread holds its point in registers:
+// the axes of the boxes need each coordinate 16 times, and a warp whose lanes load from 32 rows takes 32 transactions.
+// Barriers: three, passed by all threads.
 //
 // Macros: STORAGE; DIM, at least d; GROUPS.
 #include "ptx.cuh"

@@ -132,9 +132,9 @@ def test_missing_values_and_frames() -> None:
     queries = table[["b", "a"]].head(4).copy()
     queries.iloc[1, 0] = np.nan
     got = cukde.hessian(table, queries, {"b": 0.5, "a": 0.7}, nan_policy="omit")
-    want = cukde.hessian(X, X[:4], [0.7, 0.5])
+    want = cukde.hessian(X, X[[0, 2, 3]], [0.7, 0.5])  # of as many queries, or products round otherwise
     assert np.isnan(got[1]).all()
-    np.testing.assert_allclose(got[[0, 2, 3]], want[[0, 2, 3]], rtol=1e-13)
+    np.testing.assert_array_equal(got[[0, 2, 3]], want)
 
 
 def test_errors() -> None:

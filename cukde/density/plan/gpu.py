@@ -80,8 +80,8 @@ SMALL_COLUMNS = 1024
 """Of the launch for few pairs, at most: queries lie in shared memory."""
 _LAUNCH_COLUMNS = 32  # of points that its threads hold
 
-# Milliseconds of one launch for few pairs up to which it is asked first: in float32 and in float64, whose other passes
-# take longer. From there on their launches take less, on an H200 (python -m benchmarks.density.bench_seams).
+# The one launch for few pairs is asked first where it takes at most so many milliseconds, by whether it sums pairs in
+# float64. Where it takes longer, other passes are faster on an H200 (python -m benchmarks.density.bench_seams).
 _MOST_SMALL_MS = {False: 0.16, True: 0.28}
 
 # Of more than 64 columns: bytes of powers that are staged at a time, and their queries, also in double.
@@ -377,33 +377,34 @@ def staged_block(queries: int, data: int, rows: int, numbers: int, *, symmetric:
 # --- Few pairs, and passes that are launched before the values have been inspected ---
 
 
-def small_serves(n: int, m: int, d: int, precision: str, output: Output = "sum", *, split: bool = False) -> bool:
+def small_serves(n: int, m: int, d: int, precision: str, output: Output = "sum", *, itemsize: int) -> bool:
     """Whether one launch takes a problem of this size; see :func:`small_ms`."""
-    asked = wanted("small")
+    asked, double = wanted("small"), sums_in_double(d, precision)
     if asked is False or not (0 < d <= SMALL_COLUMNS and n and m):
         return False
-    ms = small_ms(n, m, d, precision, output, split=split)
-    return bool(asked) or ms <= _MOST_SMALL_MS[_in_double(d, precision)]
+    if output == "moments" and itemsize == 8 and not double:
+        return False
+    return bool(asked) or small_ms(n, m, d, precision, output, itemsize=itemsize) <= _MOST_SMALL_MS[double]
 
 
 @functools.lru_cache(maxsize=4096)
-def small_ms(n: int, m: int, d: int, precision: str, output: Output = "sum", *, split: bool = False) -> float:
-    """Milliseconds of one launch for few pairs; ``split``: of data in double whose pairs are summed in float32."""
-    double = _in_double(d, precision)
+def small_ms(n: int, m: int, d: int, precision: str, output: Output = "sum", *, itemsize: int) -> float:
+    """Milliseconds of one launch for few pairs, of points whose coordinates are stored in so many bytes."""
+    double = sums_in_double(d, precision)
     name = "small float64" if double else "small"
-    of = "split" if split and not double else output
-    if double and output == "laplace":
-        of = "sum"
+    of = "split" if itemsize == 8 and not double else output
     if d <= _LAUNCH_COLUMNS:
-        ps = plan_rates.at(_FEW[name][of], d)
+        rates = _FEW[name]
+        ps = plan_rates.at(rates.get(of, rates["sum"]), d)
     else:
-        rate = _FEW_FAR[name][of]
-        ps = rate["pair"] + rate["column"] * d
+        rates = _FEW_FAR[name]
+        least, of_column = rates.get(of, rates["sum"])
+        ps = least + of_column * d
     return 1e-9 * m * (n * ps + plan_rates.at(_RATES["small queries"], d))
 
 
-def _in_double(d: int, precision: str) -> bool:
-    """Whether pairs of one launch are summed in double: on a line always, for densities that are good to 1e-6."""
+def sums_in_double(d: int, precision: str) -> bool:
+    """Whether one launch sums pairs in double: on a line always, for densities that are good to 1e-6."""
     return d == 1 or precision == "float64"
 
 
@@ -728,13 +729,11 @@ def _plan(shape: Shape) -> Plan:
 def _small(shape: Shape) -> Candidate | None:
     if shape.local or shape.output in ("values", "laplace_moments", "cdf"):
         return None
-    split = shape.itemsize == 8 and not _in_double(shape.d, shape.precision)
     of = shape.n, shape.m, shape.d, shape.precision, shape.output
-    if not small_serves(*of, split=split):
-        return Candidate(
-            "small", refused=f"more than {SMALL_COLUMNS} columns, or pairs that other launches take faster"
-        )
-    return Candidate("small", small_ms(*of, split=split), "C-contiguous arrays, a number as bandwidth")
+    if not small_serves(*of, itemsize=shape.itemsize):
+        reasons = f"more than {SMALL_COLUMNS:,} columns, dtypes that it does not take, or other passes are faster"
+        return Candidate("small", refused=reasons)
+    return Candidate("small", small_ms(*of, itemsize=shape.itemsize), "C-contiguous arrays, a number as bandwidth")
 
 
 def _ahead(shape: Shape) -> Candidate | None:

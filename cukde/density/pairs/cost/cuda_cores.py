@@ -36,8 +36,7 @@ _F64_EFFICIENCY, _F64_WARPS = 0.6, 12
 
 def small(task: Pass, on: Peaks) -> list[Part]:
     """Parts of the one launch that takes few pairs."""
-    split = task.itemsize == 8 and task.precision != "float64"
-    ms = plan_gpu.small_ms(task.n, task.m, task.d, task.precision, task.output, split=split)
+    ms = plan_gpu.small_ms(task.n, task.m, task.d, task.precision, task.output, itemsize=task.itemsize)
     instructions: float = 1e-3 * ms * plan_rates.table("gpu")["peaks"]["instruction"]
     return [Part("pass", task.point_bytes + task.result_bytes, {"instruction": instructions})]
 

@@ -165,34 +165,42 @@ def sums_once(
 
     found: list[_Sums | None] = spread([functools.partial(task, i) for i in range(shares)])
     parts = [part for part in found if part is not None]
-    if len(parts) < shares or len({part.posed is None for part in parts}) > 1:
+    posed = [part.posed for part in parts if part.posed is not None]
+    if len(parts) < shares or 0 < len(posed) < shares:
         return None
-    if parts[0].posed is None:
+    if not posed:
         S, T = (_added([getattr(part, name) for part in parts]) for name in ("S", "T"))
         n, d = X.shape
         return [Slice(None, make(X, f16_symmetric.finish(f16_symmetric.operand_of(whole), S, T, n, d, h)))]
-    blocks = parts[0].posed.data.blocks
+    ends = [len(X) * i // shares for i in range(shares + 1)]
+    slices = spread([functools.partial(_slice, posed, parts, *of, make) for of in itertools.pairwise(ends)])
+    if None in slices:
+        return None
+    blocks = posed[0].data.blocks
     taken = skipping_passes.Taken(_added([part.counts for part in parts]), skipping_passes.units(blocks, blocks))
     note("skipping", output="moments", share=taken.share)
-    ends = [len(X) * i // shares for i in range(shares + 1)]
-    slices = spread([functools.partial(_slice, parts, *of, make) for of in itertools.pairwise(ends)])
-    return None if None in slices else slices
+    return slices
 
 
-def _slice(parts: Sequence[_Sums], begin: int, end: int, make: Callable[[Any, PartialSums], T]) -> Slice[T] | None:
+def _slice(
+    posed: Sequence[skipping_plan.Posed],
+    parts: Sequence[_Sums],
+    begin: int,
+    end: int,
+    make: Callable[[Any, PartialSums], T],
+) -> Slice[T] | None:
     """Some rows, in the order of the sums, on the current device; None where the shares have other orders."""
     number = core_device.current()
-    own = next((part for part in parts if core_device.holder(part.S) == number), parts[0]).posed
-    assert own is not None
+    own = posed[next((i for i, part in enumerate(parts) if core_device.holder(part.S) == number), 0)]
     own = own._replace(data=own.data._replace(given=arrays.asarray(own.data.given)))
     blocks = slice(begin // skipping_points.BLOCK, -(-end // skipping_points.BLOCK))
-    rows, kinds = arrays.asarray(own.data.order[begin:end]), arrays.asarray(own.data.kinds[blocks])
-    for part in parts:
-        other = part.posed.data  # type: ignore[union-attr]
-        same = (arrays.asarray(other.order[begin:end]) == rows).all() & (
-            arrays.asarray(other.kinds[blocks]) == kinds
-        ).all()
-        if not bool(same):
+
+    def places(of: skipping_plan.Posed) -> tuple[Any, Any]:
+        return arrays.asarray(of.data.order[begin:end]), arrays.asarray(of.data.kinds[blocks])
+
+    rows, kinds = places(own)
+    for order, others in map(places, posed):
+        if not bool((order == rows).all() & (others == kinds).all()):
             return None
     S, T = (_added_rows([getattr(part, name) for part in parts], begin, end) for name in ("S", "T"))
     return Slice(rows, make(*skipping_passes.completed_rows(own, rows, S, T)))

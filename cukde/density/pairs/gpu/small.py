@@ -44,14 +44,9 @@ class Arithmetic(NamedTuple):
     real: np.dtype
 
 
-def _split(d: int, dtype: Any, precision: str) -> bool:
-    """Whether pairs of points in double are summed in single precision."""
-    return bool(dtype == DOUBLE) and _arithmetic(d, precision) != DOUBLE
-
-
 def _arithmetic(d: int, precision: str) -> np.dtype:
-    """What pairs are summed in: in double on a line, whose densities are accurate to 1e-6 in float32."""
-    return DOUBLE if d == 1 or precision == "float64" else FLOAT
+    """What pairs are summed in."""
+    return DOUBLE if plan_gpu.sums_in_double(d, precision) else FLOAT
 
 
 class Points(NamedTuple):
@@ -221,7 +216,7 @@ class Call(NamedTuple):
         if (
             columns != d
             or storages not in _STORED.get(chosen, ())
-            or not plan_gpu.small_serves(n, m, d, chosen, split=_split(d, X.dtype, chosen))
+            or not plan_gpu.small_serves(n, m, d, chosen, itemsize=X.itemsize)
         ):
             return None
         if weights is not None and not (check and in_order(weights) and weights.shape == (n,)):
@@ -262,8 +257,7 @@ class Call(NamedTuple):
 
     def density_of_moved(self, h: float, score_h: float, log_norm: float, dtype: np.dtype, *, log: bool) -> Any | None:
         """Densities of the moved data at the queries, (m,), or their logarithms."""
-        split = _split(self.d, DOUBLE, self.precision)
-        if not (self._served(self.n, "moments") and self._serves(self.m, "sum", split)):
+        if not (self._served(self.n, "moments") and self._served(self.m, "sum", DOUBLE.itemsize)):
             return None
         moved = cp.empty(self.X.shape)
         density = Density(cp.empty(self.m, dtype), self._log_constant(log_norm), log)
@@ -274,13 +268,10 @@ class Call(NamedTuple):
 
         return self._ran(density.out, run)
 
-    def _served(self, m: int, output: Output) -> bool:
-        """Whether sums of the data at so many points are made here."""
-        split = _split(self.d, self.X.dtype, self.precision)
-        return not (split and output == "moments") and self._serves(m, output, split)
-
-    def _serves(self, m: int, output: Output, split: bool) -> bool:
-        return plan_gpu.small_serves(self.n, m, self.d, self.precision, output, split=split)
+    def _served(self, m: int, output: Output, itemsize: int | None = None) -> bool:
+        """Whether sums of the data at so many points are made here, or of others whose numbers have so many bytes."""
+        size = self.X.itemsize if itemsize is None else itemsize
+        return plan_gpu.small_serves(self.n, m, self.d, self.precision, output, itemsize=size)
 
     def _log_constant(self, log_norm: float) -> float:
         return log_norm if self.weights is not None else log_norm - math.log(self.n)
