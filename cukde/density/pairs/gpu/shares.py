@@ -27,6 +27,7 @@ from cukde.density.pairs.gpu.skipping import (
 )
 from cukde.density.pairs.gpu.skipping.choice import Chosen, Look
 from cukde.density.pairs.gpu.skipping.frame import Frame
+from cukde.density.pairs.gpu.skipping.points import Rows
 from cukde.density.sums import Output, PartialSums
 
 T = TypeVar("T")
@@ -47,38 +48,48 @@ def order(X: Any, Y: Any, look: Look | None) -> Any | None:
 
 
 class Lead:
-    """What the first share finds out for all: the frame of the data, and whether the pass leaves out pairs.
+    """What the first share finds out for all: the frame of the data, their order, and whether pairs are left out.
 
-    The others put their points in order while the first share looks whether that is worth it. ``look`` is what a pass
-    over data near these has found, and ``following`` are queries of a pass to come, which can start from this look.
+    The others make operands of their points in this order while the first share looks whether that is worth it.
+    ``look`` is what a pass over data near these has found, and ``following`` are queries of a pass to come, which can
+    start from this look.
     """
 
     def __init__(self, look: Look | None = None, following: Any | None = None) -> None:
         self.look, self._following = look, following
-        self._frame: Future[Frame | None] = Future()
+        self._order: Future[tuple[Frame, Rows] | None] = Future()
         self._kind: Future[Literal["near", "apart", "all"]] = Future()
+
+    @property
+    def failed(self) -> bool:
+        """Whether the first share did not get so far, once all shares are done: each has chosen for itself then."""
+        return self._kind.exception() is not None
 
     def run(self, share: int, compute: Callable[[Choose], T]) -> T:
         """Compute a share of a pass, which is told how to choose; one device has to begin with share 0."""
-        if share or self._frame.done():
+        if share or self._order.done():
             return compute(self._other)
         try:
             return compute(self._first)
         finally:
-            for future in (self._frame, self._kind):
+            for future in (self._order, self._kind):
                 if not future.done():
                     future.set_exception(RuntimeError("the first share failed, or chose nothing"))
 
     def _first(self, arguments: Arguments, output: Output, *, ratio: bool = False) -> Chosen:
-        X, Y, h, *_ = arguments
-        may, look = skipping_choice.may_leave_out(arguments, output, ratio=ratio), self.look
-        if may and look is None:
-            look = skipping_choice.looked(X, self._following if Y is None else Y, h)
-        if may and look is not None and look.frame is None:
-            look = look._replace(frame=skipping_frame.frame(look.data))
-        arrays.synchronize()  # others are going to read it
-        self._frame.set_result(look.frame if may and look is not None else None)
-        chosen = skipping_choice.near(arguments, output, ratio=ratio, look=look, following=self._following)
+        X, Y, h, options, _ = arguments
+        look, rows = self.look, None
+        if skipping_choice.may_leave_out(arguments, output, ratio=ratio):
+            if look is None:
+                look = skipping_choice.looked(X, self._following if Y is None else Y, h)
+            frame = skipping_frame.frame(look.data) if look.frame is None else look.frame
+            look = look._replace(frame=frame)
+            rows = skipping_plan.in_order(X, h, output, options, frame, itself=Y is None, ratio=ratio)
+            arrays.synchronize()  # others are going to read them
+            self._order.set_result((frame, rows))
+        else:
+            self._order.set_result(None)
+        chosen = skipping_choice.near(arguments, output, ratio=ratio, look=look, following=self._following, rows=rows)
         self.look = look if chosen.look is None else chosen.look
         self._kind.set_result("near" if chosen.posed is not None else "apart" if chosen.apart is not None else "all")
         return chosen
@@ -86,9 +97,9 @@ class Lead:
     def _other(self, arguments: Arguments, output: Output, *, ratio: bool = False) -> Chosen:
         posed = None
         try:
-            frame = self._frame.result()
-            if frame is not None:
-                posed = _posed(arguments, output, skipping_frame.here(frame), ratio=ratio)
+            order = self._order.result()
+            if order is not None:
+                posed = _posed(arguments, output, *order, ratio=ratio)
             kind = self._kind.result()
         except RuntimeError:  # of the first share, which another device takes then
             kind = "apart"
@@ -97,9 +108,10 @@ class Lead:
         return Chosen(posed if kind == "near" else None)
 
 
-def _posed(arguments: Arguments, output: Output, frame: Frame, *, ratio: bool) -> skipping_plan.Posed:
+def _posed(arguments: Arguments, output: Output, frame: Frame, rows: Rows, *, ratio: bool) -> skipping_plan.Posed:
     X, Y, h, options, _ = arguments
-    return skipping_plan.pose(X, Y, h, output, options, frame, options.tolerance, ratio=ratio)
+    frame, rows = skipping_frame.here(frame), Rows(*map(arrays.asarray, rows))
+    return skipping_plan.pose(X, Y, h, output, options, frame, options.tolerance, rows=rows, ratio=ratio)
 
 
 class _Sums(NamedTuple):
@@ -109,6 +121,7 @@ class _Sums(NamedTuple):
     S: Any
     T: Any
     counts: Any | None = None
+    kinds: bytes = b""  # of blocks of points
 
 
 class Slice(NamedTuple, Generic[T]):
@@ -153,7 +166,7 @@ def sums_once(
         posed = chosen.posed
         if isinstance(posed, skipping_plan.Posed) and posed.plan.once:
             _, S, T, taken = skipping_passes.summed(posed, skipping_bounds.bounds_of(posed), share)
-            return _Sums(posed, S, T, taken.counts)
+            return _Sums(posed, S, T, taken.counts, arrays.asnumpy(posed.data.kinds).tobytes())
         if posed is not None or chosen.apart is not None or not by_products:
             return None
         return _Sums(
@@ -172,10 +185,10 @@ def sums_once(
         S, T = (_added([getattr(part, name) for part in parts]) for name in ("S", "T"))
         n, d = X.shape
         return [Slice(None, make(X, f16_symmetric.finish(f16_symmetric.operand_of(whole), S, T, n, d, h)))]
+    if lead.failed or len({part.kinds for part in parts}) > 1:  # devices of two models might round differently
+        return None
     ends = [len(X) * i // shares for i in range(shares + 1)]
     slices = spread([functools.partial(_slice, posed, parts, *of, make) for of in itertools.pairwise(ends)])
-    if None in slices:
-        return None
     blocks = posed[0].data.blocks
     taken = skipping_passes.Taken(_added([part.counts for part in parts]), skipping_passes.units(blocks, blocks))
     note("skipping", output="moments", share=taken.share)
@@ -188,20 +201,12 @@ def _slice(
     begin: int,
     end: int,
     make: Callable[[Any, PartialSums], T],
-) -> Slice[T] | None:
-    """Some rows, in the order of the sums, on the current device; None where the shares have other orders."""
+) -> Slice[T]:
+    """Some rows, in the order of the sums, on the current device."""
     number = core_device.current()
     own = posed[next((i for i, part in enumerate(parts) if core_device.holder(part.S) == number), 0)]
     own = own._replace(data=own.data._replace(given=arrays.asarray(own.data.given)))
-    blocks = slice(begin // skipping_points.BLOCK, -(-end // skipping_points.BLOCK))
-
-    def places(of: skipping_plan.Posed) -> tuple[Any, Any]:
-        return arrays.asarray(of.data.order[begin:end]), arrays.asarray(of.data.kinds[blocks])
-
-    rows, kinds = places(own)
-    for order, others in map(places, posed):
-        if not bool((order == rows).all() & (others == kinds).all()):
-            return None
+    rows = arrays.asarray(own.data.order[begin:end])
     S, T = (_added_rows([getattr(part, name) for part in parts], begin, end) for name in ("S", "T"))
     return Slice(rows, make(*skipping_passes.completed_rows(own, rows, S, T)))
 

@@ -86,11 +86,13 @@ def near(
     ratio: bool = False,
     following: Any | None = None,
     look: Look | None = None,
+    rows: skipping_points.Rows | None = None,
 ) -> Chosen:
     """Prepare the pass that leaves out pairs where it is faster than all pairs, or than products of nearly all rows.
 
     Waits for the device where samples are worth their time; with ``look``, only where that does not decide. ``look`` is
-    of a pass over data near these, with ``following`` near its queries: those of a pass to come.
+    of a pass over data near these, with ``following`` near its queries: those of a pass to come. ``rows`` are those of
+    the data in order, where they are known.
     """
     X, Y, h, options, _ = of
     shape = of.shape(output, ratio=ratio)
@@ -100,11 +102,11 @@ def near(
     fast = of_all != "difference"
     apart = plan_gpu.apart_serves(shape, options.squared_radius, of_all)
 
-    def rows() -> Apart | None:
+    def far_rows() -> Apart | None:
         return None if apart is None else Apart.of(X, Y, h, options, apart.limit)
 
     if not plan_gpu.may_leave_out(shape, of_all, options.squared_radius):
-        return Chosen(apart=rows())
+        return Chosen(apart=far_rows())
     if of_all == "centred":
         centred.begin_kernels(of, output, ratio=ratio)
     n, m, d, tolerance = shape.n, shape.m, shape.d, shape.tolerance
@@ -113,7 +115,7 @@ def near(
 
     least, most = (0.0, 1.0) if look is None else look.shares(h, tolerance / n)
     if not times.pays(least, 1.0):
-        return Chosen(None, look, rows())
+        return Chosen(None, look, far_rows())
     if look is None:
         look = looked(X, following if Y is None else Y, h)
     if apart is not None and not plan_gpu.apart_is_likely(beyond(look.data, apart.limit * h * h)):
@@ -123,7 +125,7 @@ def near(
         (fast or times.rather_apart(1.0, 1.0))
         and times.decided(counting.share(look.data, queries, h, tolerance / n, itself=Y is None))
     ):
-        found = rows()
+        found = far_rows()
         if fast or found is not None:
             return Chosen(None, look, found)
         apart, times = None, times._replace(apart=None)
@@ -141,13 +143,13 @@ def near(
     storage = DOUBLE if plan.real == DOUBLE else X.dtype
     begin(*skipping_points.kernels(storage, d, n if Y is None else max(n, m)))
     begin_kernels(left=False)
-    whole = skipping_plan.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
+    whole = skipping_plan.pose(X, Y, h, output, options, frame, tolerance, rows=rows, ratio=ratio)
     begin_kernels(left=bool(whole.left))
     if is_sure:
         return Chosen(whole, look)
     share, tight = _share(whole, frame)
     look = look._replace(share=share, tight=tight)
-    found = rows() if times.rather_apart(share, tight) else None
+    found = far_rows() if times.rather_apart(share, tight) else None
     return Chosen(whole, look) if found is None and times.pays(share, tight) else Chosen(None, look, found)
 
 

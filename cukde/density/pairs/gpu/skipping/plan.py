@@ -100,6 +100,16 @@ class Plan(NamedTuple):
         return cls(FLOAT, narrow and products and (once or output != "moments"), products, narrow and once)
 
 
+def in_order(
+    X: Any, h: float, output: Output, options: Options, frame: Frame, *, itself: bool, ratio: bool
+) -> skipping_points.Rows:
+    """Rows of all data in the order of a pass; see :func:`pose`."""
+    plan = Plan.of(X.shape[1], output, options, itself=itself, ratio=ratio)
+    if plan.real == DOUBLE:
+        X = X.astype(np.float64, copy=False)
+    return skipping_points.in_order(X, h, frame, skipping_points.Needed(rounded=plan.once))
+
+
 def pose(
     X: Any,
     Y: Any | None,
