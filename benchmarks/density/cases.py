@@ -79,6 +79,16 @@ def density(
     return Case(call, row, beside)
 
 
+def debias(backend: str, n: int, d: int, precision: str, how: str) -> Case:
+    """Data that are moved."""
+    task = _task(n, _CHECKED, d, "float32", 1.0)
+    X = named(backend).asarray(task.X)
+    call = functools.partial(cukde.debias, X, task.h, precision=precision, **HOW[how])
+    row = measured.empty("debias", task, backend, f"{precision} {how}") | {"shape": {"n": n, "d": d}}
+    row["rel_err_max"] = Truth(task, gpu=backend == "gpu").check("debias", call(), backend, precision)
+    return Case(call, row, {})
+
+
 def _task(n: int, m: int, d: int, dtype: str, factor: float) -> Task:
     if d > 1:
         X, Y, h = points.mixture(n, m, d)

@@ -47,7 +47,8 @@ def _line(cells: list[str] | tuple[str, ...]) -> str:
 
 
 def _measured(op: str, precision: str) -> float:
-    rows = [row for row in records.read(_RECORD)["rows"] if (row["op"], row["precision"]) == (op, precision)]
+    of = op, f"{precision} all pairs"
+    rows = [row for row in records.read(_RECORD)["rows"] if (row["op"], row["precision"]) == of]
     medians = {row["median_ms"] for row in rows if row["shape"]["n"] == 2**20 and "median_ms" in row}
     (median,) = medians  # one of each
     return float(median)

@@ -22,6 +22,7 @@ SMALL: list[functools.partial[Case]] = [
     functools.partial(density.density, "cpu", "sd_kde", 300, 40, 1, "float64", ("cukde sd_kde",)),
     functools.partial(density.density, "cpu", "score", 300, 40, 3, "float64", (), "all pairs"),
     functools.partial(density.density, "cpu", "score", 300, 40, 1, "float32"),
+    functools.partial(density.debias, "cpu", 300, 3, "float32", "all pairs"),
     functools.partial(density.distribution, "cpu", "cdf", 400, "float64"),
     functools.partial(density.distribution, "cpu", "log_cdf", 400, "float32"),
     functools.partial(density.stack, "cpu", "score", (3, 40, 5, 2), "float32"),
