@@ -520,17 +520,19 @@ class TestDevice:
         assert len(expanded) >= 2
         assert not np.concatenate([left for _, left in expanded]).any()
 
-    @pytest.mark.parametrize("least", [0, 12**2])
+    @pytest.mark.parametrize(("least", "memory"), [(0, 2**30), (12**2, 2**30), (2**27, 1000)])
     def test_expansions_that_take_too_much_memory_are_not_made(
         self,
         device: Backend,
         least: int,
+        memory: int,
         expanded: Expanded,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """Of cells of data, and of those that translations go to."""
+        """Of cells of data, of those that translations go to, and of a device with little memory."""
         monkeypatch.setattr(importlib.import_module(_CHOICE), "_NUMBERS", least)
         monkeypatch.setattr(importlib.import_module(_CHOICE), "_NUMBERS_OF_POINT", 0)
+        monkeypatch.setattr("cukde.core.gpu.device.memory_bytes", lambda: memory)
         X = 0.5 + 0.01 * np.random.default_rng(7).standard_normal((50, 2))  # all in one cell
         verify(X, 200 * (X - 0.5), 1.0, 1e-5, backend=device)
         assert not expanded

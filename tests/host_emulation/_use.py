@@ -23,6 +23,7 @@ _NUMBER = -1  # no device has it: what is kept for one is not mistaken for the o
 _CAPABILITY = (9, 0)
 _MULTIPROCESSORS = 6
 _SHARED_BYTES = 227 * 1024
+_MEMORY_BYTES = 80 * 2**30
 
 _ARRAY_FUNCTIONS = ("asarray", "asnumpy", "device_of", "erfcx", "release_memory", "special", "synchronize")
 
@@ -133,6 +134,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "capability", lambda: _CAPABILITY)
     monkeypatch.setattr(device, "multiprocessors", lambda: _MULTIPROCESSORS)
     monkeypatch.setattr(device, "shared_bytes_of_block", lambda: _SHARED_BYTES)
+    monkeypatch.setattr(device, "memory_bytes", lambda: _MEMORY_BYTES)
     monkeypatch.setattr(device, "capturing", lambda: False)
     monkeypatch.setattr(device, "address", address_in_allocation)
     monkeypatch.setattr(device, "holder", lambda _: _NUMBER)

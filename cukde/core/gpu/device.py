@@ -54,6 +54,11 @@ def cache_bytes() -> int:
     return int(_properties(current())["l2CacheSize"])
 
 
+def memory_bytes() -> int:
+    """Size of the current device's memory, used or not."""
+    return int(_properties(current())["totalGlobalMem"])
+
+
 def rated_clock() -> float:
     """Cycles a second that the current device's multiprocessors reach at most."""
     return 1e3 * float(cp.cuda.runtime.deviceGetAttribute(_CLOCK_RATE, current()))

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cukde.core.gpu import device
 from cukde.density.kept import kept
 from cukde.density.options import Options
 from cukde.density.plan import gpu as plan_gpu
@@ -18,6 +19,7 @@ from cukde.density.plane.plan import Plan
 # are three at a time: so many are few, and so many more for a point.
 _CELLS, _CELLS_OF_POINT = 2**22, 0.5
 _NUMBERS, _NUMBERS_OF_POINT = 2**27, 32
+_BYTES, _MOST_OF_MEMORY = 3 * 8, 0.5  # of such numbers, and their part of the device's memory
 
 _TRIMMED = (0, 2, 5)  # points of a sample, beyond either end of a coordinate
 
@@ -53,7 +55,9 @@ def chosen(X: Any, options: Options, plan: Plan, shape: Shape) -> Chosen | None:
 
 def too_many(cells: int, n: int, m: int, plan: Plan) -> bool:
     """Whether expansions of so many cells take more memory than they should."""
-    return cells * plan.order**plan.columns > _NUMBERS + _NUMBERS_OF_POINT * (n + m)
+    numbers = cells * plan.order**plan.columns
+    most = _NUMBERS + _NUMBERS_OF_POINT * (n + m)
+    return numbers > min(most, _MOST_OF_MEMORY * device.memory_bytes() / _BYTES)
 
 
 def _pairs_ms(extent: Extent, shape: Shape, plan: Plan, squared_radius: float | None) -> float:
