@@ -65,7 +65,7 @@ GPU = (
     _of(_RUNTIME, "sd_kde", _MIDDLE, **_IEEE),
     _of("engine_h200", "sd_kde", _MIDDLE, "float64"),
     _of("small_calls_h200", "sd_kde", {"d": 16, "n": 2**11}),
-    _of("sd_kde_h200", "sd_kde", _SMALL, how=", replayed from a CUDA graph", timing="graph"),
+    _of("sd_kde_h200", "sd_kde", _SMALL, "float32 graph", how=", replayed from a CUDA graph", timing="graph"),
     _of("dimensions_h200", "sd_kde", {"n": 2**16, "d": 32}),
     _of("density_1d_h200", "sd_kde", {"n": 2**20, "d": 1}),
     _of(_RUNTIME, "kde", _HUGE, **_IEEE),
