@@ -10,3 +10,13 @@ NUMBA_LAUNCH = 2.8e-5
 TIES = 3e-4
 """From the moment when the host knows the ties of all columns of a matrix to the next kernel of Kendall's tau. Calls
 with hardly any device work take 0.47 ms, most of it here (table in cukde/kendall/plan.py)."""
+
+RADIUS = 1.2e-4
+"""From the moment when the host knows how far points reach to the next kernel of a pass whose products that decides.
+Calls on an H200 that wait for it take 0.1 to 0.2 ms longer than their kernels, those of differences, which do not wait,
+no longer (benchmarks/results/perf_h200.json)."""
+
+NORMAL, ROW_BY_WEIGHT = 1.1e-8, 2e-7
+"""A normal number of NumPy's generator, and a row that it draws by its weight, with their copies to the device. An
+entropy that draws 131,072 rows of 16 columns takes 50 ms longer than its passes on an H200; slower hosts take 14 and
+260 ns without the copies."""

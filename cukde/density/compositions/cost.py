@@ -77,7 +77,7 @@ def hdr_threshold(on: Peaks, sizes: Sizes, method: str = "kde") -> Counted:
     """Count the density at the data by a method, and the order of its values."""
     methods: dict[str, Callable[[Peaks, Sizes], Counted]] = {"kde": kde, "sd": sd_kde}
     methods["positive"] = functools.partial(positive_kde, samples=SAMPLES)
-    estimate = methods[method](on, sizes.at_points())
+    estimate = methods[method](on, sizes.at_points(leave_one_out=True))
     n, weighted = sizes.n, sizes.weighted
     size = density_check.result_dtype(np.empty(0, sizes.dtype)).itemsize
     if on.backend == "cpu":
