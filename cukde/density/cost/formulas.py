@@ -51,6 +51,10 @@ _ENTRIES_OF_PART, _MEAN = 2**16, 17_000
 # 2^17 entries in rows of 2 to 64: 40 ns a row and 1.2 ns an entry.
 _SCALAR_OF_ROW, _SCALAR_OF_ENTRY = 165, 5
 
+# A mass: array operations on its points, their sums and what the mean is taken of, and waits for numbers; and NumPy's
+# operations one at a time for a coordinate that it draws, 45 ns.
+_OF_MASS, _WAITS_OF_MASS, _SCALAR_OF_DRAWN = 40, 4, 185
+
 
 @sized(f"{OF_QUERIES} {FOUND} cells local")
 def kde(on: Peaks, sizes: Sizes) -> Counted:
@@ -278,8 +282,24 @@ def _mass(task: Pass, on: Peaks, samples: int, boxes: int) -> list[Part]:
     if samples == 0:
         return []
     points = NODES * (boxes // 2 + 2 * REACH) if task.d == 1 else samples
-    passed = _passed(dataclasses.replace(task, m=points, itself=False), on, boxes)
-    return [*_named("mass", passed), elementwise.doubles("mass: mean", on, 12 * points, launches=12)]
+    passed = _passed(dataclasses.replace(task, m=points, itself=False, own_out=False), on, boxes)
+    drawn = [] if task.d == 1 else [_draw(on, float(points) * task.d)]
+    mean = elementwise.awaited("mass: mean", on, 12 * points, operations=_OF_MASS, waits=_WAITS_OF_MASS)
+    return [*called(on, 2), *drawn, *_named("mass", passed), mean]
+
+
+def called(on: Peaks, passes: int) -> list[Part]:
+    """Python's work for so many passes of a call that waits for what each finds; a CPU has it in the pass."""
+    if on.backend == "cpu":
+        return []
+    return [Part("host", cycles=1e-3 * passes * plan_gpu.call_ms("others") * on.clock, launches=0)]
+
+
+def _draw(on: Peaks, numbers: float) -> Part:
+    """NumPy draws so many coordinates of the points of a mass, and a GPU waits for them."""
+    if on.backend == "cpu":
+        return Part("mass: draw", 40 * numbers, {"scalar": _SCALAR_OF_DRAWN * numbers}, blocks=1.0)
+    return Part("mass: draw", 8 * numbers, cycles=host.POINT_OF_MASS * numbers * on.clock, launches=2)
 
 
 def _share(share: Any, name: str = "share") -> float | None:
@@ -390,9 +410,9 @@ def _survey(task: Pass, on: Peaks, first: Pass | None = None) -> list[Part]:
     # long it is idle when the host has learnt which products will do.
     transform = task.d == 1 and not one_dimension_cost.takes_pairs(task, "gpu")
     name = task.ran or ("line" if transform else None)
-    called = [] if name is None else [Part("host", cycles=1e-3 * plan_gpu.call_ms(name) * on.clock, launches=0)]
+    of_call = [] if name is None else [Part("host", cycles=1e-3 * plan_gpu.call_ms(name) * on.clock, launches=0)]
     if task.ran == "small":  # whose launch does it
-        return called
+        return of_call
     data = float(task.itemsize * task.d) * task.n
     values = float(task.itemsize) * task.k * task.n
     weights = 8.0 * task.n * 5 if task.weighted else 0.0
@@ -405,7 +425,7 @@ def _survey(task: Pass, on: Peaks, first: Pass | None = None) -> list[Part]:
     launches += _SURVEY_LAUNCHES * looks
     waits = name is None and by_products and not _ahead(task, on)
     cycles = means + others + waits * host.RADIUS * on.clock
-    return [*called, Part("survey", data + looked + weights, cycles=cycles, launches=launches)]
+    return [*of_call, Part("survey", data + looked + weights, cycles=cycles, launches=launches)]
 
 
 def _ahead(task: Pass, on: Peaks) -> bool:
