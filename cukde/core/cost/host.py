@@ -21,9 +21,10 @@ NORMAL, ROW_BY_WEIGHT = 1.1e-8, 2e-7
 entropy that draws 131,072 rows of 16 columns takes 50 ms longer than its passes on an H200; slower hosts take 14 and
 260 ns without the copies."""
 
-OPERATION = 1.7e-5
-"""An array operation that CuPy begins. Where the host waits for numbers in between, it is not ahead of the device: the
-64 groups of rows of a conditional sample, of some 40 short operations each, take 1 ms a group on an H200."""
+OPERATION = 1.4e-5
+"""An array operation that CuPy begins; places by an array of places count as three. Where the host waits for numbers in
+between, it is not ahead of the device: the 64 groups of rows of a conditional sample, a short pass and some 50
+operations each, take 1 ms a group on an H200."""
 
 POINT_OF_MASS = 3.4e-8
 """A coordinate of a point that finds the mass of the positive estimate, by NumPy's sines, cosines and logarithms; 45 ns

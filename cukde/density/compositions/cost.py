@@ -25,7 +25,7 @@ _SORT, _ORDER = 1, 3
 
 # Array operations for the columns of a density given values, a value for each query; and for the shares of the rows in
 # the density at one, whose points the host then waits for.
-_OF_COLUMNS, _OF_SHARES = 12, 30
+_OF_COLUMNS, _OF_SHARES = 16, 40
 
 # The distribution given values: bands of rows, the nodes of one, by how exact they are to be, and the nodes that a pass
 # takes. The data decide how many bands there are: a normal distribution of 131,072 rows is 23 bandwidths wide, where a
@@ -35,10 +35,10 @@ _NUMBERS = 2**20  # of rows and nodes that are summed at once
 # Array operations: for a band's nodes and its values, for a pass's weights, for the distribution function at a point of
 # each row; and for a step of Newton's method beside that, with numbers that the host waits for. Steps are five for most
 # data, which decide it.
-_OF_BAND, _OF_WEIGHTS, _OF_VALUES, _OF_STEP, _WAITS, _STEPS = 22, 10, 15, 75, 6, 5
+_OF_BAND, _OF_WEIGHTS, _OF_VALUES, _OF_STEP, _WAITS, _STEPS = 22, 10, 28, 110, 6, 5
 
 # A sample: groups of rows, pairs that are taken one by one, and array operations and waits of a group.
-_GROUPS, _PAIRS, _OF_GROUP, _WAITS_OF_GROUP = 64, 2**22, 38, 2
+_GROUPS, _PAIRS, _OF_GROUP, _WAITS_OF_GROUP = 64, 2**22, 50, 2
 
 # Regions: steps along a side of the first grid, and how much finer the last is; cells of the transform; vertices; and
 # seconds of contours of the grids by a node, 30 ns. The data decide; these are for a normal distribution, whose pair's
