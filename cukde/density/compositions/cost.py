@@ -18,6 +18,7 @@ from cukde.density.cost.formulas import called, cdf, kde, kernel_sum, positive_k
 from cukde.density.cost.sizes import OF_QUERIES, OPTIONS, Sizes, sized
 from cukde.density.grids.cost import evaluate_grid
 from cukde.density.mass_sizes import SAMPLES
+from cukde.density.plan import cpu as plan_cpu, gpu as plan_gpu
 
 # NumPy's sort, and its order, take as long as so many operations one at a time for each number and each doubling of
 # their count: 0.26 and 0.75 ns on a core of 4.1e9 a second, 4,096 to 1,048,576 numbers of float64.
@@ -40,11 +41,14 @@ _OF_BAND, _OF_WEIGHTS, _OF_VALUES, _OF_STEP, _WAITS, _STEPS = 22, 10, 28, 110, 6
 # A sample: groups of rows, pairs that are taken one by one, and array operations and waits of a group.
 _GROUPS, _PAIRS, _OF_GROUP, _WAITS_OF_GROUP = 64, 2**22, 50, 2
 
-# Regions: steps along a side of the first grid, and how much finer the last is; cells of the transform; vertices; and
-# seconds of contours of the grids by a node, 30 ns. The data decide; these are for a normal distribution, whose pair's
-# exponent is 20 in the median.
-_SIDE, _FINER, _CELLS, _VERTICES, _CONTOUR = 148, (1, 2), 200, 500, 3e-8
-_FACTORS, _OF_BLOCK = 2**22, 16  # numbers of a grid's factors at a time, and array operations of them
+# Cells of the transform for the rows themselves, of 131,072 from a normal distribution by Silverman's rule.
+_CELLS = {2: 1000, 3: 9000}
+
+# Regions: steps along a side of the first grid, and how much finer the last is; vertices; and seconds of contours of
+# the grids by a node. The data decide; these are for a normal distribution, whose pair's exponent is 20 in the median.
+# A few rows have next to no neighbour, and take two more passes, with so many array operations.
+_SIDE, _FINER, _VERTICES, _CONTOUR, _OF_FAR_ROWS = 148, (1, 2), 500, 3e-8, 60
+_FACTORS, _OF_BLOCK = 2**22, 20  # numbers of a grid's factors at a time, and array operations of them
 
 
 @sized(f"n m d given each dtype precision weighted {OPTIONS}")
@@ -134,7 +138,8 @@ def density_ratio(on: Peaks, sizes: Sizes, k: int) -> Counted:
 @sized(f"n d method dtype precision weighted {OPTIONS}")
 def hdr_threshold(on: Peaks, sizes: Sizes, method: str = "kde") -> Counted:
     """Count the density at the data by a method, and the order of its values."""
-    methods: dict[str, Callable[[Peaks, Sizes], Counted]] = {"kde": kde, "sd": sd_kde}
+    density = functools.partial(kde, cells=_CELLS[sizes.d]) if _transforms(on, sizes) else kde
+    methods: dict[str, Callable[[Peaks, Sizes], Counted]] = {"kde": density, "sd": sd_kde}
     methods["positive"] = functools.partial(positive_kde, samples=SAMPLES)
     estimate = methods[method](on, sizes.at_points(leave_one_out=True))
     n, weighted = sizes.n, sizes.weighted
@@ -150,12 +155,22 @@ def hdr_threshold(on: Peaks, sizes: Sizes, method: str = "kde") -> Counted:
     return dataclasses.replace(estimate, parts=(*estimate.parts, *ordered))
 
 
+def _transforms(on: Peaks, sizes: Sizes) -> bool:
+    """Whether so many rows at themselves are worth a transform, by a bandwidth of a usual width."""
+    n, d, itemsize = sizes.n, sizes.d, np.dtype(sizes.dtype).itemsize
+    if d not in _CELLS or sizes.precision == "ieee":
+        return False
+    if on.backend == "cpu":  # where cells of three columns take so long that pairs are mostly faster
+        return d == 2 and plan_cpu.plane_may_pay(n, n) and plan_cpu.plane_pays(n, n, d, "sum", itemsize, 1.0)
+    return not plan_gpu.plane_is_too_small(n, n, sizes.precision or str(np.dtype(sizes.dtype)), 0.0)
+
+
 @sized(f"n d dtype precision weighted {OPTIONS}")
 def regions(on: Peaks, sizes: Sizes) -> Counted:
     """Count the level, grids with contours on the host, and masses within them, by the transform in two dimensions."""
-    level = hdr_threshold(on, sizes, d=2, cells=_CELLS)
+    level = hdr_threshold(on, sizes, d=2)
     grids = [_grid(on, sizes, _SIDE * finer + 1) for finer in _FINER]
-    of_ring: dict[str, Any] = {"m": _VERTICES, "dtype": "float64"}
+    of_ring: dict[str, Any] = {"m": _VERTICES, "dtype": "float64", "precision": None}
     masses = [
         *conditional_cdf(on, sizes, d=2, given=1, each=True, **of_ring).parts,
         *kde(on, sizes, d=1, **of_ring).parts,
@@ -164,12 +179,13 @@ def regions(on: Peaks, sizes: Sizes) -> Counted:
     contours = Part("contours", cycles=_CONTOUR * nodes * on.clock, blocks=1.0, launches=0)
     named = [("grid", part) for parts in grids for part in parts] + [("mass", part) for part in masses]
     parts = [dataclasses.replace(part, name=f"{name}: {part.name}") for name, part in named]
-    return dataclasses.replace(level, parts=(*level.parts, *called(on, 3 + len(grids)), *parts, contours))
+    far = elementwise.awaited("far rows", on, 4.0 * sizes.n, operations=_OF_FAR_ROWS, waits=2)
+    return dataclasses.replace(level, parts=(*level.parts, far, *called(on, 5 + len(grids)), *parts, contours))
 
 
 def _grid(on: Peaks, sizes: Sizes, side: int) -> list[Part]:
     """Parts of a grid with so many nodes a side, in double precision: on a GPU by products, on a CPU by a transform."""
-    of_grid: dict[str, Any] = {"d": 2, "m": side**2, "dtype": "float64"}
+    of_grid: dict[str, Any] = {"d": 2, "m": side**2, "dtype": "float64", "precision": None}
     if on.backend == "cpu":
         return [*evaluate_grid(on, sizes, **of_grid).parts]
     blocks = math.ceil(2.0 * side * sizes.n / _FACTORS)
