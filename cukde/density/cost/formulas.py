@@ -56,9 +56,11 @@ _SCALAR_OF_ROW, _SCALAR_OF_ENTRY = 165, 5
 _OF_MASS, _WAITS_OF_MASS, _SCALAR_OF_DRAWN = 40, 4, 185
 
 
-@sized(f"{OF_QUERIES} {FOUND} cells local")
+@sized(f"{OF_QUERIES} {FOUND} cells local leave_one_out")
 def kde(on: Peaks, sizes: Sizes) -> Counted:
     """Count a density of ``n`` points of ``d`` dimensions at ``m`` queries; ``local``: each point has its own factor.
+
+    ``leave_one_out``: the queries are the data, and each leaves out its own row.
 
     In two dimensions and more a call without ``share`` is counted as one of all pairs, whatever its ``rtol``.
     """
