@@ -16,6 +16,7 @@ from cukde.density.plan import gpu as plan_gpu
 
 _TILE = 128  # data rows; rows of operands come in whole tiles
 _WARP = (64, 32)  # queries and data rows of a warp
+_LOADED = 512  # bytes of shared memory that a warp loads at a time
 
 # Instructions of a pair: an exponent for each term of points, its power and its sum; and of a lane's row, whose largest
 # and whose sum pass between four lanes.
@@ -70,7 +71,11 @@ def f16(task: Pass, on: Peaks) -> list[Part]:
             Part(
                 name,
                 operands,
-                {"tensor_f16": 2.0 * depth * products * pairs, "instruction": loop * pairs},
+                {
+                    "tensor_f16": 2.0 * depth * products * pairs,
+                    "instruction": loop * pairs,
+                    "shared": depth / 16 * loads * _LOADED / math.prod(_WARP) * pairs,
+                },
                 operands + asked,
                 footprint=working,
                 resident=layout["blocks"],
