@@ -55,7 +55,7 @@ def _sums_with_names(given: Given, result: Any) -> Any:
     return returned.as_rows(given, result, "Y", name, labels_of(given.given["V"]))
 
 
-@declare(cost_formulas.kde, cost_calls.of_queries, observed=cost_calls.taken("sum"))
+@declare(cost_formulas.kde, cost_calls.of_density, observed=cost_calls.taken("sum"))
 @public_call(returned.rows("Y", "density"))
 @_over_dask
 @takes(OfKde, described=True)

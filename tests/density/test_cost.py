@@ -16,7 +16,7 @@ import pytest
 
 import cukde
 from cukde import perf
-from cukde.core.cost import elementwise, radix_sort
+from cukde.core.cost import elementwise, host, radix_sort
 from cukde.core.cost.registry import by_name, called
 from cukde.core.plan import only
 from cukde.density.cost import formulas as cost_formulas
@@ -92,6 +92,33 @@ def test_a_share_of_the_pairs_takes_what_the_choice_reckons_with(share: float, d
     assert found == pytest.approx(1e-12 * n * m * (of_all + share * of_summed), rel=0.1, abs=1e-5)
     assert cost.exponentials == share * n * m
     assert cost.pairs == n * m
+
+
+def test_sums_without_own_rows_are_those_of_the_centred_pass() -> None:
+    """Of more than three columns in float32; of two and three own terms are taken from sums of all pairs."""
+    n = 2**17
+    of = {"n": n, "m": n, "at_data": True}
+    for d, name in ((16, "order"), (2, "own terms")):
+        whole, others = (perf.predict("kde", H200, d=d, leave_one_out=own_out, **of) for own_out in (False, True))
+        assert name in {part.name for part in others.parts} - {part.name for part in whole.parts}
+        assert others.cost.exponentials == whole.cost.exponentials == n**2
+        assert whole.seconds < others.seconds < 3 * whole.seconds
+    cost = perf.cost("kde", H200, d=100, leave_one_out=True, **of)
+    assert "order" not in {part.name for part in cost.parts}
+    X = np.zeros((9, 4), "f4")
+    assert called(cukde.kde, (X, X, 1.0), {"leave_one_out": True})[1]["leave_one_out"] is True
+    assert "leave_one_out" not in called(cukde.kde, (X, X, 1.0), {})[1]
+
+
+def test_a_pass_by_products_waits_for_the_radius() -> None:
+    """The host has to know it, unless all is launched ahead; differences ask for nothing."""
+    sizes = {"n": 2**16, "m": 2**13, "d": 16}
+    ahead, waits = (perf.predict("kde", H200, check_finite=checked, **sizes).seconds for checked in (True, False))
+    assert waits - ahead == pytest.approx(host.RADIUS, rel=0.1)
+    ahead, waits = (
+        perf.predict("kde", H200, check_finite=checked, precision="ieee", **sizes).seconds for checked in (True, False)
+    )
+    assert waits <= ahead
 
 
 @pytest.mark.parametrize("d", [2, 5, 6, 16])

@@ -353,12 +353,16 @@ def test_costs_are_those_of_the_densities() -> None:
             {k: perf.cost("kde", on, n=4096, m=4096, d=k, at_data=True, weighted=w).exponentials for k in (1, 2, 3)}
             for w in (False, True)
         )
-        assert perf.cost("entropy", on, **of).exponentials == 9 * one[3]
+        # Of drawn rows, whose density is asked at other rows than its own.
+        of_drawn = {k: perf.cost("kde", on, n=4096, m=4096, d=k).exponentials for k in (1, 2, 3)}
+        assert perf.cost("entropy", on, **of).exponentials == 8 * one[3] + of_drawn[3]
         assert perf.cost("entropy", on, **of, weighted=True, given=1).exponentials == 13 * (
             of_weights[3] + of_weights[1]
         )
         assert perf.cost("entropy", on, **of, bias_correction=False).exponentials == one[3]
-        assert perf.cost("mutual_information", on, **of, a=2).exponentials == 9 * sum(one.values())
+        assert perf.cost("mutual_information", on, **of, a=2).exponentials == 8 * sum(one.values()) + sum(
+            of_drawn.values()
+        )
         assert perf.cost("entropy", on, n=4096, d=2).exponentials == 4 * one[2]
         assert perf.cost("kl_divergence", on, **of, k=100).exponentials >= 4 * one[3]
     sizes = called(cukde.mutual_information, (X, 0, None, 1.0), {"given": [1]})[1]

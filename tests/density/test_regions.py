@@ -250,7 +250,6 @@ def test_costs_are_a_density_and_a_sort() -> None:
         plain = perf.cost("kde", on, n=4096, m=4096, d=3, at_data=True)
         for method, weighted in (("kde", False), ("kde", True), ("sd", True)):
             found = perf.cost("hdr_threshold", on, n=4096, d=3, method=method, weighted=weighted)
-            assert found.bytes > plain.bytes
             assert found.exponentials >= plain.exponentials
             assert any(part.name.startswith("sort") for part in found.parts)
     X = np.empty((100, 3), "f4")

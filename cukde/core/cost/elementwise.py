@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from cukde.core.cost import host
 from cukde.core.cost.cost import Part, Unit
 from cukde.core.cost.peaks import Peaks
 
@@ -38,6 +41,15 @@ def passes(
 def doubles(name: str, on: Peaks, numbers: float, *, launches: int = 1) -> Part:
     """Passes that read and write so many float64 numbers in all, two of them at a time; a CPU launches nothing."""
     return passes(name, on, numbers / 2, 8.0 * numbers, launches=launches if on.backend == "gpu" else 0)
+
+
+def awaited(name: str, on: Peaks, numbers: float, *, operations: float, waits: float = 0) -> Part:
+    """The same of so many array operations, by a host that waits for results between them: it is not ahead."""
+    part = doubles(name, on, numbers, launches=round(operations))
+    if on.backend == "cpu":
+        return part
+    of_host = (operations * host.OPERATION + waits * host.COPY) * on.clock
+    return replace(part, cycles=max(cycles(on, numbers / 2), of_host))
 
 
 def cycles(on: Peaks, numbers: float) -> float:

@@ -10,3 +10,22 @@ NUMBA_LAUNCH = 2.8e-5
 TIES = 3e-4
 """From the moment when the host knows the ties of all columns of a matrix to the next kernel of Kendall's tau. Calls
 with hardly any device work take 0.47 ms, most of it here (table in cukde/kendall/plan.py)."""
+
+RADIUS = 1.2e-4
+"""From the moment when the host knows how far points reach to the next kernel of a pass, whose products that decides.
+Unchecked densities by products take 0.10 to 0.14 ms longer on an H200 than when nothing waited for it; differences,
+which do not ask, take as long as then (perf_h200.json and perf_cross_validation_h200.json of benchmarks/results)."""
+
+NORMAL, ROW_BY_WEIGHT = 1.1e-8, 2e-7
+"""A normal number of NumPy's generator, and a row that it draws by its weight, with their copies to the device. An
+entropy that draws 131,072 rows of 16 columns takes 50 ms longer than its passes on an H200; slower hosts take 14 and
+260 ns without the copies."""
+
+OPERATION = 1.4e-5
+"""An array operation that CuPy begins; places by an array of places count as three. Where the host waits for numbers in
+between, it is not ahead of the device: the 64 groups of rows of a conditional sample, a short pass and some 50
+operations each, take 1 ms a group on an H200."""
+
+POINT_OF_MASS = 3.4e-8
+"""A coordinate of a point that finds the mass of the positive estimate, by NumPy's sines, cosines and logarithms; 45 ns
+on a slower host."""

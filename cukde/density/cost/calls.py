@@ -52,6 +52,12 @@ def of_queries(
     return sizes if rtol is None else sizes | {"rtol": density_check.tolerance(rtol)}
 
 
+def of_density(X: Any, Y: Any, h: Any = None, *, leave_one_out: bool = False, **options: Any) -> Sizes:
+    """Sizes of a call of a density, at queries that may each leave out their own row."""
+    sizes = of_queries(X, Y, h, **options)
+    return sizes | {"leave_one_out": True} if leave_one_out else sizes
+
+
 def of_positive(X: Any, Y: Any, h: Any = None, *, mass: Any = None, **options: Any) -> Sizes:
     """Sizes of a call of the positive density, with what finds its mass."""
     return of_queries(X, Y, h, **options) | {"samples": SAMPLES if mass is None else 0}

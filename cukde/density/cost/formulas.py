@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cukde.core import check as core_check
-from cukde.core.cost import elementwise
+from cukde.core.cost import elementwise, host
 from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.core.plan import consulted
@@ -29,7 +29,7 @@ from cukde.density.cost.flash import (
 from cukde.density.cost.sizes import FOUND, OF_DATA, OF_QUERIES, OPTIONS, Sizes, sized
 from cukde.density.mass_sizes import NODES, REACH, SAMPLES
 from cukde.density.one_dimension import cost as one_dimension_cost
-from cukde.density.pairs.cost import cpu as cost_cpu, cuda_cores, engines, skipping, skipping_cpu, tensor, wide
+from cukde.density.pairs.cost import centred, cpu as cost_cpu, cuda_cores, engines, skipping, skipping_cpu, tensor, wide
 from cukde.density.pairs.cost.engines import Pass
 from cukde.density.plan import cpu as plan_cpu, gpu as plan_gpu
 from cukde.density.plane import cost as plane_cost, plan as plane_plan
@@ -51,10 +51,16 @@ _ENTRIES_OF_PART, _MEAN = 2**16, 17_000
 # 2^17 entries in rows of 2 to 64: 40 ns a row and 1.2 ns an entry.
 _SCALAR_OF_ROW, _SCALAR_OF_ENTRY = 165, 5
 
+# A mass: array operations on its points, their sums and what the mean is taken of, and waits for numbers; and NumPy's
+# operations one at a time for a coordinate that it draws, 45 ns.
+_OF_MASS, _WAITS_OF_MASS, _SCALAR_OF_DRAWN = 40, 4, 185
 
-@sized(f"{OF_QUERIES} {FOUND} cells local")
+
+@sized(f"{OF_QUERIES} {FOUND} cells local leave_one_out")
 def kde(on: Peaks, sizes: Sizes) -> Counted:
     """Count a density of ``n`` points of ``d`` dimensions at ``m`` queries; ``local``: each point has its own factor.
+
+    ``leave_one_out``: the queries are the data, and each leaves out its own row.
 
     In two dimensions and more a call without ``share`` is counted as one of all pairs, whatever its ``rtol``.
     """
@@ -268,6 +274,7 @@ def _pass(output: Output, sizes: Sizes, *, k: int = 0, ratio: bool = False) -> P
         "ran": sizes.ran,
         "again": _share(sizes.again, "again") or 0.0,
         "in_vain": bool(sizes.in_vain),
+        "own_out": sizes.leave_one_out,
     }
     return Pass(output, n, m, d, chosen, itemsize, k, *flags, ratio, tolerance, share, cells, sizes.local, **observed)
 
@@ -277,8 +284,24 @@ def _mass(task: Pass, on: Peaks, samples: int, boxes: int) -> list[Part]:
     if samples == 0:
         return []
     points = NODES * (boxes // 2 + 2 * REACH) if task.d == 1 else samples
-    passed = _passed(dataclasses.replace(task, m=points, itself=False), on, boxes)
-    return [*_named("mass", passed), elementwise.doubles("mass: mean", on, 12 * points, launches=12)]
+    passed = _passed(dataclasses.replace(task, m=points, itself=False, own_out=False), on, boxes)
+    drawn = [] if task.d == 1 else [_draw(on, float(points) * task.d)]
+    mean = elementwise.awaited("mass: mean", on, 12 * points, operations=_OF_MASS, waits=_WAITS_OF_MASS)
+    return [*called(on, 2), *drawn, *_named("mass", passed), mean]
+
+
+def called(on: Peaks, passes: int) -> list[Part]:
+    """Python's work for so many passes of a call that waits for what each finds; a CPU has it in the pass."""
+    if on.backend == "cpu":
+        return []
+    return [Part("host", cycles=1e-3 * passes * plan_gpu.call_ms("others") * on.clock, launches=0)]
+
+
+def _draw(on: Peaks, numbers: float) -> Part:
+    """NumPy draws so many coordinates of the points of a mass, and a GPU waits for them."""
+    if on.backend == "cpu":
+        return Part("mass: draw", 40 * numbers, {"scalar": _SCALAR_OF_DRAWN * numbers}, blocks=1.0)
+    return Part("mass: draw", 8 * numbers, cycles=host.POINT_OF_MASS * numbers * on.clock, launches=2)
 
 
 def _share(share: Any, name: str = "share") -> float | None:
@@ -353,7 +376,13 @@ def _passed(task: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_orde
         return one_dimension_cost.passed(task, on, boxes, ordered=ordered, in_order=in_order)
     if on.backend == "cpu":
         return cost_cpu.passed(task, on)
+    if task.own_out and task.d in plane_plan.COLUMNS and not plan_gpu.own_pairs_are_few(task.n):
+        # Own terms are taken from sums of all pairs, as the transform has them.
+        taken = elementwise.doubles("own terms", on, 16 * task.n, launches=10)
+        return [*_passed(dataclasses.replace(task, own_out=False), on, boxes), taken]
     name = _engine(task, on)
+    if name == "centred" and task.own_out:
+        return centred.passed(task, on)
     return _OF_ALL_PAIRS[name](task, on) if name in _OF_ALL_PAIRS else skipping.by_rate(name, task, on)
 
 
@@ -379,12 +408,13 @@ def _survey(task: Pass, on: Peaks, first: Pass | None = None) -> list[Part]:
     """
     if on.backend == "cpu":
         return cost_cpu.before(task, *(_name_on_cpu(one, on) for one in (first, task) if one is not None))
-    # What an observed call waits for, and the transform in any case. Else work of the device alone is counted.
+    # What an observed call waits for, and the transform in any case. Else work of the device alone is counted, and how
+    # long it is idle when the host has learnt which products will do.
     transform = task.d == 1 and not one_dimension_cost.takes_pairs(task, "gpu")
     name = task.ran or ("line" if transform else None)
-    called = [] if name is None else [Part("host", cycles=1e-3 * plan_gpu.call_ms(name) * on.clock, launches=0)]
+    of_call = [] if name is None else [Part("host", cycles=1e-3 * plan_gpu.call_ms(name) * on.clock, launches=0)]
     if task.ran == "small":  # whose launch does it
-        return called
+        return of_call
     data = float(task.itemsize * task.d) * task.n
     values = float(task.itemsize) * task.k * task.n
     weights = 8.0 * task.n * 5 if task.weighted else 0.0
@@ -395,7 +425,15 @@ def _survey(task: Pass, on: Peaks, first: Pass | None = None) -> list[Part]:
     means = _MEAN * (1 + (task.n * task.d > _ENTRIES_OF_PART))
     others = elementwise.short(_WEIGHT_LAUNCHES * task.weighted + _SURVEY_LAUNCHES * looks)
     launches += _SURVEY_LAUNCHES * looks
-    return [*called, Part("survey", data + looked + weights, cycles=means + others, launches=launches)]
+    waits = name is None and by_products and not _ahead(task, on)
+    cycles = means + others + waits * host.RADIUS * on.clock
+    return [*of_call, Part("survey", data + looked + weights, cycles=cycles, launches=launches)]
+
+
+def _ahead(task: Pass, on: Peaks) -> bool:
+    """Whether products are launched before the values are known, and the host waits for nothing before."""
+    plain = task.checked and not (task.itself or task.weighted) and task.output != "values"
+    return plain and plan_gpu.ahead_serves(task.shape(on))
 
 
 def _name_on_cpu(task: Pass, on: Peaks) -> str:

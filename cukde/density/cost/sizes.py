@@ -54,10 +54,11 @@ class Sizes:
     ran: Any = None
     again: Any = None
     in_vain: Any = None
+    leave_one_out: bool = False
 
-    def at_points(self) -> Sizes:
-        """Sizes of a call whose queries are the data."""
-        return replace(self, m=self.n, at_data=True)
+    def at_points(self, *, leave_one_out: bool = False) -> Sizes:
+        """Sizes of a call whose queries are the data, each without its own row or with it."""
+        return replace(self, m=self.n, at_data=True, leave_one_out=leave_one_out)
 
     def of_two(self) -> tuple[Sizes, Sizes]:
         """Sizes of both passes of a call, where what a run found is a pair, or the same for both."""

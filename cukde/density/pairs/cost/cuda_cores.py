@@ -17,10 +17,13 @@ _TILE = 64  # queries and data rows of a tile of differences
 _THREADS = 256
 
 # Instructions in NVRTC's PTX. A thread stages a coordinate: its place, whether it exists, load, product, store. A pair
-# takes its exponent, its power and its sums, and the search for the largest; in the second product its loads and its
-# loop.
+# takes its exponent, its power and its sums, and the search for the largest, and begins at zero; its data row's weight
+# and scale are loaded, and four of a thread's 16 are compared with the row that may be left out. In the second product
+# it takes its loads and its loop. A thread's tile takes its loop and its barriers.
 _STAGING = 30
 _POWER = 8
+_ROW = 3
+_TILE_LOOP = 30
 _SECOND_LOOP = 18
 
 # Not all loops over dimensions are unrolled, plain loads stage the tiles between two barriers, and two blocks of 8
@@ -63,7 +66,7 @@ def by_difference(task: Pass, on: Peaks) -> list[Part]:
     sides = 2 if staged or task.d > chunk else 1
     instructions = rounded * (difference + 1) + rounded * 2 * (1 + split) / 16
     instructions += sides * chunks * chunk / _TILE * _STAGING + chunks * (chunk > 4)
-    instructions += _POWER + 2 * (task.output == "laplace")
+    instructions += _POWER + _ROW + _TILE_LOOP * _THREADS / _TILE**2 + 2 * (task.output == "laplace")
     real = 2 * rounded + 5.0
     if columns:
         factor = difference if task.output == "moments" else 0

@@ -42,6 +42,7 @@ class Pass:
     again: float = 0.0  # share of queries that another pass takes after this one
     in_vain: bool = False  # points are put in order before all pairs are taken
     looked: bool = False  # the values of the data have been inspected, or are not those of the call
+    own_out: bool = False  # each query leaves out its own row of the data
 
     @property
     def pairs(self) -> float:
@@ -71,6 +72,7 @@ class Pass:
             itself=self.itself,
             weighted=self.weighted,
             local=self.local,
+            own_out=self.own_out,
             deterministic=self.deterministic,
             ratio=self.ratio,
             rtol=self.rtol,
@@ -96,10 +98,11 @@ class Pass:
 def engine(task: Pass, on: Peaks) -> str:
     """Name of the pass over all pairs that takes data near their mean, by the plan.
 
-    The centred pass, which takes data at themselves in float64, has no formula: products about one centre stand for it.
+    The centred pass has no formula in float64, in which it takes data at themselves: products about one centre stand
+    for it.
     """
     name = plan_gpu.served(task.shape(on), 0.0).name
-    return "f64" if name == "centred" else name
+    return "f64" if name == "centred" and task.precision == "float64" else name
 
 
 def products(task: Pass) -> int:

@@ -19,6 +19,7 @@ from cukde.density.sums import Output
 _BLOCK_ROWS = 128  # rows of operands come in whole multiples
 _VALUE_COLUMNS = (16, 32, 64)  # of a block of values
 _LOOP = 6  # instructions in a step for its addresses and its loop
+_LOADED = 512  # bytes of shared memory that a warp loads at a time: four matrices of 8 x 8, or an operand of 16 x 16
 
 # How many of 16 exponentials of one product are polynomials, by depth; and the instructions of a polynomial.
 _POLYNOMIALS = {16: 4, 32: 2}
@@ -116,6 +117,7 @@ def ordered(task: Pass, on: Peaks) -> list[Part]:
                 "exponential": blocks * task.pairs * (1 - soft),
                 "tensor_f16": blocks * task.pairs * (16 + 2 * depth * count + 2 * width * seconds + 16 * own),
                 "instruction": blocks * task.pairs * instructions,
+                "shared": blocks * task.pairs * loads * _LOADED / (256 * row_tiles),
             },
             data + asked + left + blocks * -(-task.m // queries) * float(padded(task.n)) * row_bytes,
             footprint=float(on.multiprocessors * shape["blocks"] * shape["tile"] * row_bytes),
@@ -142,7 +144,8 @@ def symmetric(task: Pass, on: Peaks) -> list[Part]:
 
     groups, factors, seconds = depth // 16, width // 16, 4 if of_values else 1
     kept = 2 if of_values else 1  # terms of phi and of its factors
-    per_step: float = terms * groups + kept * factors + 2 + _LOOP
+    loads = terms * groups + kept * factors + 2
+    per_step: float = loads + _LOOP
     exponents = 1 + 8 + 2 * count * groups + 8
     packed = 4 + 20 * of_values
     row_sums = 2 * factors * seconds + (8 if exact else 1)
@@ -179,6 +182,8 @@ def symmetric(task: Pass, on: Peaks) -> list[Part]:
                 "exponential": visited,
                 "tensor_f16": visited * (2 * depth * count + 4 * width * seconds + 32 * (not exact)),
                 "instruction": visited * instructions,
+                # Phi of 256 pairs is written and read where it goes that way.
+                "shared": visited * (loads / row_tiles + 2 * kept * shared) * _LOADED / 256,
             },
             data + sums + tiles * tile_bytes,
             footprint=float(at_a_time * tile_bytes),

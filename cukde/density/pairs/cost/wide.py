@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from cukde.core.cost import elementwise
 from cukde.core.cost.cost import Part
 from cukde.core.cost.peaks import Peaks
 from cukde.density.pairs.cost.engines import Pass, tile
@@ -15,6 +16,11 @@ from cukde.density.plan import gpu as plan_gpu
 
 _TILE = 128  # data rows; rows of operands come in whole tiles
 _WARP = (64, 32)  # queries and data rows of a warp
+_LOADED = 512  # bytes of shared memory that a warp loads at a time
+
+# Instructions of a pair: an exponent for each term of points, its power and its sum; and of a lane's row, whose largest
+# and whose sum pass between four lanes.
+_EXPONENT, _POWER, _ROW = 4, 2, 24
 
 # Instructions of the float64 pipe for each power beside the exponential: two norms, and the sums of rows and columns.
 _SUMS_F64 = 4
@@ -47,25 +53,39 @@ def f16(task: Pass, on: Peaks) -> list[Part]:
         * (min(tiles, at_a_time) * _WARP[0] * layout["warps_down"] + max(1, at_a_time // tiles) * _TILE)
     )
 
-    def powers(name: str, pairs: float, products: int, written: float, launches: int) -> Part:
-        # Loads of fragments and products of 16 dimensions, for a warp's 64 x 32 pairs; then the epilogue of the
-        # exponents.
+    def powers(name: str, pairs: float, products: int, written: float, launches: int) -> list[Part]:
+        # Loads of fragments and products of 16 dimensions, for a warp's 64 x 32 pairs.
         loads, multiplies = 6 * terms, 16 * products
+        loop = (depth / 16 * (loads + multiplies + 4)) * 32 / math.prod(_WARP)
+        # Then, as the sums are in registers, exponents of them with norms and quanta, and powers of these: packed for
+        # memory, or less the largest of their row. A row of a lane has 8 pairs.
         pack = 0.5 * (1 + 5 * (power_terms == 2))
-        after = 6.0 + 2 * (terms == 2) + (pack if staged else 1.0)
-        instructions = (depth / 16 * (loads + multiplies + 4)) * 32 / math.prod(_WARP) + after
+        after = _EXPONENT * terms + _POWER + (pack + 1 if staged else 4 + _ROW / 8) + 2 * (task.output == "laplace")
         rows = _WARP[0] * layout["warps_down"]
         asked = pairs / (rows * _TILE) * (rows + _TILE) * 2.0 * depth * terms
-        return Part(
-            name,
-            operands + written,
-            {"exponential": pairs, "tensor_f16": 2.0 * depth * products * pairs, "instruction": instructions * pairs},
-            operands + written + asked,
-            footprint=working,
-            resident=layout["blocks"],
-            reduction=2 * pairs,
-            launches=launches,
-        )
+        return [
+            Part(
+                name,
+                operands,
+                {
+                    "tensor_f16": 2.0 * depth * products * pairs,
+                    "instruction": loop * pairs,
+                    "shared": depth / 16 * loads * _LOADED / math.prod(_WARP) * pairs,
+                },
+                operands + asked,
+                footprint=working,
+                resident=layout["blocks"],
+                launches=launches,
+            ),
+            Part(
+                "exponents" if name == "pass" else f"{name}: exponents",
+                written,
+                {"exponential": pairs, "instruction": after * pairs},
+                resident=layout["blocks"],
+                reduction=2 * pairs,
+                launches=0,
+            ),
+        ]
 
     products = 1 if terms == 1 else 4
     results = task.result_bytes
@@ -73,12 +93,12 @@ def f16(task: Pass, on: Peaks) -> list[Part]:
         left = 8.0 * task.m
         return [
             prepare,
-            powers("pass", task.pairs, products, left, 1),
-            Part("finish", left + results),
+            *powers("pass", task.pairs, products, left, 1),
+            Part("finish", left + results, cycles=elementwise.short()),
         ]
     parts = [prepare]
     if not alike:
-        parts.append(powers("references", task.pairs, products, 8.0 * task.m, 3))
+        parts += powers("references", task.pairs, products, 8.0 * task.m, 3)
     if task.output == "values":
         parts.append(Part("values", 4.0 * task.n * task.k * 2))
     numbers = plan_gpu.STAGED_BYTES // (2 * power_terms)
@@ -87,7 +107,7 @@ def f16(task: Pass, on: Peaks) -> list[Part]:
     factors = {1: 1, 2: 3}[power_terms] if task.output == "moments" else 4
     visited, blocks, adds = _staged(data, queries, rows, columns, alike)
     products = 3 if task.mean_shift and terms == 2 else products
-    parts.append(powers("pass", visited, products, 2.0 * power_terms * visited, blocks))
+    parts += powers("pass", visited, products, 2.0 * power_terms * visited, blocks)
     both = task.pairs / visited  # how often powers are read: twice off the diagonal of a symmetric pass
     parts.append(
         Part(
@@ -97,7 +117,7 @@ def f16(task: Pass, on: Peaks) -> list[Part]:
             launches=max(1, round(adds * factors / rows)),
         )
     )
-    parts.append(Part("finish", 4.0 * width * queries + results))
+    parts.append(Part("finish", 4.0 * width * queries + results, cycles=elementwise.short()))
     return parts
 
 
