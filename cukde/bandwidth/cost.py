@@ -8,6 +8,7 @@ Exponentials that a GPU leaves out of likelihoods of many rows are counted too: 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from cukde.core.cost.peaks import Peaks
 from cukde.density import check as density_check
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.estimates import NOT_NEGATIVE
+from cukde.density.grids.cost import TRANSFORMS
 from cukde.density.mass_sizes import SAMPLES
 from cukde.density.rules_by_name import ABRAMSON
 
@@ -59,8 +61,13 @@ _OPERATIONS = 3
 
 
 # Rows that are binned at a time by the improved Sheather-Jones rule; launches for them: cells and shares of the rows,
-# two histograms with what CuPy looks at before, two sums.
-_BLOCK, _LAUNCHES = 2**20, 12
+# two histograms with what CuPy looks at before, two sums. CuPy asks for the least and the largest cell of each
+# histogram before it counts.
+_BLOCK, _LAUNCHES, _WAITS_OF_BLOCK = 2**20, 17, 4
+
+# Cells of the first grid. To count rows in them each block of CUB's histogram, of so many threads, has counters of its
+# own in memory, which it clears and reads again one after another: so many cycles for both.
+_CELLS, _THREADS, _COUNTERS = 2**17, 384, 900
 
 # So many operations one at a time take as long as NumPy's two histograms of a row, 8 ns on a core of 3e9 a second.
 _SCALAR_OF_ROW = 24
@@ -199,17 +206,48 @@ def isj(on: Peaks, *, n: int, d: int = 1, dtype: Any = "float64", weighted: bool
     work: dict[Unit, float] = {"float64": (4 + 2 * weighted) * rows}
     if on.backend == "cpu":
         work["scalar"] = _SCALAR_OF_ROW * rows
+    gpu = on.backend == "gpu"
     bins = elementwise.passes(
         "bins", on, passes / 2 * rows, 8.0 * passes * rows, launches=5 + _LAUNCHES * blocks, work=work
     )
-    waits = _ROOT + (host.COPY * 6 if on.backend == "gpu" else 0.0)
     passed = [look, size, bins]
-    if on.backend == "cpu":  # NumPy's passes run on one core
+    if gpu:
+        if not weighted:  # weights are added by atomics
+            passed.append(Part("counters", cycles=float(blocks * (_CELLS // _THREADS) * _COUNTERS), launches=0))
+        passed.append(host.waits("waits", on, _WAITS_OF_BLOCK * blocks + 6, _LAUNCHES * blocks))
+    else:  # NumPy's passes run on one core
         passed = [dataclasses.replace(part, blocks=1.0) for part in passed]
-    parts = (*passed, Part("root", cycles=waits * on.clock, launches=1))
+    parts = (*passed, host.waits("root", on, 0, seconds=_ROOT))
     return Counted(
         parts, "passes over the data counted in cukde/bandwidth/improved_sheather_jones.py; the root as measured"
     )
+
+
+# Launches for a column of a chain, and copies that the host waits for: the largest entry, the first autocovariance
+# twice, the first pair that is not positive, whether it is, and the autocorrelations before it.
+_LAUNCHES_OF_COLUMN, _WAITS_OF_COLUMN = 30, 6
+
+
+def effective_size(on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighted: bool = False) -> Counted:
+    """Count autocorrelations by transforms, a column at a time, see ``cukde/bandwidth/chains.py``."""
+    if weighted:
+        raise ValueError("weighted must be False: the effective size of a chain takes no weights")
+    gpu = on.backend == "gpu"
+    entries, padded = float(n) * d, d * 2.0 ** math.ceil(math.log2(2 * n))
+    # Arrays written: columns, centred, their sizes, scaled, less the mean of the chain, padded; squares of both parts
+    # and their sum, half of the padded; autocovariances and correlations (5), their pairs (2, of half as many).
+    written = 11 * entries + 2.5 * padded
+    launches = (1 + _LAUNCHES_OF_COLUMN * d) * gpu
+    # Three more read entries: means twice, and the largest.
+    columns = elementwise.passes("columns", on, written, 16 * written + 24 * entries, launches=launches)
+    flops = 2 * 2.5 * padded * math.log2(padded / d)
+    transforms = Part("transforms", 64 * padded, {"float64": flops}, efficiency=TRANSFORMS, launches=4 * d * gpu)
+    parts = [columns, transforms]
+    if gpu:
+        parts.append(host.waits("waits", on, 1 + _WAITS_OF_COLUMN * d))
+    else:  # NumPy's passes run on one core
+        parts = [dataclasses.replace(part, blocks=1.0) for part in parts]
+    return Counted(tuple(parts), "transforms and passes counted in cukde/bandwidth/chains.py")
 
 
 _FOLDS, _TRIED = 5, 11  # folds, and bandwidths that a method tries on smooth data

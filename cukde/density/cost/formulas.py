@@ -7,6 +7,7 @@ others change the points before anything else.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from cukde.core import check as core_check
-from cukde.core.cost import elementwise
+from cukde.core.cost import elementwise, host
 from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.core.plan import consulted
@@ -43,6 +44,13 @@ _SOURCE = (
 # Launches for the pre-pass reductions, and for the weights with their logarithms.
 _SURVEY_LAUNCHES, _WEIGHT_LAUNCHES = 3, 3
 
+# Array operations after the sums of a distribution function; of its logarithm, those with signs changed among them.
+_AFTER_CDF, _AFTER_LOG_CDF = 6, 16
+
+# Queries of a block of the kernels that end a pass, and blocks that a multiprocessor holds of them, each for as long as
+# one of CuPy's kernels: 2^21 queries of one column take 0.5 ms on an H200, 2^24 take 5.4.
+_QUERIES_OF_END, _RESIDENT_OF_END = 4, 8
+
 # Entries that a block adds up for the mean, and its cycles: Nsight Compute on an H200, 9 us.
 _ENTRIES_OF_PART, _MEAN = 2**16, 17_000
 
@@ -50,6 +58,10 @@ _ENTRIES_OF_PART, _MEAN = 2**16, 17_000
 # row or column beside the data; and to choose and compare an entry, in two. Measured on a core of 4.1e9 a second with
 # 2^17 entries in rows of 2 to 64: 40 ns a row and 1.2 ns an entry.
 _SCALAR_OF_ROW, _SCALAR_OF_ENTRY = 165, 5
+
+# Numbers that a reference rule asks a GPU for, one after another: what the look found, the sum of the weights but the
+# largest, that of their squares, and the ranges.
+_WAITS = 4
 
 
 @sized(f"{OF_QUERIES} {FOUND} cells local")
@@ -66,7 +78,7 @@ def kde(on: Peaks, sizes: Sizes) -> Counted:
 def score(on: Peaks, sizes: Sizes) -> Counted:
     """Count the gradients of the log density."""
     task = _pass("moments", sizes, ratio=True)
-    after = _end("scale", on, 2 * sizes.d * sizes.m, 6 * sizes.d * sizes.m)
+    after = _end("scale", on, sizes.m, 2 * sizes.d * sizes.m, 6 * sizes.d * sizes.m)
     return _estimate(task, on, [*_passed(task, on, sizes.boxes), after])
 
 
@@ -74,7 +86,7 @@ def score(on: Peaks, sizes: Sizes) -> Counted:
 def density_and_score(on: Peaks, sizes: Sizes) -> Counted:
     """Count log densities with their gradients."""
     task = _pass("moments", sizes)
-    after = _end("scale", on, (2 * sizes.d + 3) * sizes.m, (6 * sizes.d + 8) * sizes.m, launches=2)
+    after = _end("scale", on, sizes.m, (2 * sizes.d + 3) * sizes.m, (6 * sizes.d + 8) * sizes.m, launches=2)
     return _estimate(task, on, [*_passed(task, on, sizes.boxes), after])
 
 
@@ -147,7 +159,7 @@ def hessian(on: Peaks, sizes: Sizes) -> Counted:
 def cdf(on: Peaks, sizes: Sizes) -> Counted:
     """Count a distribution function of one dimension."""
     task = _pass("cdf", sizes)
-    return _distribution(task, on, _passed(task, on, sizes.boxes))
+    return _distribution(task, on, _passed(task, on, sizes.boxes), _AFTER_CDF)
 
 
 @sized(OF_QUERIES, d=1)
@@ -155,7 +167,7 @@ def log_cdf(on: Peaks, sizes: Sizes) -> Counted:
     """Count its logarithm: sums of what is below and of what is above."""
     task = _pass("cdf", sizes)
     both = [part for side in ("below", "above") for part in _named(side, _passed(task, on, sizes.boxes))]
-    return _distribution(task, on, both)
+    return _distribution(task, on, both, _AFTER_LOG_CDF)
 
 
 @sized(f"{OF_DATA} {FOUND} cells steps local")
@@ -224,17 +236,27 @@ def bandwidth(
     entries, item = float(n) * d, np.dtype(dtype).itemsize
     numbers = 8.0 * entries
     gpu = on.backend == "gpu"
+    passes = functools.partial(elementwise.passes, on=on)
     # Arrays read and written: converted, checked, offsets taken (2) where there are weights (2), ranges (3), scaled
     # (2), centred (product with the weights 1, difference 2), squared (2), summed (1). A covariance takes products with
-    # the weights (2) and of all columns (2) in place of squares and their sums.
+    # the weights (2) and of all columns (2) in place of squares and their sums. A GPU writes arrays by elements; the
+    # weights are four more.
+    looked = item * entries + 2 * numbers + 8.0 * n * (4 + 6 * weighted)
+    last, arrays, work, launches = ("covariance", 4, 1 + 2 * d, 8) if covariance else ("variance", 3, 4, 6)
     parts = [
-        Part("look", item * entries + 2 * numbers + 8.0 * n * (4 + 6 * weighted), launches=8 * gpu),
-        Part("centre", 12 * numbers, {"float64": 5 * entries}, launches=8 * gpu),
-        Part("covariance", 4 * numbers, {"float64": (1 + 2 * d) * entries}, launches=8 * gpu)
-        if covariance
-        else Part("variance", 3 * numbers, {"float64": 4 * entries}, launches=6 * gpu),
+        passes("look", numbers=entries + 4 * n, traffic=looked, launches=8 * gpu),
+        passes("centre", numbers=5 * entries, traffic=12 * numbers, work={"float64": 5 * entries}, launches=8 * gpu),
+        passes(
+            last,
+            numbers=entries,
+            traffic=arrays * numbers,
+            work={"float64": work * entries},
+            launches=launches * gpu,
+        ),
     ]
-    if not gpu:  # NumPy's passes run on one core
+    if gpu:
+        parts.append(host.waits("waits", on, _WAITS))
+    else:  # NumPy's passes run on one core
         rows: dict[Unit, float] = {"scalar": _SCALAR_OF_ROW * n + _SCALAR_OF_ENTRY * entries}
         parts = [dataclasses.replace(part, blocks=1.0) for part in (*parts, Part("rows", work=rows))]
     return Counted(tuple(parts), "passes over the data counted in cukde/bandwidth/rules.py")
@@ -308,8 +330,12 @@ def _estimate(task: Pass, on: Peaks, parts: Sequence[Part], *, flops: float = 0,
     return _counted([*_survey(task, on), *parts], task.pairs, flops, traffic, on)
 
 
-def _distribution(task: Pass, on: Peaks, passed: list[Part]) -> Counted:
-    return _estimate(task, on, [*passed, elementwise.doubles("finish", on, 12 * task.m, launches=8)])
+def _distribution(task: Pass, on: Peaks, passed: list[Part], launches: int) -> Counted:
+    """Count array operations after passes, too: they follow a wait, so that those of few queries wait for Python."""
+    finish = elementwise.doubles("finish", on, 12 * task.m, launches=launches)
+    if on.backend == "gpu":
+        finish = dataclasses.replace(finish, cycles=max(finish.cycles, host.waits("", on, 0, launches).cycles))
+    return _estimate(task, on, [*passed, finish])
 
 
 _OF_ALL_PAIRS = {
@@ -406,7 +432,11 @@ def _name_on_cpu(task: Pass, on: Peaks) -> str:
 
 def _shift(on: Peaks, n: int, d: int, m: int = 0) -> Part:
     """Move the data in float64: moments, their scale, the sum; queries are converted."""
-    return _end("shift", on, n * (3 * d + 2) + 2 * m * d, n * (6 * d + 2) + 2 * m * d, launches=2)
+    end = _end("shift", on, n, n * (3 * d + 2) + 2 * m * d, n * (6 * d + 2) + 2 * m * d)
+    if on.backend == "cpu" or m == 0:
+        return end
+    converted = max(elementwise.cycles(on, float(m) * d), elementwise.SHORT)
+    return dataclasses.replace(end, cycles=end.cycles + converted, launches=2)
 
 
 def _laplace_end(on: Peaks, sizes: Sizes) -> Part:
@@ -415,13 +445,20 @@ def _laplace_end(on: Peaks, sizes: Sizes) -> Part:
     return (
         elementwise.doubles("density", on, by_arrays, launches=9)
         if sizes.d == 1
-        else _end("density", on, 4 * sizes.m, by_arrays)
+        else _end("density", on, sizes.m, 4 * sizes.m, by_arrays)
     )
 
 
-def _end(name: str, on: Peaks, numbers: float, by_numpy: float, *, launches: int = 1) -> Part:
-    """What becomes of sums, by a kernel that reads and writes so many float64 numbers; NumPy takes several passes."""
-    return elementwise.doubles(name, on, numbers if on.backend == "gpu" else by_numpy, launches=launches)
+def _end(name: str, on: Peaks, m: int, numbers: float, by_numpy: float, *, launches: int = 1) -> Part:
+    """What becomes of sums at ``m`` queries, by kernels that read and write so many float64 numbers in all.
+
+    NumPy takes several passes. A GPU has a warp for each query, however few its numbers are.
+    """
+    if on.backend == "cpu":
+        return elementwise.doubles(name, on, by_numpy)
+    waves = m / (_QUERIES_OF_END * _RESIDENT_OF_END * on.multiprocessors)
+    cycles = launches * max(elementwise.CYCLES * waves, elementwise.SHORT)
+    return Part(name, 8.0 * numbers, cycles=cycles, launches=launches)
 
 
 def _named(stage: str, parts: Sequence[Part]) -> list[Part]:
