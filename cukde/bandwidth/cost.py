@@ -21,7 +21,7 @@ from cukde.core.cost import arguments, elementwise, host
 from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.density import check as density_check
-from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
+from cukde.density.cost import calls as cost_calls, formulas as cost_formulas, waiting
 from cukde.density.estimates import NOT_NEGATIVE
 from cukde.density.grids.cost import TRANSFORMS
 from cukde.density.mass_sizes import SAMPLES
@@ -45,6 +45,11 @@ _SHARE = 16
 # columns.
 _DISTANCE_GPU, _PAIR_GPU = 10, 20
 _WITHOUT_GPU, _SHARE_GPU, _SHARE_GPU_F64 = 14, 54, 270
+
+# Copies that a pass of cross-validation waits for: the range of the data, what it left unsettled or how far points
+# reach, and the scores. Array operations beside: points, and mean shifts without a row, become lines of numbers, and
+# logarithms become a score.
+_WAITS, _BEGUN = 3, 25
 
 # Parts of the rates that kernels and least squares reach in single and double precision, measured there with 64
 # bandwidths. Sums over lanes take turns with exponentials; in double more work stands beside an exponential than in the
@@ -105,9 +110,11 @@ def cross_validation(
         times = bandwidths * (2 if least_squares else 1)
         return Counted((look, *(part.times(times) for part in of_line.parts)), _SOURCE, pairs)
     if method != "sd":
-        return Counted((look, _pass(on, n, d, bandwidths, directions, single, least_squares)), _SOURCE, pairs)
+        called = waiting.calls("calls", on, directions, _WAITS, _BEGUN)
+        return Counted((look, *called, _pass(on, n, d, bandwidths, directions, single, least_squares)), _SOURCE, pairs)
     of_score = cost_formulas.debias(on, n=n, d=d, dtype="float32" if single else "float64", weighted=weighted)
     parts = [part.times(bandwidths) for part in (*of_score.parts, *_without_each(on, n, d, single))]
+    parts += waiting.calls("calls", on, bandwidths, _WAITS, _BEGUN)
     if least_squares:
         # Debiased points are others for each bandwidth.
         parts.append(_pass(on, n, d, bandwidths, bandwidths, single, True))
@@ -252,6 +259,10 @@ def effective_size(on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighte
 
 _FOLDS, _TRIED = 5, 11  # folds, and bandwidths that a method tries on smooth data
 
+# Of a method on a GPU: passes that the host calls and waits for, but those that a formula counts itself; array
+# operations that bring data and queries to a bandwidth of 1, move data, correct densities, check factors, and add up.
+_CALLS_OF = {"kde": (1, 10), "sd": (2, 24), "positive": (1, 25), ABRAMSON: (1, 26)}
+
 
 def selection(
     on: Peaks,
@@ -280,11 +291,12 @@ def selection(
             else cost_formulas.kde(on, m=scored, **each, local=method == ABRAMSON),
         ]
         pairs += sum(one.pairs for one in counted) * _FOLDS * bandwidths
-        for one in counted:
-            parts += [
-                dataclasses.replace(part.times(_FOLDS * bandwidths), name=f"{method}: {part.name}")
-                for part in one.parts
-            ]
+        calls, operations = _CALLS_OF[method]
+        called = waiting.calls("calls", on, calls, copies=1, operations=operations / calls)
+        parts += [
+            dataclasses.replace(part.times(_FOLDS * bandwidths), name=f"{method}: {part.name}")
+            for part in (*called, *(part for one in counted for part in one.parts))
+        ]
     return Counted(tuple(parts), "densities of the folds of cukde.bandwidth.select", pairs)
 
 

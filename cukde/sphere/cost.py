@@ -10,10 +10,9 @@ from cukde.bandwidth.cost import cross_validation
 from cukde.core.cost import elementwise, host
 from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
-from cukde.density.cost import formulas
+from cukde.density.cost import formulas, waiting
 from cukde.density.cost.sizes import FOUND, OF_QUERIES, Sizes, sized
 from cukde.density.modes import cost as modes_cost
-from cukde.density.plan import gpu as plan_gpu
 
 # The reference rule: seconds of the host for a concentration, 46 halvings with two of SciPy's Bessel functions each.
 _CONCENTRATION = 2.8e-3
@@ -61,6 +60,8 @@ def reference(on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighted: bo
     parts.append(elementwise.passes("spread", on, 3 * entries, 7 * numbers, launches=5, work=work))
     parts += [*_norms(on, n, d), *_sums_of_rows("sums of squares", on, n, d)]
     gpu = on.backend == "gpu"
+    if gpu:
+        parts = [host.begun(part, on) for part in parts]
     parts.append(host.waits("concentration", on, _WAITS * gpu, seconds=_CONCENTRATION))
     if not gpu:  # NumPy's passes run on one core
         parts = [dataclasses.replace(part, blocks=1.0, launches=0) for part in parts]
@@ -82,8 +83,8 @@ def _checked(counted: Counted, on: Peaks, sizes: Sizes) -> Counted:
         return counted
     arrays = [sizes.n] if sizes.at_data else [sizes.n, sizes.m]
     parts = [part for rows in arrays for part in _norms(on, rows, sizes.d)]
-    if on.backend == "gpu" and not any(part.name == "host" for part in counted.parts):
-        parts.insert(0, host.waits("host", on, 0, seconds=1e-3 * plan_gpu.call_ms("others")))
+    if not any(part.name == "host" for part in counted.parts):
+        parts += waiting.calls("host", on)
     return dataclasses.replace(counted, parts=(*parts, *counted.parts))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cukde.core.cost.cost import Part
 from cukde.core.cost.peaks import Peaks
 
@@ -16,7 +18,16 @@ TIES = 3e-4
 """From the moment when the host knows the ties of all columns of a matrix to the next kernel of Kendall's tau. Calls
 with hardly any device work take 0.47 ms, most of it here (table in cukde/kendall/plan.py)."""
 
+OPERATION = 1.7e-5
+"""An array operation that CuPy begins. Where the host waits for numbers in between, it is not ahead of the device: the
+64 groups of rows of a conditional sample, of some 40 short operations each, take 1 ms a group on an H200."""
 
-def waits(name: str, on: Peaks, copies: float, launches: float = 0, seconds: float = 0.0) -> Part:
-    """The device waits for so many copies to the host, for launches that follow them, and for the host's own work."""
-    return Part(name, cycles=(copies * COPY + launches * on.launch + seconds) * on.clock, launches=0)
+
+def waits(name: str, on: Peaks, copies: float, operations: float = 0, seconds: float = 0.0) -> Part:
+    """The device waits for so many copies to the host, array operations begun after them, and work of the host."""
+    return Part(name, cycles=(copies * COPY + operations * OPERATION + seconds) * on.clock, launches=0)
+
+
+def begun(part: Part, on: Peaks) -> Part:
+    """The same array operations by a host that waits for numbers between them: they take a GPU no less than Python."""
+    return replace(part, cycles=max(part.cycles, part.launches * OPERATION * on.clock))

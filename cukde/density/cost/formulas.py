@@ -20,6 +20,7 @@ from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.core.plan import consulted
 from cukde.density import check as density_check
+from cukde.density.cost import waiting
 from cukde.density.cost.flash import (
     flash_bytes,
     flash_density_flops,
@@ -43,6 +44,9 @@ _SOURCE = (
 
 # Launches for the pre-pass reductions, and for the weights with their logarithms.
 _SURVEY_LAUNCHES, _WEIGHT_LAUNCHES = 3, 3
+
+# Array operations of a Hessian before its pass: scaled points, their products, and these side by side.
+_OF_PRODUCTS = 12
 
 # Array operations after the sums of a distribution function; of its logarithm, those with signs changed among them.
 _AFTER_CDF, _AFTER_LOG_CDF = 6, 16
@@ -151,7 +155,9 @@ def hessian(on: Peaks, sizes: Sizes) -> Counted:
     k = (sizes.d + 1) * (sizes.d + 2) // 2 + (sizes.local and sizes.d + 2)
     task = _pass("values", sizes, k=k)
     ends = elementwise.doubles("second derivatives", on, (k + 8.0 * sizes.d**2) * sizes.m + k * sizes.n, launches=20)
-    parts = [*_passed(task, on, sizes.boxes), ends]
+    # The host learns how far points reach before it makes products of coordinates.
+    called = waiting.calls("call", on, copies=1, operations=_OF_PRODUCTS)
+    parts = [*called, *_passed(task, on, sizes.boxes), ends]
     return _estimate(task, on, parts, flops=2 * k * task.pairs, traffic=8 * k * (sizes.n + sizes.m))
 
 
@@ -255,7 +261,7 @@ def bandwidth(
         ),
     ]
     if gpu:
-        parts.append(host.waits("waits", on, _WAITS))
+        parts = [*(host.begun(part, on) for part in parts), host.waits("waits", on, _WAITS)]
     else:  # NumPy's passes run on one core
         rows: dict[Unit, float] = {"scalar": _SCALAR_OF_ROW * n + _SCALAR_OF_ENTRY * entries}
         parts = [dataclasses.replace(part, blocks=1.0) for part in (*parts, Part("rows", work=rows))]
@@ -267,7 +273,8 @@ def abramson(on: Peaks, sizes: Sizes) -> Counted:
     """Count factors of the bandwidth, see ``cukde/bandwidth/rules.py``: the pilot density, then the factors."""
     task = _pass("sum", sizes.at_points())
     factors = elementwise.doubles("factors", on, (8 + 6 * sizes.weighted) * sizes.n, launches=4 + 4 * sizes.weighted)
-    return _estimate(task, on, [*_named("pilot", _passed(task, on, sizes.boxes)), factors])
+    called = waiting.calls("call", on)  # as data are checked
+    return _estimate(task, on, [*called, *_named("pilot", _passed(task, on, sizes.boxes)), factors])
 
 
 def _pass(output: Output, sizes: Sizes, *, k: int = 0, ratio: bool = False) -> Pass:
@@ -333,9 +340,7 @@ def _estimate(task: Pass, on: Peaks, parts: Sequence[Part], *, flops: float = 0,
 def _distribution(task: Pass, on: Peaks, passed: list[Part], launches: int) -> Counted:
     """Count array operations after passes, too: they follow a wait, so that those of few queries wait for Python."""
     finish = elementwise.doubles("finish", on, 12 * task.m, launches=launches)
-    if on.backend == "gpu":
-        finish = dataclasses.replace(finish, cycles=max(finish.cycles, host.waits("", on, 0, launches).cycles))
-    return _estimate(task, on, [*passed, finish])
+    return _estimate(task, on, [*passed, host.begun(finish, on)])
 
 
 _OF_ALL_PAIRS = {

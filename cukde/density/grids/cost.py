@@ -76,8 +76,8 @@ def _exact(on: Peaks, n: int, m: int) -> list[Part]:
     columns = 2 * math.sqrt(m)
     values = float(n) * columns
     work: dict[Unit, float] = {"exponential_f64": values, "float64": 4 * values}
-    # The loops of a CPU take a factor at once. A GPU takes six array operations for each, and one more for half of them,
-    # the share of their point; factors of a block of points lie in its cache.
+    # The loops of a CPU take a factor at once. A GPU takes six array operations for each, and one more for half of
+    # them, the share of their point; factors of a block of points lie in its cache.
     blocks = math.ceil(n * columns / _BLOCK) if on.backend == "gpu" else 1
     operations = 6.5 * values if on.backend == "gpu" else 0.0
     return [

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from cukde.core.cost import host
 from cukde.core.cost.cost import Counted
 from cukde.core.cost.peaks import Peaks
+from cukde.density.cost import waiting
 from cukde.density.cost.formulas import score
 from cukde.density.cost.sizes import Sizes, sized
 from cukde.density.modes.mean_shift import PASSES_OF_LOOK
-from cukde.density.plan import gpu as plan_gpu
 
 
 class Climb(NamedTuple):
@@ -60,9 +60,8 @@ def climbed(on: Peaks, sizes: Sizes, climb: Climb, launches: int = 0) -> Counted
         of_passes = (_OF_PASS + _OF_COLUMN * sizes.d + launches) * climb.runs
         launched = of_passes + _OF_LOOK * looks + _OF_STEP * climb.steps
         copies = _WAITS_OF_LOOK * looks + _WAITS_OF_STEP * climb.steps
-        calls = 1e-3 * plan_gpu.call_ms("others") * (climb.runs + climb.steps)
-        parts.append(host.waits("climb: launches and waits", on, copies, launched))
-        parts.append(host.waits("climb: calls", on, 0, seconds=calls + _STEP * climb.steps))
+        parts.append(host.waits("climb: launches and waits", on, copies, launched, _STEP * climb.steps))
+        parts += waiting.calls("climb: calls", on, climb.runs + climb.steps)
     return Counted(
         (*first.parts, *parts),
         "passes of cukde/density/modes/mean_shift.py, measured in all of them together; each is that of cukde.score",
