@@ -24,7 +24,7 @@ _WAITS_OF_NORMS, _WAITS = 2, 1
 # steps; 1,024 take 26, in 165.
 CLIMB = modes_cost.Climb(24.0, 220, 100)
 
-# Launches of a pass beside those of a climb in space: norms of rows twice, parts along the sphere and off it.
+# Array operations of a pass beside those of a climb in space: norms of rows twice, parts along the sphere and off it.
 _OF_PASS = 24
 
 
@@ -36,17 +36,17 @@ def kde(on: Peaks, sizes: Sizes) -> Counted:
 
 @sized(f"{OF_QUERIES} {FOUND} cells local")
 def score(on: Peaks, sizes: Sizes) -> Counted:
-    """Count a score; its part along the sphere takes ten passes over the results, and a sum of each."""
+    """Count a score; its part along the sphere takes passes over the results, and a sum of each."""
     counted = _checked(formulas.score(on, sizes), on, sizes)
     m, d = sizes.m, sizes.d
     along = elementwise.doubles("along", on, 12 * m * d, launches=6)
-    return dataclasses.replace(counted, parts=(*counted.parts, along, *_sums_of_rows("sums along", on, m, d)))
+    return dataclasses.replace(counted, parts=(*counted.parts, along, _sums_of_rows("sums along", on, m, d)))
 
 
 @sized("n m d dtype precision weighted at_data deterministic check_finite passes")
 def modes(on: Peaks, sizes: Sizes, passes: float = CLIMB.passes) -> Counted:
     """Count ``m`` seeds that climb over ``n`` rows, as many as ``passes`` passes of all seeds would take."""
-    return _checked(modes_cost.climbed(on, sizes, CLIMB._replace(passes=passes), _OF_PASS), on, sizes)
+    return _checked(modes_cost.climbed(on, sizes, CLIMB.of(passes), _OF_PASS), on, sizes)
 
 
 def reference(on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighted: bool = False) -> Counted:
@@ -58,7 +58,7 @@ def reference(on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighted: bo
     # Arrays read and written: offsets taken (2), centred (product with the weights 1, difference 2), squared (2).
     work: dict[Unit, float] = {"float64": 5 * entries}
     parts.append(elementwise.passes("spread", on, 3 * entries, 7 * numbers, launches=5, work=work))
-    parts += [*_norms(on, n, d), *_sums_of_rows("sums of squares", on, n, d)]
+    parts += [*_norms(on, n, d), _sums_of_rows("sums of squares", on, n, d)]
     gpu = on.backend == "gpu"
     if gpu:
         parts = [host.begun(part, on) for part in parts]
@@ -89,12 +89,12 @@ def _checked(counted: Counted, on: Peaks, sizes: Sizes) -> Counted:
 
 
 def _norms(on: Peaks, rows: int, d: int) -> list[Part]:
-    parts = _sums_of_rows("norms", on, rows, d)
-    return [*parts, host.waits("wait for norms", on, _WAITS_OF_NORMS)] if on.backend == "gpu" else parts
+    norms = _sums_of_rows("norms", on, rows, d)
+    return [norms, host.waits("wait for norms", on, _WAITS_OF_NORMS)] if on.backend == "gpu" else [norms]
 
 
-def _sums_of_rows(name: str, on: Peaks, rows: int, d: int) -> list[Part]:
+def _sums_of_rows(name: str, on: Peaks, rows: int, d: int) -> Part:
     """Sums over the columns of each row: CuPy has a block of a reduction or of a matrix product for each row."""
     traffic = 8.0 * rows * (d + 1)
     numbers = float(elementwise.THREADS) * rows if on.backend == "gpu" else 0.0
-    return [elementwise.passes(name, on, numbers, traffic, launches=2 * (on.backend == "gpu"))]
+    return elementwise.passes(name, on, numbers, traffic, launches=2 * (on.backend == "gpu"))

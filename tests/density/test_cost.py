@@ -630,3 +630,24 @@ def test_queries_in_the_tails_wait_for_each_other_where_they_are_neighbours() ->
     assert chain("sd_kde", m=2**21) == 20 + 1
     assert chain("sd_kde", m=2**21, weighted=True) == 1 + 1
     assert chain("sd_kde", m=2**21, dtype="float64") == 0
+
+
+def test_what_becomes_of_sums_takes_a_warp_for_each_query() -> None:
+    def end(op: str, **sizes: Any) -> float:
+        return perf.predict(op, H200, dtype="float32", **sizes).parts[-1].seconds
+
+    assert end("debias", n=2**24, d=1) == pytest.approx(8 * end("debias", n=2**21, d=1))
+    sizes = {"n": 2**14, "m": 2**20}
+    assert end("score", d=1, **sizes) == pytest.approx(end("score", d=4, **sizes), rel=0.05)
+    assert end("density_and_score", d=1, **sizes) == pytest.approx(2 * end("score", d=1, **sizes), rel=0.05)
+
+
+@pytest.mark.parametrize("algorithm", ["fft", "exact"])
+def test_grids_take_array_operations_a_block_at_a_time(algorithm: str) -> None:
+    def cost(n: int, on: Any = H200) -> perf.Cost:
+        return perf.cost("evaluate_grid", on, n=n, m=2**16, d=2, algorithm=algorithm)
+
+    few, many = (cost(n).parts[1] for n in (2**20, 2**24))
+    assert many.cycles == pytest.approx(16 * few.cycles)
+    assert many.launches >= 14 * few.launches
+    assert cost(2**20, CPU).launches == 0

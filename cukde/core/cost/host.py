@@ -18,9 +18,10 @@ TIES = 3e-4
 """From the moment when the host knows the ties of all columns of a matrix to the next kernel of Kendall's tau. Calls
 with hardly any device work take 0.47 ms, most of it here (table in cukde/kendall/plan.py)."""
 
-OPERATION = 1.7e-5
-"""An array operation that CuPy begins. Where the host waits for numbers in between, it is not ahead of the device: the
-64 groups of rows of a conditional sample, of some 40 short operations each, take 1 ms a group on an H200."""
+OPERATION = 1.4e-5
+"""An array operation that CuPy begins; places by an array of places count as three. Where the host waits for numbers in
+between, it is not ahead of the device: the 64 groups of rows of a conditional sample, a short pass and some 50
+operations each, take 1 ms a group on an H200."""
 
 
 def waits(name: str, on: Peaks, copies: float, operations: float = 0, seconds: float = 0.0) -> Part:
