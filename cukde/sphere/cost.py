@@ -14,11 +14,13 @@ from cukde.density.cost import formulas, waiting
 from cukde.density.cost.sizes import FOUND, OF_QUERIES, Sizes, sized
 from cukde.density.modes import cost as modes_cost
 
-# The reference rule: seconds of the host for a concentration, 46 halvings with two of SciPy's Bessel functions each.
-_CONCENTRATION = 2.8e-3
+# Seconds of the host, on one core: for the concentration of the reference rule, 46 halvings with two of SciPy's Bessel
+# functions each; and for the constants of a grid of bandwidths, whose series have 120 terms.
+_CONCENTRATION, _CONSTANTS = 2.8e-3, 4e-4
 
-# Copies that a look at norms waits for: the least and the largest; and the reference rule for the spread beside.
-_WAITS_OF_NORMS, _WAITS = 2, 1
+# Copies that a look at norms waits for, the least and the largest, and its array operations; and the copy that the
+# reference rule waits for beside, the spread.
+_WAITS_OF_NORMS, _OF_NORMS, _WAITS = 2, 4, 1
 
 # Where nobody says, for points all around: 16,384 take 22 passes of all at a bandwidth of 0.3, in 276 passes with 102
 # steps; 1,024 take 26, in 165.
@@ -70,11 +72,15 @@ def reference(on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighted: bo
 
 @functools.wraps(cross_validation, assigned=())  # whose sizes it takes
 def cross_validate(on: Peaks, *, n: int, d: int, **sizes: Any) -> Counted:
-    """Count the scores of a grid that is not extended, and the reference rule that it is of."""
+    """Count the scores of a grid that is not extended, and the reference rule that it is of.
+
+    For points all around it is: then 60 bandwidths are tried, in three turns.
+    """
     counted = cross_validation(on, n=n, d=d, **sizes)
     rule = reference(on, n=n, d=d, **{name: sizes[name] for name in ("dtype", "weighted") if name in sizes})
-    parts = (*(dataclasses.replace(part, name=f"reference: {part.name}") for part in rule.parts), *counted.parts[1:])
-    return dataclasses.replace(counted, parts=parts)
+    of_rule = [dataclasses.replace(part, name=f"reference: {part.name}") for part in rule.parts]
+    constants = host.waits("constants", on, 0, seconds=_CONSTANTS)
+    return dataclasses.replace(counted, parts=(*of_rule, *counted.parts[1:], constants))
 
 
 def _checked(counted: Counted, on: Peaks, sizes: Sizes) -> Counted:
@@ -90,7 +96,7 @@ def _checked(counted: Counted, on: Peaks, sizes: Sizes) -> Counted:
 
 def _norms(on: Peaks, rows: int, d: int) -> list[Part]:
     norms = _sums_of_rows("norms", on, rows, d)
-    return [norms, host.waits("wait for norms", on, _WAITS_OF_NORMS)] if on.backend == "gpu" else [norms]
+    return [norms, host.waits("wait for norms", on, _WAITS_OF_NORMS, _OF_NORMS)] if on.backend == "gpu" else [norms]
 
 
 def _sums_of_rows(name: str, on: Peaks, rows: int, d: int) -> Part:
