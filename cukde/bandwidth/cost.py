@@ -71,7 +71,7 @@ _OPERATIONS = 3
 _BLOCK, _LAUNCHES, _WAITS_OF_BLOCK = 2**20, 17, 4
 
 # Cells of the first grid. To count rows in them each block of CUB's histogram, of so many threads, has counters of its
-# own in memory, which it clears and reads again one after another: so many cycles for both.
+# own in memory, which it clears and reads again one after another: so many cycles for both, by the latency of memory.
 _CELLS, _THREADS, _COUNTERS = 2**17, 384, 900
 
 # So many operations one at a time take as long as NumPy's two histograms of a row, 8 ns on a core of 3e9 a second.
@@ -211,9 +211,9 @@ def isj(on: Peaks, *, n: int, d: int = 1, dtype: Any = "float64", weighted: bool
     passes = 14 + 7 * weighted
     blocks = -(-n // _BLOCK)
     work: dict[Unit, float] = {"float64": (4 + 2 * weighted) * rows}
-    if on.backend == "cpu":
-        work["scalar"] = _SCALAR_OF_ROW * rows
     gpu = on.backend == "gpu"
+    if not gpu:
+        work["scalar"] = _SCALAR_OF_ROW * rows
     bins = elementwise.passes(
         "bins", on, passes / 2 * rows, 8.0 * passes * rows, launches=5 + _LAUNCHES * blocks, work=work
     )
@@ -251,7 +251,7 @@ def effective_size(on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighte
     transforms = Part("transforms", 64 * padded, {"float64": flops}, efficiency=TRANSFORMS, launches=4 * d * gpu)
     parts = [columns, transforms]
     if gpu:
-        parts.append(host.waits("waits", on, 1 + _WAITS_OF_COLUMN * d))
+        parts = [*(host.begun(part, on) for part in parts), host.waits("waits", on, 1 + _WAITS_OF_COLUMN * d)]
     else:  # NumPy's passes run on one core
         parts = [dataclasses.replace(part, blocks=1.0) for part in parts]
     return Counted(tuple(parts), "transforms and passes counted in cukde/bandwidth/chains.py")
