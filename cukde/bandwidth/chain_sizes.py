@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from cukde.bandwidth import chains as of_chains, check
+from cukde.bandwidth.cost import effective_size as cost
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.entry.public_call import public_call
 from cukde.core.types import Array, ArrayLike
 from cukde.density import check as density_check
 from cukde.density.cost.calls import of_bandwidth
-from cukde.density.cost.formulas import bandwidth as cost
 
 
 @declare(cost, of_bandwidth, name="bandwidth.effective_size")

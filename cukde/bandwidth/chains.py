@@ -70,7 +70,8 @@ class Chain(NamedTuple):
 def of_column(x: Any, chains: int, backend: ModuleType, period: float = math.inf) -> np.ndarray:
     """Autocorrelations of a column from a lag of 1 on, of several chains one after another; none if it is constant.
 
-    What chains differ by counts as correlation. With a period they are those of points on a circle.
+    They go as far as :func:`monotone` looks at them. What chains differ by counts as correlation. With a period they
+    are those of points on a circle.
     """
     xp = backend.xp
     x = x.astype(xp.float64)
@@ -95,7 +96,18 @@ def of_column(x: Any, chains: int, backend: ModuleType, period: float = math.inf
     variance = float(total[0]) + between
     if not variance > 0:
         return np.zeros(0)
-    return np.asarray(backend.asnumpy(1 - (within - total[1:]) / variance))
+    return np.asarray(backend.asnumpy(before_the_end(1 - (within - total[1:]) / variance)))
+
+
+def before_the_end(correlations: Any) -> Any:
+    """Autocorrelations up to the first pair, of lags 2 and 3 or later, whose sum is not positive, and with it.
+
+    As a rule these are a handful of millions, and the others need not come to the host.
+    """
+    pairs = correlations[1 : len(correlations) - 1 + len(correlations) % 2].reshape(-1, 2)
+    positive = pairs[:, 0] + pairs[:, 1] > 0
+    end = int(positive.argmin()) if len(pairs) else 0
+    return correlations if len(pairs) == 0 or bool(positive[end]) else correlations[: 2 * end + 3]
 
 
 def monotone(correlations: np.ndarray) -> np.ndarray:

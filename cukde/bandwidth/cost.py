@@ -8,6 +8,7 @@ Exponentials that a GPU leaves out of likelihoods of many rows are counted too: 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,8 +21,9 @@ from cukde.core.cost import arguments, elementwise, host
 from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.density import check as density_check
-from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
+from cukde.density.cost import calls as cost_calls, formulas as cost_formulas, waiting
 from cukde.density.estimates import NOT_NEGATIVE
+from cukde.density.grids.cost import TRANSFORMS
 from cukde.density.mass_sizes import SAMPLES
 from cukde.density.rules_by_name import ABRAMSON
 
@@ -44,6 +46,11 @@ _SHARE = 16
 _DISTANCE_GPU, _PAIR_GPU = 10, 20
 _WITHOUT_GPU, _SHARE_GPU, _SHARE_GPU_F64 = 14, 54, 270
 
+# Copies that a pass of cross-validation waits for: the range of the data, what it left unsettled or how far points
+# reach, and the scores. Array operations beside: points, and mean shifts without a row, become lines of numbers, and
+# logarithms become a score.
+_WAITS, _BEGUN = 3, 25
+
 # Parts of the rates that kernels and least squares reach in single and double precision, measured there with 64
 # bandwidths. Sums over lanes take turns with exponentials; in double more work stands beside an exponential than in the
 # loop that measures its rate.
@@ -59,8 +66,13 @@ _OPERATIONS = 3
 
 
 # Rows that are binned at a time by the improved Sheather-Jones rule; launches for them: cells and shares of the rows,
-# two histograms with what CuPy looks at before, two sums.
-_BLOCK, _LAUNCHES = 2**20, 12
+# two histograms with what CuPy looks at before, two sums. CuPy asks for the least and the largest cell of each
+# histogram before it counts.
+_BLOCK, _LAUNCHES, _WAITS_OF_BLOCK = 2**20, 17, 4
+
+# Cells of the first grid. To count rows in them each block of CUB's histogram, of so many threads, has counters of its
+# own in memory, which it clears and reads again one after another: so many cycles for both, by the latency of memory.
+_CELLS, _THREADS, _COUNTERS = 2**17, 384, 900
 
 # So many operations one at a time take as long as NumPy's two histograms of a row, 8 ns on a core of 3e9 a second.
 _SCALAR_OF_ROW = 24
@@ -98,9 +110,11 @@ def cross_validation(
         times = bandwidths * (2 if least_squares else 1)
         return Counted((look, *(part.times(times) for part in of_line.parts)), _SOURCE, pairs)
     if method != "sd":
-        return Counted((look, _pass(on, n, d, bandwidths, directions, single, least_squares)), _SOURCE, pairs)
+        called = waiting.calls("calls", on, directions, _WAITS, _BEGUN)
+        return Counted((look, *called, _pass(on, n, d, bandwidths, directions, single, least_squares)), _SOURCE, pairs)
     of_score = cost_formulas.debias(on, n=n, d=d, dtype="float32" if single else "float64", weighted=weighted)
     parts = [part.times(bandwidths) for part in (*of_score.parts, *_without_each(on, n, d, single))]
+    parts += waiting.calls("calls", on, bandwidths, _WAITS, _BEGUN)
     if least_squares:
         # Debiased points are others for each bandwidth.
         parts.append(_pass(on, n, d, bandwidths, bandwidths, single, True))
@@ -197,22 +211,57 @@ def isj(on: Peaks, *, n: int, d: int = 1, dtype: Any = "float64", weighted: bool
     passes = 14 + 7 * weighted
     blocks = -(-n // _BLOCK)
     work: dict[Unit, float] = {"float64": (4 + 2 * weighted) * rows}
-    if on.backend == "cpu":
+    gpu = on.backend == "gpu"
+    if not gpu:
         work["scalar"] = _SCALAR_OF_ROW * rows
     bins = elementwise.passes(
         "bins", on, passes / 2 * rows, 8.0 * passes * rows, launches=5 + _LAUNCHES * blocks, work=work
     )
-    waits = _ROOT + (host.COPY * 6 if on.backend == "gpu" else 0.0)
     passed = [look, size, bins]
-    if on.backend == "cpu":  # NumPy's passes run on one core
+    if gpu:
+        if not weighted:  # weights are added by atomics
+            passed.append(Part("counters", cycles=float(blocks * (_CELLS // _THREADS) * _COUNTERS), launches=0))
+        passed.append(host.waits("waits", on, _WAITS_OF_BLOCK * blocks + 6, _LAUNCHES * blocks))
+    else:  # NumPy's passes run on one core
         passed = [dataclasses.replace(part, blocks=1.0) for part in passed]
-    parts = (*passed, Part("root", cycles=waits * on.clock, launches=1))
+    parts = (*passed, host.waits("root", on, 0, seconds=_ROOT))
     return Counted(
         parts, "passes over the data counted in cukde/bandwidth/improved_sheather_jones.py; the root as measured"
     )
 
 
+# Launches for a column of a chain, and copies that the host waits for: the largest entry, the first autocovariance
+# twice, the first pair that is not positive, whether it is, and the autocorrelations before it.
+_LAUNCHES_OF_COLUMN, _WAITS_OF_COLUMN = 30, 6
+
+
+def effective_size(on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighted: bool = False) -> Counted:
+    """Count autocorrelations by transforms, a column at a time, see ``cukde/bandwidth/chains.py``."""
+    if weighted:
+        raise ValueError("weighted must be False: the effective size of a chain takes no weights")
+    gpu = on.backend == "gpu"
+    entries, padded = float(n) * d, d * 2.0 ** math.ceil(math.log2(2 * n))
+    # Arrays written: columns, centred, their sizes, scaled, less the mean of the chain, padded; squares of both parts
+    # and their sum, half of the padded; autocovariances and correlations (5), their pairs (2, of half as many).
+    written = 11 * entries + 2.5 * padded
+    launches = (1 + _LAUNCHES_OF_COLUMN * d) * gpu
+    # Three more read entries: means twice, and the largest.
+    columns = elementwise.passes("columns", on, written, 16 * written + 24 * entries, launches=launches)
+    flops = 2 * 2.5 * padded * math.log2(padded / d)
+    transforms = Part("transforms", 64 * padded, {"float64": flops}, efficiency=TRANSFORMS, launches=4 * d * gpu)
+    parts = [columns, transforms]
+    if gpu:
+        parts = [*(host.begun(part, on) for part in parts), host.waits("waits", on, 1 + _WAITS_OF_COLUMN * d)]
+    else:  # NumPy's passes run on one core
+        parts = [dataclasses.replace(part, blocks=1.0) for part in parts]
+    return Counted(tuple(parts), "transforms and passes counted in cukde/bandwidth/chains.py")
+
+
 _FOLDS, _TRIED = 5, 11  # folds, and bandwidths that a method tries on smooth data
+
+# Of a method on a GPU: passes that the host calls and waits for, but those that a formula counts itself; array
+# operations that bring data and queries to a bandwidth of 1, move data, correct densities, check factors, and add up.
+_CALLS_OF = {"kde": (1, 10), "sd": (2, 24), "positive": (1, 25), ABRAMSON: (1, 26)}
 
 
 def selection(
@@ -242,11 +291,12 @@ def selection(
             else cost_formulas.kde(on, m=scored, **each, local=method == ABRAMSON),
         ]
         pairs += sum(one.pairs for one in counted) * _FOLDS * bandwidths
-        for one in counted:
-            parts += [
-                dataclasses.replace(part.times(_FOLDS * bandwidths), name=f"{method}: {part.name}")
-                for part in one.parts
-            ]
+        calls, operations = _CALLS_OF[method]
+        called = waiting.calls("calls", on, calls, copies=1, operations=operations / calls)
+        parts += [
+            dataclasses.replace(part.times(_FOLDS * bandwidths), name=f"{method}: {part.name}")
+            for part in (*called, *(part for one in counted for part in one.parts))
+        ]
     return Counted(tuple(parts), "densities of the folds of cukde.bandwidth.select", pairs)
 
 

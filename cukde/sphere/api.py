@@ -11,13 +11,14 @@ from cukde.core.entry.public_call import public_call
 from cukde.core.types import Array, ArrayLike
 from cukde.density.compositions import check as compositions_check, cost as compositions_cost
 from cukde.density.compositions.regions import in_range, levels
-from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
+from cukde.density.cost import calls as cost_calls
 from cukde.density.keywords import LogOfRows, LogWeighted, OfRows, takes
+from cukde.sphere import cost
 from cukde.sphere.problem import problem_on_sphere
 from cukde.sphere.rules import Width, width
 
 
-@declare(cost_formulas.kde, cost_calls.of_queries, name="sphere.kde", observed=cost_calls.taken("sum"))
+@declare(cost.kde, cost_calls.of_queries, name="sphere.kde", observed=cost_calls.taken("sum"))
 @public_call(returned.rows("Y", "density"))
 @takes(LogOfRows)
 def kde(X: ArrayLike, Y: ArrayLike, h: Width, **options: Unpack[LogOfRows]) -> Array:
@@ -76,7 +77,7 @@ def kde(X: ArrayLike, Y: ArrayLike, h: Width, **options: Unpack[LogOfRows]) -> A
         return problem.density(log=log)
 
 
-@declare(cost_formulas.score, cost_calls.of_queries, name="sphere.score", observed=cost_calls.taken("moments"))
+@declare(cost.score, cost_calls.of_queries, name="sphere.score", observed=cost_calls.taken("moments"))
 @public_call(returned.rows("Y", "score"))
 @takes(OfRows)
 def score(X: ArrayLike, Y: ArrayLike, h: Width, **options: Unpack[OfRows]) -> Array:

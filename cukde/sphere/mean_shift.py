@@ -16,17 +16,16 @@ from cukde.density.keywords import OfClimb, takes
 from cukde.density.modes import check as modes_check
 from cukde.density.modes.api import with_names
 from cukde.density.modes.coordinates import Coordinates
-from cukde.density.modes.cost import modes as cost
 from cukde.density.modes.mean_shift import Climbed
 from cukde.density.modes.newton import Maxima
 from cukde.density.modes.search import Modes, reported, searched
 from cukde.density.problem import Problem
-from cukde.sphere import check
+from cukde.sphere import check, cost
 from cukde.sphere.problem import problem_on_sphere
 from cukde.sphere.rules import Width, width
 
 
-@declare(cost, of_modes, name="sphere.modes")
+@declare(cost.modes, of_modes, name="sphere.modes")
 @public_call(with_names)
 @takes(OfClimb)
 def modes(

@@ -12,7 +12,7 @@ import numpy as np
 
 from cukde.bandwidth import data, search
 from cukde.bandwidth.check import options as check_options
-from cukde.bandwidth.cost import cross_validation as cross_validation_cost, of_cross_validation
+from cukde.bandwidth.cost import of_cross_validation
 from cukde.bandwidth.data import Question, Rows
 from cukde.bandwidth.scores import LeaveOneOut
 from cukde.bandwidth.search import CROSS_VALIDATED, CrossValidation
@@ -22,9 +22,8 @@ from cukde.core.entry.public_call import public_call
 from cukde.core.types import ArrayLike
 from cukde.density import check as density_check
 from cukde.density.cost.calls import of_bandwidth
-from cukde.density.cost.formulas import bandwidth as cost
 from cukde.density.keywords import OfPrecision, OfRowWeights, takes
-from cukde.sphere import check, constant
+from cukde.sphere import check, constant, cost
 from cukde.sphere.pair_angles import PairAngles
 
 Width = float | str | CrossValidation
@@ -46,7 +45,7 @@ def width(h: Any, X: Any, weights: Any) -> float:
     return check.bandwidth(h.bandwidth if isinstance(h, CrossValidation) else h)
 
 
-@declare(cost, of_bandwidth, name="sphere.reference")
+@declare(cost.reference, of_bandwidth, name="sphere.reference")
 @public_call()
 @takes(OfRowWeights, described=["weights"])
 def reference(X: ArrayLike, **options: Unpack[OfRowWeights]) -> float:
@@ -95,7 +94,7 @@ def reference(X: ArrayLike, **options: Unpack[OfRowWeights]) -> float:
         return _reference(_rows(X, weights, backend))
 
 
-@declare(cross_validation_cost, of_cross_validation, name="sphere.cross_validate")
+@declare(cost.cross_validate, of_cross_validation, name="sphere.cross_validate")
 @public_call()
 @takes(OfPrecision)
 def cross_validate(

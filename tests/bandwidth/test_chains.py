@@ -11,6 +11,7 @@ from scipy.signal import lfilter
 
 import cukde
 from cukde import bandwidth
+from cukde.bandwidth import chains as of_chains
 from tests.conftest import Backend
 
 RNG = np.random.default_rng(0)
@@ -58,6 +59,21 @@ def test_sizes_are_those_of_geyers_sequences(backend: Backend, chains: int) -> N
     got = backend.asnumpy(bandwidth.effective_size(backend.asarray(1e6 + 1e-3 * X), chains=chains))
     np.testing.assert_allclose(got, [by_loops(column, chains)[0] for column in X.T], rtol=1e-6)
     assert got.dtype == np.float64
+
+
+def test_lags_that_do_not_count_stay_where_the_data_are() -> None:
+    rng = np.random.default_rng(3)
+    for lags in (1, 2, 3, 4, 7, 8, 300):
+        for correlations in (
+            rng.normal(size=lags),
+            0.9 ** np.arange(1, lags + 1),
+            -np.ones(lags),
+            np.full(lags, np.nan),
+        ):
+            kept = of_chains.before_the_end(correlations)
+            assert len(kept) <= lags
+            np.testing.assert_array_equal(of_chains.monotone(kept), of_chains.monotone(correlations))
+    assert len(of_chains.before_the_end(rng.normal(size=10_000))) < 100
 
 
 def test_sizes_of_an_autoregressive_process() -> None:

@@ -83,3 +83,32 @@ def test_which_rows_are_many_is_the_backends_own_rule() -> None:
         "cpu": bandwidth_passes.LEAST_ROWS_OF_LINE,
         "gpu": gpu_passes.LEAST_ROWS_OF_LINE,
     } == bandwidth_cost.LEAST_ROWS_OF_LINE
+
+
+@pytest.mark.parametrize("on", ["H200", CPU], ids=["gpu", "cpu"])
+def test_an_effective_size_takes_two_transforms_a_column(on: Any) -> None:
+    one, eight = (perf.cost("bandwidth.effective_size", on, n=2**20, d=d).parts for d in (1, 8))
+    for few, many in zip(one[:2], eight[:2], strict=True):
+        assert many.bytes == 8 * few.bytes > 0
+    assert one[1].work["float64"] == 2 * 2.5 * 2**21 * 21
+    # No more than what they count comes to the host.
+    predicted = [perf.predict("bandwidth.effective_size", "H200", n=n, d=1).seconds for n in (2**20, 2**22)]
+    assert predicted[1] < 4.5 * predicted[0] < 0.01
+    with pytest.raises(ValueError, match="weighted must be False"):
+        perf.cost("bandwidth.effective_size", on, n=100, d=1, weighted=True)
+
+
+def test_a_gpu_waits_for_each_block_of_rows_and_each_bandwidth() -> None:
+    def waits(op: str, **sizes: Any) -> dict[str, float]:
+        return {part.name: part.cycles for part in perf.cost(op, "H200", **sizes).parts}
+
+    few, many = (waits("bandwidth.isj", n=blocks * 2**20)["waits"] for blocks in (1, 9))
+    assert 5 * few < many < 9 * few
+    sizes: dict[str, Any] = {"n": 1000, "d": 4, "method": "sd"}
+    once, often = (waits("bandwidth.cross_validate", bandwidths=b, **sizes)["calls"] for b in (1, 32))
+    assert often == pytest.approx(32 * once)
+    assert waits("bandwidth.cross_validate", n=1000, d=4)["calls"] == pytest.approx(once)  # all bandwidths in a pass
+    named = waits("bandwidth.select", n=1000, d=4)
+    assert named["sd: calls"] > named["kde: calls"] > 0
+    on_cpu = {part.name for part in perf.cost("bandwidth.select", CPU, n=1000, d=4).parts}
+    assert not any(name.endswith("calls") for name in on_cpu)

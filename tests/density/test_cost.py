@@ -477,6 +477,9 @@ def test_stages_of_sd_kde_make_it_up(h: Any) -> None:
     np.testing.assert_allclose(calls["kde"](), cukde.sd_kde(X, Y, h, score_bandwidth=0.6), rtol=1e-10)
 
 
+_DENSITIES = ("kde", "score", "density_and_score", "debias", "sd_kde", "laplace_kde")
+
+
 def _measured(note: str = "") -> list[tuple[str, dict[str, Any], float]]:
     """Recorded operations of more than 2 ms, beside which the host's 0.3 to 0.5 ms of a single call are little.
 
@@ -484,7 +487,7 @@ def _measured(note: str = "") -> list[tuple[str, dict[str, Any], float]]:
     follow each other. Section 3 of the sources' report takes all pairs, in one dimension.
     """
     found = []
-    records = ("sd_kde_h200", "engine_h200", "dimensions_h200", "ablation_h200", "density_1d_h200")
+    records = ("sd_kde_h200", "engine_h200", "dimensions_h200", "ablation_h200", "density_1d_h200", "perf_h200")
     for name in ("sources_h200/section-5",) if note else (*records, "sources_h200/section-3"):
         for row in json.loads((RESULTS / f"{name}.json").read_text())["rows"]:
             precision, *others = (row["precision"] or "").removesuffix(" all pairs").split(" ", 1)
@@ -493,6 +496,8 @@ def _measured(note: str = "") -> list[tuple[str, dict[str, Any], float]]:
                 continue  # pairs are left out, of which the model knows nothing
             if row.get("median_ms") is None or row["median_ms"] < 2 or row["backend"] != "gpu":
                 continue
+            if name == "perf_h200" and not (row["op"] in _DENSITIES and 2 <= sizes["d"] <= 64):
+                continue  # tests/perf/test_benchmarks.py holds the mean error of all its rows
             # Rivals, and the one row from before there was a transform for one dimension.
             if others != [note] * bool(note) or (name, sizes["d"]) == ("dimensions_h200", 1):
                 continue
@@ -657,3 +662,24 @@ def test_queries_in_the_tails_wait_for_each_other_where_they_are_neighbours() ->
     assert chain("sd_kde", m=2**21) == 20 + 1
     assert chain("sd_kde", m=2**21, weighted=True) == 1 + 1
     assert chain("sd_kde", m=2**21, dtype="float64") == 0
+
+
+def test_what_becomes_of_sums_takes_a_warp_for_each_query() -> None:
+    def end(op: str, **sizes: Any) -> float:
+        return perf.predict(op, H200, dtype="float32", **sizes).parts[-1].seconds
+
+    assert end("debias", n=2**24, d=1) == pytest.approx(8 * end("debias", n=2**21, d=1))
+    sizes = {"n": 2**14, "m": 2**20}
+    assert end("score", d=1, **sizes) == pytest.approx(end("score", d=4, **sizes), rel=0.05)
+    assert end("density_and_score", d=1, **sizes) == pytest.approx(2 * end("score", d=1, **sizes), rel=0.05)
+
+
+@pytest.mark.parametrize("algorithm", ["fft", "exact"])
+def test_grids_take_array_operations_a_block_at_a_time(algorithm: str) -> None:
+    def cost(n: int, on: Any = H200) -> perf.Cost:
+        return perf.cost("evaluate_grid", on, n=n, m=2**16, d=2, algorithm=algorithm)
+
+    few, many = (cost(n).parts[1] for n in (2**20, 2**24))
+    assert many.cycles == pytest.approx(16 * few.cycles)
+    assert many.launches >= 14 * few.launches
+    assert cost(2**20, CPU).launches == 0

@@ -45,11 +45,8 @@ def doubles(name: str, on: Peaks, numbers: float, *, launches: int = 1) -> Part:
 
 def awaited(name: str, on: Peaks, numbers: float, *, operations: float, waits: float = 0) -> Part:
     """The same of so many array operations, by a host that waits for results between them: it is not ahead."""
-    part = doubles(name, on, numbers, launches=round(operations))
-    if on.backend == "cpu":
-        return part
-    of_host = (operations * host.OPERATION + waits * host.COPY) * on.clock
-    return replace(part, cycles=max(cycles(on, numbers / 2), of_host))
+    part = host.begun(doubles(name, on, numbers, launches=round(operations)), on)
+    return replace(part, cycles=part.cycles + waits * host.COPY * on.clock) if on.backend == "gpu" else part
 
 
 def cycles(on: Peaks, numbers: float) -> float:

@@ -1,5 +1,12 @@
 """Seconds of the host for which the device waits. Measured beside an H200; other hosts differ."""
 
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cukde.core.cost.cost import Part
+from cukde.core.cost.peaks import Peaks
+
 COPY = 3e-5
 """A copy of a few numbers to the host. A call of ``pwpa``, which copies twice, takes 0.07 ms longer than a call of a
 ``PiecewisePolynomial`` (benchmarks/results/piecewise_h200.json)."""
@@ -29,3 +36,13 @@ operations each, take 1 ms a group on an H200."""
 POINT_OF_MASS = 3.4e-8
 """A coordinate of a point that finds the mass of the positive estimate, by NumPy's sines, cosines and logarithms; 45 ns
 on a slower host."""
+
+
+def waits(name: str, on: Peaks, copies: float, operations: float = 0, seconds: float = 0.0) -> Part:
+    """The device waits for so many copies to the host, array operations begun after them, and work of the host."""
+    return Part(name, cycles=(copies * COPY + operations * OPERATION + seconds) * on.clock, launches=0)
+
+
+def begun(part: Part, on: Peaks) -> Part:
+    """The same array operations by a host that waits for numbers between them: they take a GPU no less than Python."""
+    return replace(part, cycles=max(part.cycles, part.launches * OPERATION * on.clock))

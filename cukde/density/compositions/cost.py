@@ -14,7 +14,8 @@ from cukde.core.cost import elementwise, radix_sort
 from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.density import check as density_check
-from cukde.density.cost.formulas import called, cdf, kde, kernel_sum, positive_kde, sd_kde
+from cukde.density.cost import waiting
+from cukde.density.cost.formulas import cdf, kde, kernel_sum, positive_kde, sd_kde
 from cukde.density.cost.sizes import OF_QUERIES, OPTIONS, Sizes, sized
 from cukde.density.grids.cost import evaluate_grid
 from cukde.density.mass_sizes import SAMPLES
@@ -62,7 +63,9 @@ def conditional(on: Peaks, sizes: Sizes, given: int = 1, each: bool = False) -> 
         columns = elementwise.awaited("columns", on, numbers, operations=_OF_COLUMNS)
         return dataclasses.replace(both, parts=(columns, *both.parts))
     of_rest = kde(on, sizes, d=sizes.d - given, weighted=True)
-    return dataclasses.replace(of_rest, parts=(*called(on, 1), _shares(on, sizes.n, given), *of_rest.parts))
+    return dataclasses.replace(
+        of_rest, parts=(*waiting.calls("host", on, 1), _shares(on, sizes.n, given), *of_rest.parts)
+    )
 
 
 def _shares(on: Peaks, n: int, given: int) -> Part:
@@ -100,7 +103,7 @@ def _weights_of_nodes(on: Peaks, sizes: Sizes, given: int) -> Counted:
     operations = _BANDS * _OF_BAND + passes * _OF_WEIGHTS
     table = elementwise.awaited("nodes", on, 8.0 * sizes.n * _OF_PASS, operations=operations, waits=2 * _BANDS)
     weights = elementwise.awaited("weights", on, 10.0 * sizes.m * nodes, operations=12)
-    return dataclasses.replace(sums, parts=(*called(on, 2 + passes), table, *sums.parts, weights))
+    return dataclasses.replace(sums, parts=(*waiting.calls("host", on, 2 + passes), table, *sums.parts, weights))
 
 
 def _at_nodes(name: str, on: Peaks, sizes: Sizes, steps: int, operations: int, waits: int) -> Part:
@@ -126,7 +129,7 @@ def conditional_sample(on: Peaks, sizes: Sizes, given: int = 1, each: bool = Fal
     of_group = [
         part.times(groups) for part in kde(on, sizes, d=given, n=-(-n // groups)).parts if part.name != "survey"
     ]
-    return dataclasses.replace(whole, parts=(*survey, *called(on, groups), *of_group, rows))
+    return dataclasses.replace(whole, parts=(*survey, *waiting.calls("host", on, groups), *of_group, rows))
 
 
 @sized(f"n k m d dtype precision weighted {OPTIONS}")
@@ -180,7 +183,9 @@ def regions(on: Peaks, sizes: Sizes) -> Counted:
     named = [("grid", part) for parts in grids for part in parts] + [("mass", part) for part in masses]
     parts = [dataclasses.replace(part, name=f"{name}: {part.name}") for name, part in named]
     far = elementwise.awaited("far rows", on, 4.0 * sizes.n, operations=_OF_FAR_ROWS, waits=2)
-    return dataclasses.replace(level, parts=(*level.parts, far, *called(on, 5 + len(grids)), *parts, contours))
+    return dataclasses.replace(
+        level, parts=(*level.parts, far, *waiting.calls("host", on, 5 + len(grids)), *parts, contours)
+    )
 
 
 def _grid(on: Peaks, sizes: Sizes, side: int) -> list[Part]:

@@ -7,6 +7,7 @@ others change the points before anything else.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.core.plan import consulted
 from cukde.density import check as density_check
+from cukde.density.cost import waiting
 from cukde.density.cost.flash import (
     flash_bytes,
     flash_density_flops,
@@ -43,6 +45,16 @@ _SOURCE = (
 # Launches for the pre-pass reductions, and for the weights with their logarithms.
 _SURVEY_LAUNCHES, _WEIGHT_LAUNCHES = 3, 3
 
+# Array operations of a Hessian before its pass: scaled points, their products, and these side by side.
+_OF_PRODUCTS = 12
+
+# Array operations after the sums of a distribution function; of its logarithm, those with signs changed among them.
+_AFTER_CDF, _AFTER_LOG_CDF = 6, 16
+
+# Queries of a block of the kernels that end a pass, and blocks that a multiprocessor holds of them, each for as long as
+# one of CuPy's kernels: 2^21 queries of one column take 0.5 ms on an H200, 2^24 take 5.4.
+_QUERIES_OF_END, _RESIDENT_OF_END = 4, 8
+
 # Entries that a block adds up for the mean, and its cycles: Nsight Compute on an H200, 9 us.
 _ENTRIES_OF_PART, _MEAN = 2**16, 17_000
 
@@ -54,6 +66,10 @@ _SCALAR_OF_ROW, _SCALAR_OF_ENTRY = 165, 5
 # A mass: array operations on its points, their sums and what the mean is taken of, and waits for numbers; and NumPy's
 # operations one at a time for a coordinate that it draws, 45 ns.
 _OF_MASS, _WAITS_OF_MASS, _SCALAR_OF_DRAWN = 40, 4, 185
+
+# Numbers that a reference rule asks a GPU for, one after another: what the look found, the sum of the weights but the
+# largest, that of their squares, and the ranges.
+_WAITS = 4
 
 
 @sized(f"{OF_QUERIES} {FOUND} cells local leave_one_out")
@@ -72,7 +88,7 @@ def kde(on: Peaks, sizes: Sizes) -> Counted:
 def score(on: Peaks, sizes: Sizes) -> Counted:
     """Count the gradients of the log density."""
     task = _pass("moments", sizes, ratio=True)
-    after = _end("scale", on, 2 * sizes.d * sizes.m, 6 * sizes.d * sizes.m)
+    after = _end("scale", on, sizes.m, 2 * sizes.d * sizes.m, 6 * sizes.d * sizes.m)
     return _estimate(task, on, [*_passed(task, on, sizes.boxes), after])
 
 
@@ -80,7 +96,7 @@ def score(on: Peaks, sizes: Sizes) -> Counted:
 def density_and_score(on: Peaks, sizes: Sizes) -> Counted:
     """Count log densities with their gradients."""
     task = _pass("moments", sizes)
-    after = _end("scale", on, (2 * sizes.d + 3) * sizes.m, (6 * sizes.d + 8) * sizes.m, launches=2)
+    after = _end("scale", on, sizes.m, (2 * sizes.d + 3) * sizes.m, (6 * sizes.d + 8) * sizes.m, launches=2)
     return _estimate(task, on, [*_passed(task, on, sizes.boxes), after])
 
 
@@ -145,7 +161,9 @@ def hessian(on: Peaks, sizes: Sizes) -> Counted:
     k = (sizes.d + 1) * (sizes.d + 2) // 2 + (sizes.local and sizes.d + 2)
     task = _pass("values", sizes, k=k)
     ends = elementwise.doubles("second derivatives", on, (k + 8.0 * sizes.d**2) * sizes.m + k * sizes.n, launches=20)
-    parts = [*_passed(task, on, sizes.boxes), ends]
+    # The host learns how far points reach before it makes products of coordinates.
+    called = waiting.calls("call", on, copies=1, operations=_OF_PRODUCTS)
+    parts = [*called, *_passed(task, on, sizes.boxes), ends]
     return _estimate(task, on, parts, flops=2 * k * task.pairs, traffic=8 * k * (sizes.n + sizes.m))
 
 
@@ -153,7 +171,7 @@ def hessian(on: Peaks, sizes: Sizes) -> Counted:
 def cdf(on: Peaks, sizes: Sizes) -> Counted:
     """Count a distribution function of one dimension."""
     task = _pass("cdf", sizes)
-    return _distribution(task, on, _passed(task, on, sizes.boxes))
+    return _distribution(task, on, _passed(task, on, sizes.boxes), _AFTER_CDF)
 
 
 @sized(OF_QUERIES, d=1)
@@ -161,7 +179,7 @@ def log_cdf(on: Peaks, sizes: Sizes) -> Counted:
     """Count its logarithm: sums of what is below and of what is above."""
     task = _pass("cdf", sizes)
     both = [part for side in ("below", "above") for part in _named(side, _passed(task, on, sizes.boxes))]
-    return _distribution(task, on, both)
+    return _distribution(task, on, both, _AFTER_LOG_CDF)
 
 
 @sized(f"{OF_DATA} {FOUND} cells steps local")
@@ -230,17 +248,27 @@ def bandwidth(
     entries, item = float(n) * d, np.dtype(dtype).itemsize
     numbers = 8.0 * entries
     gpu = on.backend == "gpu"
+    passes = functools.partial(elementwise.passes, on=on)
     # Arrays read and written: converted, checked, offsets taken (2) where there are weights (2), ranges (3), scaled
     # (2), centred (product with the weights 1, difference 2), squared (2), summed (1). A covariance takes products with
-    # the weights (2) and of all columns (2) in place of squares and their sums.
+    # the weights (2) and of all columns (2) in place of squares and their sums. A GPU writes arrays by elements; the
+    # weights are four more.
+    looked = item * entries + 2 * numbers + 8.0 * n * (4 + 6 * weighted)
+    last, arrays, work, launches = ("covariance", 4, 1 + 2 * d, 8) if covariance else ("variance", 3, 4, 6)
     parts = [
-        Part("look", item * entries + 2 * numbers + 8.0 * n * (4 + 6 * weighted), launches=8 * gpu),
-        Part("centre", 12 * numbers, {"float64": 5 * entries}, launches=8 * gpu),
-        Part("covariance", 4 * numbers, {"float64": (1 + 2 * d) * entries}, launches=8 * gpu)
-        if covariance
-        else Part("variance", 3 * numbers, {"float64": 4 * entries}, launches=6 * gpu),
+        passes("look", numbers=entries + 4 * n, traffic=looked, launches=8 * gpu),
+        passes("centre", numbers=5 * entries, traffic=12 * numbers, work={"float64": 5 * entries}, launches=8 * gpu),
+        passes(
+            last,
+            numbers=entries,
+            traffic=arrays * numbers,
+            work={"float64": work * entries},
+            launches=launches * gpu,
+        ),
     ]
-    if not gpu:  # NumPy's passes run on one core
+    if gpu:
+        parts = [*(host.begun(part, on) for part in parts), host.waits("waits", on, _WAITS)]
+    else:  # NumPy's passes run on one core
         rows: dict[Unit, float] = {"scalar": _SCALAR_OF_ROW * n + _SCALAR_OF_ENTRY * entries}
         parts = [dataclasses.replace(part, blocks=1.0) for part in (*parts, Part("rows", work=rows))]
     return Counted(tuple(parts), "passes over the data counted in cukde/bandwidth/rules.py")
@@ -251,7 +279,8 @@ def abramson(on: Peaks, sizes: Sizes) -> Counted:
     """Count factors of the bandwidth, see ``cukde/bandwidth/rules.py``: the pilot density, then the factors."""
     task = _pass("sum", sizes.at_points())
     factors = elementwise.doubles("factors", on, (8 + 6 * sizes.weighted) * sizes.n, launches=4 + 4 * sizes.weighted)
-    return _estimate(task, on, [*_named("pilot", _passed(task, on, sizes.boxes)), factors])
+    called = waiting.calls("call", on)  # as data are checked
+    return _estimate(task, on, [*called, *_named("pilot", _passed(task, on, sizes.boxes)), factors])
 
 
 def _pass(output: Output, sizes: Sizes, *, k: int = 0, ratio: bool = False) -> Pass:
@@ -287,14 +316,7 @@ def _mass(task: Pass, on: Peaks, samples: int, boxes: int) -> list[Part]:
     passed = _passed(dataclasses.replace(task, m=points, itself=False, own_out=False), on, boxes)
     drawn = [] if task.d == 1 else [_draw(on, float(points) * task.d)]
     mean = elementwise.awaited("mass: mean", on, 12 * points, operations=_OF_MASS, waits=_WAITS_OF_MASS)
-    return [*called(on, 2), *drawn, *_named("mass", passed), mean]
-
-
-def called(on: Peaks, passes: int) -> list[Part]:
-    """Python's work for so many passes of a call that waits for what each finds; a CPU has it in the pass."""
-    if on.backend == "cpu":
-        return []
-    return [Part("host", cycles=1e-3 * passes * plan_gpu.call_ms("others") * on.clock, launches=0)]
+    return [*waiting.calls("host", on, 2), *drawn, *_named("mass", passed), mean]
 
 
 def _draw(on: Peaks, numbers: float) -> Part:
@@ -331,8 +353,10 @@ def _estimate(task: Pass, on: Peaks, parts: Sequence[Part], *, flops: float = 0,
     return _counted([*_survey(task, on), *parts], task.pairs, flops, traffic, on)
 
 
-def _distribution(task: Pass, on: Peaks, passed: list[Part]) -> Counted:
-    return _estimate(task, on, [*passed, elementwise.doubles("finish", on, 12 * task.m, launches=8)])
+def _distribution(task: Pass, on: Peaks, passed: list[Part], launches: int) -> Counted:
+    """Count array operations after passes, too: they follow a wait, so that those of few queries wait for Python."""
+    finish = elementwise.doubles("finish", on, 12 * task.m, launches=launches)
+    return _estimate(task, on, [*passed, host.begun(finish, on)])
 
 
 _OF_ALL_PAIRS = {
@@ -444,7 +468,11 @@ def _name_on_cpu(task: Pass, on: Peaks) -> str:
 
 def _shift(on: Peaks, n: int, d: int, m: int = 0) -> Part:
     """Move the data in float64: moments, their scale, the sum; queries are converted."""
-    return _end("shift", on, n * (3 * d + 2) + 2 * m * d, n * (6 * d + 2) + 2 * m * d, launches=2)
+    end = _end("shift", on, n, n * (3 * d + 2) + 2 * m * d, n * (6 * d + 2) + 2 * m * d)
+    if on.backend == "cpu" or m == 0:
+        return end
+    converted = max(elementwise.cycles(on, float(m) * d), elementwise.SHORT)
+    return dataclasses.replace(end, cycles=end.cycles + converted, launches=2)
 
 
 def _laplace_end(on: Peaks, sizes: Sizes) -> Part:
@@ -453,13 +481,20 @@ def _laplace_end(on: Peaks, sizes: Sizes) -> Part:
     return (
         elementwise.doubles("density", on, by_arrays, launches=9)
         if sizes.d == 1
-        else _end("density", on, 4 * sizes.m, by_arrays)
+        else _end("density", on, sizes.m, 4 * sizes.m, by_arrays)
     )
 
 
-def _end(name: str, on: Peaks, numbers: float, by_numpy: float, *, launches: int = 1) -> Part:
-    """What becomes of sums, by a kernel that reads and writes so many float64 numbers; NumPy takes several passes."""
-    return elementwise.doubles(name, on, numbers if on.backend == "gpu" else by_numpy, launches=launches)
+def _end(name: str, on: Peaks, m: int, numbers: float, by_numpy: float, *, launches: int = 1) -> Part:
+    """What becomes of sums at ``m`` queries, by kernels that read and write so many float64 numbers in all.
+
+    NumPy takes several passes. A GPU has a warp for each query, however few its numbers are.
+    """
+    if on.backend == "cpu":
+        return elementwise.doubles(name, on, by_numpy)
+    waves = m / (_QUERIES_OF_END * _RESIDENT_OF_END * on.multiprocessors)
+    cycles = launches * max(elementwise.CYCLES * waves, elementwise.SHORT)
+    return Part(name, 8.0 * numbers, cycles=cycles, launches=launches)
 
 
 def _named(stage: str, parts: Sequence[Part]) -> list[Part]:

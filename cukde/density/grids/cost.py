@@ -20,7 +20,10 @@ _ORDER = (
 _SCALAR_OF_POINT, _SCALAR_OF_CELL = 120, 6
 
 # Transforms reach this part of the peak by their 5 N log2 N operations: measured on two cores.
-_TRANSFORMS = 0.25
+TRANSFORMS = 0.25
+
+
+_BLOCK = 2**22  # numbers that array operations take at a time, as in spread.py and exact.py
 
 
 @sized("n m d dtype precision weighted log algorithm check_finite order cells")
@@ -52,14 +55,18 @@ def _transformed(on: Peaks, n: int, m: int, d: int, order: int, cells: float) ->
     if on.backend == "cpu":
         work: dict[Unit, float] = {"scalar": _SCALAR_OF_POINT * n + _SCALAR_OF_CELL * added}
         spread = Part("spread", 4 * places + 8 * cells, work)
-    else:  # places, splines, then indices, shares and additions, each of them written and read
-        blocks = max(1, round(n * order / 2**22))
-        spread = elementwise.passes(
-            "spread", on, 6 * added, 48 * added, launches=blocks * (12 * d + 5 * order ** (d - 1))
-        )
+    else:
+        # Array operations, each of which writes and reads numbers. Places take ten for a point and column. A spline of
+        # order k takes seven for each of its k values, from the order before, and these are put side by side. Then six
+        # for each cell of a point: its index, its share, the rounded share, and the addition.
+        rows = 10 + 7 * (order * (order + 1) // 2 - 1) + order
+        operations = d * (10 + 7 * (order * (order + 1) // 2 - 1) + 1) + 6 * order ** (d - 1)
+        numbers = rows * d * float(n) + 6 * added
+        blocks = max(1, round(n * order / _BLOCK))
+        spread = elementwise.passes("spread", on, numbers, 16 * numbers, launches=blocks * operations)
     return [
         spread,
-        Part("transforms", 2 * d * 16 * cells, {"float64": 2 * flops}, efficiency=_TRANSFORMS, launches=2 * d),
+        Part("transforms", 2 * d * 16 * cells, {"float64": 2 * flops}, efficiency=TRANSFORMS, launches=2 * d),
         elementwise.passes("convolve", on, d * cells, 16 * d * cells, launches=d),
         elementwise.passes("result", on, 2 * m, 16.0 * m + 8 * cells, launches=4),
     ]
@@ -69,7 +76,14 @@ def _exact(on: Peaks, n: int, m: int) -> list[Part]:
     columns = 2 * math.sqrt(m)
     values = float(n) * columns
     work: dict[Unit, float] = {"exponential_f64": values, "float64": 4 * values}
+    # The loops of a CPU take a factor at once. A GPU takes six array operations for each, and one more for half of
+    # them, the share of their point; factors of a block of points lie in its cache.
+    blocks = math.ceil(n * columns / _BLOCK) if on.backend == "gpu" else 1
+    operations = 6.5 * values if on.backend == "gpu" else 0.0
     return [
-        Part("factors", 8 * values, work, launches=5),
-        Part("product", 8 * values + 16.0 * m, {"gemm_f64": 2.0 * n * m}),
+        dataclasses.replace(
+            elementwise.passes("factors", on, operations, 8 * values, launches=13 * blocks, work=work),
+            requested=max(8 * values, 16 * operations),
+        ),
+        Part("product", 8 * values + 16.0 * m * blocks, {"gemm_f64": 2.0 * n * m}, launches=2 * blocks),
     ]

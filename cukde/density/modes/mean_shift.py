@@ -24,7 +24,7 @@ from cukde.density.sums import PartialSums
 from cukde.density.whitening import Whitening
 
 # Passes between two looks at what has become of the points: a look waits for the device, a pass does not.
-_PASSES_OF_LOOK = 4
+PASSES_OF_LOOK = 4
 
 # Passes after which points that have not settled are left to Newton's method, whatever they do.
 MOST_PASSES = 512
@@ -137,7 +137,7 @@ def settle(field: Climbed, z: Any, first: tuple[Any, Any] | None, tolerance: flo
     known, trails = _Known(field, d), _Trails(xp)
     passes, scouted = 0, 1
     while len(ids) and passes < most:
-        for _ in range(min(_PASSES_OF_LOOK, most - passes)):
+        for _ in range(min(PASSES_OF_LOOK, most - passes)):
             start = z
             shift, log_density = field.shift(z) if first is None else first
             first = None
