@@ -21,7 +21,7 @@ with hardly any device work take 0.47 ms, most of it here (table in cukde/kendal
 RADIUS = 1.2e-4
 """From the moment when the host knows how far points reach to the next kernel of a pass, whose products that decides.
 Unchecked densities by products take 0.10 to 0.14 ms longer on an H200 than when nothing waited for it; differences,
-which do not ask, take as long as then (perf_h200.json and perf_cross_validation_h200.json of benchmarks/results)."""
+which do not ask, take as long as then (perf_h200.json and perf_h100.json of benchmarks/results)."""
 
 NORMAL, ROW_BY_WEIGHT = 1.1e-8, 2e-7
 """A normal number of NumPy's generator, and a row that it draws by its weight, with their copies to the device. An
