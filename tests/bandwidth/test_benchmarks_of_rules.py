@@ -9,6 +9,7 @@ from benchmarks.bandwidth import chains, covariances
 from benchmarks.bandwidth.held_out import Set
 
 
+@pytest.mark.long
 def test_a_covariance_is_judged_by_rows_that_were_not_fitted() -> None:
     rng = np.random.default_rng(0)
     long = rng.normal(size=(150, 2)) * 0.1 + rng.uniform(-2, 2, (150, 1))
@@ -18,6 +19,7 @@ def test_a_covariance_is_judged_by_rows_that_were_not_fitted() -> None:
     assert covariances.line(found).startswith("| long | 150 x 2 |")
 
 
+@pytest.mark.long
 def test_errors_of_chains_are_relative_to_the_least() -> None:
     found = chains.row(chains.CHAINS[3], 400, 2)
     assert 0.2 < found["best"] < 1.5

@@ -57,6 +57,7 @@ def turned(n: int, d: int) -> np.ndarray:
     return X
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("d", [2, 4])
 def test_turned_data_gain(backend: Backend, d: int, dtype: str) -> None:

@@ -148,6 +148,7 @@ def test_bandwidth_is_that_of_kdepy_in_the_unit_of_its_grid(name: str, kdepy: fl
 # What it is for
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("distance", [8, 30])
 def test_two_modes_are_not_smoothed_into_one(distance: float) -> None:
     rng = np.random.default_rng(3)

@@ -15,6 +15,7 @@ def halved(op: str) -> Callable[..., Any]:
     return lambda X, Y, h: flash_errors.ours(op)(X, Y, h) / 2
 
 
+@pytest.mark.long
 def test_rows_of_two_programs() -> None:
     oracle = Mixture.standardised(2, 3)
     rows = list(flash_errors.study([500], {"the same": flash_errors.ours, "half": halved}, 1000, oracle))

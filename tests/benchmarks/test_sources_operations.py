@@ -49,6 +49,7 @@ def _check(found: Outcome) -> None:
         assert row.get("rel_err_max", 0) <= 1e-5
 
 
+@pytest.mark.long
 def test_without_a_gpu(small: None) -> None:
     found = operations.SECTION.run(Setting(quick=True, no_gpu=REASON))
     _check(found)

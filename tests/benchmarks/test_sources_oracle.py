@@ -162,6 +162,7 @@ def near_the_rule(estimator: Any, samples: Any, low: float, high: float) -> tupl
     return h, [oracle_study.errors(estimator.estimate(X, oracle_study.GRID, h)) for X in samples]
 
 
+@pytest.mark.long
 def test_a_small_oracle_study(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oracle_study, "minimising", near_the_rule)  # the search has a test of its own
     found = small(monkeypatch, oracle, _QUICK_16D=(200, 800), _QUICK_1D=(100, 400), _TEST_POINTS=(400, 400))

@@ -88,6 +88,7 @@ def test_errors_of_areas_are_below_their_estimate() -> None:
         assert abs(found.area - best.area) <= found.area_error + best.area_error
 
 
+@pytest.mark.long
 def test_a_new_point_is_inside_with_the_probability() -> None:
     geometry = pytest.importorskip("shapely.geometry")
     shapely = pytest.importorskip("shapely")
