@@ -57,11 +57,11 @@ def budgets(run: dict[str, Any]) -> list[Budget]:
     Much of a shorter one is the host's.
     """
     on, found = peaks_of(run), []
-    rows = run["rows"][1:] + records.read(_LARGE)["rows"]
+    rows = [r for r in run["rows"][1:] + records.read(_LARGE)["rows"] if r["shape"].get("d") == D]
+    rows = [r for r in rows if not r["shape"].get("local")]
     for (op, precision), (name, stage) in _PASSES.items():
         labels = precision, f"{precision} all pairs"
-        same = [r for r in rows if r["op"] == op and r["precision"] in labels and r["shape"].get("d") == D]
-        same = [r for r in same if not r["shape"].get("local")]
+        same = [r for r in rows if r["op"] == op and r["precision"] in labels]
         if not same:
             raise ValueError(f"the record must have {op} of {D} dimensions in {precision}; it has none")
         row = min(same, key=lambda r: abs(math.log(r["median_ms"] / 10)))

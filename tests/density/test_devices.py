@@ -249,15 +249,15 @@ def test_shares_of_other_blocks_are_not_added(
     check([(cukde.debias(X, 0.5, devices="all"), want)], "float32")
     assert len(shared.calls) == 2 * DEVICES  # of the same blocks they are, in slices
     shared.calls.clear()
-    posed, once = shares._posed, []
+    prepare, once = shares._pass_in_order, []
 
     def other(*args: Any, **options: Any) -> Any:
-        made = posed(*args, **options)
+        made = prepare(*args, **options)
         data = made.data._replace(kinds=made.data.kinds + 1)
         once.append(made.plan.once)
         return made._replace(data=data, queries=data) if made.itself else made
 
-    monkeypatch.setattr(shares, "_posed", other)
+    monkeypatch.setattr(shares, "_pass_in_order", other)
     monkeypatch.setattr(shares, "_slice", None)
     got = cukde.debias(X, 0.5, devices="all")
     assert True in once

@@ -44,7 +44,7 @@ def doubles(name: str, on: Peaks, numbers: float, *, launches: int = 1) -> Part:
 
 
 def awaited(name: str, on: Peaks, numbers: float, *, operations: float, waits: float = 0) -> Part:
-    """The same of so many array operations, by a host that waits for results between them: it is not ahead."""
+    """The same in so many array operations, where the host waits for results between them; see :func:`host.begun`."""
     part = host.begun(doubles(name, on, numbers, launches=round(operations)), on)
     return replace(part, cycles=part.cycles + waits * host.COPY * on.clock) if on.backend == "gpu" else part
 

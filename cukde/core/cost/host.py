@@ -19,9 +19,9 @@ TIES = 3e-4
 with hardly any device work take 0.47 ms, most of it here (table in cukde/kendall/plan.py)."""
 
 RADIUS = 1.2e-4
-"""From the moment when the host knows how far points reach to the next kernel of a pass, whose products that decides.
-Unchecked densities by products take 0.10 to 0.14 ms longer on an H200 than when nothing waited for it; differences,
-which do not ask, take as long as then (perf_h200.json and perf_h100.json of benchmarks/results)."""
+"""From when the host knows the scaled squared radius, which decides the products of a pass, to the next kernel.
+Unchecked densities by products take 0.10 to 0.14 ms longer on an H200 than when nothing waited for it. Differences,
+which do not ask for it, take as long as then (perf_h200.json and perf_h100.json of benchmarks/results)."""
 
 NORMAL, ROW_BY_WEIGHT = 1.1e-8, 2e-7
 """A normal number of NumPy's generator, and a row that it draws by its weight, with their copies to the device. An
@@ -39,10 +39,10 @@ on a slower host."""
 
 
 def waits(name: str, on: Peaks, copies: float, operations: float = 0, seconds: float = 0.0) -> Part:
-    """The device waits for so many copies to the host, array operations begun after them, and work of the host."""
+    """Time for which the device waits: copies to the host, array operations begun after them, and work of the host."""
     return Part(name, cycles=(copies * COPY + operations * OPERATION + seconds) * on.clock, launches=0)
 
 
 def begun(part: Part, on: Peaks) -> Part:
-    """The same array operations by a host that waits for numbers between them: they take a GPU no less than Python."""
+    """The same array operations, where the host waits for numbers between them: they take no less than Python."""
     return replace(part, cycles=max(part.cycles, part.launches * OPERATION * on.clock))

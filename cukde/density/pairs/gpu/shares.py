@@ -78,37 +78,39 @@ class Lead:
 
     def _first(self, arguments: Arguments, output: Output, *, ratio: bool = False) -> Chosen:
         X, Y, h, options, _ = arguments
-        look, rows = self.look, None
+        look, rows, order = self.look, None, None
         if skipping_choice.may_leave_out(arguments, output, ratio=ratio):
             if look is None:
                 look = skipping_choice.looked(X, self._following if Y is None else Y, h)
             frame = skipping_frame.frame(look.data) if look.frame is None else look.frame
             look = look._replace(frame=frame)
             rows = skipping_plan.in_order(X, h, output, options, frame, itself=Y is None, ratio=ratio)
-            arrays.synchronize()  # others are going to read them
-            self._order.set_result((frame, rows))
-        else:
-            self._order.set_result(None)
+            order = frame, rows
+            arrays.synchronize()  # other devices are going to read them
+        self._order.set_result(order)
         chosen = skipping_choice.near(arguments, output, ratio=ratio, look=look, following=self._following, rows=rows)
         self.look = look if chosen.look is None else chosen.look
         self._kind.set_result("near" if chosen.posed is not None else "apart" if chosen.apart is not None else "all")
         return chosen
 
     def _other(self, arguments: Arguments, output: Output, *, ratio: bool = False) -> Chosen:
-        posed = None
+        prepared = None
         try:
             order = self._order.result()
             if order is not None:
-                posed = _posed(arguments, output, *order, ratio=ratio)
+                prepared = _pass_in_order(arguments, output, *order, ratio=ratio)
             kind = self._kind.result()
         except RuntimeError:  # of the first share, which another device takes then
             kind = "apart"
         if kind == "apart":
             return skipping_choice.near(arguments, output, ratio=ratio)
-        return Chosen(posed if kind == "near" else None)
+        return Chosen(prepared if kind == "near" else None)
 
 
-def _posed(arguments: Arguments, output: Output, frame: Frame, rows: Rows, *, ratio: bool) -> skipping_plan.Posed:
+def _pass_in_order(
+    arguments: Arguments, output: Output, frame: Frame, rows: Rows, *, ratio: bool
+) -> skipping_plan.Posed:
+    """Prepare the pass that leaves out pairs, on the current device, with the data in a known order."""
     X, Y, h, options, _ = arguments
     frame, rows = skipping_frame.here(frame), Rows(*map(arrays.asarray, rows))
     return skipping_plan.pose(X, Y, h, output, options, frame, options.tolerance, rows=rows, ratio=ratio)
@@ -117,7 +119,7 @@ def _posed(arguments: Arguments, output: Output, frame: Frame, rows: Rows, *, ra
 class _Sums(NamedTuple):
     """Sums of a share of the pairs, and which points they are of."""
 
-    posed: skipping_plan.Posed | None  # None: of all pairs
+    prepared: skipping_plan.Posed | None  # None: of all pairs
     S: Any
     T: Any
     counts: Any | None = None
@@ -163,11 +165,11 @@ def sums_once(
     def summed(share: Share, choose: Choose) -> _Sums | None:
         arguments = pairs_passes.pose(arrays.asarray(X), None, h, here(options))
         chosen = choose(arguments, "moments", ratio=ratio)
-        posed = chosen.posed
-        if isinstance(posed, skipping_plan.Posed) and posed.plan.once:
-            _, S, T, taken = skipping_passes.summed(posed, skipping_bounds.bounds_of(posed), share)
-            return _Sums(posed, S, T, taken.counts, arrays.asnumpy(posed.data.kinds).tobytes())
-        if posed is not None or chosen.apart is not None or not by_products:
+        prepared = chosen.posed
+        if isinstance(prepared, skipping_plan.Posed) and prepared.plan.once:
+            _, S, T, taken = skipping_passes.summed(prepared, skipping_bounds.bounds_of(prepared), share)
+            return _Sums(prepared, S, T, taken.counts, arrays.asnumpy(prepared.data.kinds).tobytes())
+        if prepared is not None or chosen.apart is not None or not by_products:
             return None
         return _Sums(
             None, *f16_symmetric.launch(f16_symmetric.operand_of(arguments), exact_sums=not ratio, share=share)
@@ -178,25 +180,25 @@ def sums_once(
 
     found: list[_Sums | None] = spread([functools.partial(task, i) for i in range(shares)])
     parts = [part for part in found if part is not None]
-    posed = [part.posed for part in parts if part.posed is not None]
-    if len(parts) < shares or 0 < len(posed) < shares:
+    prepared = [part.prepared for part in parts if part.prepared is not None]
+    if len(parts) < shares or 0 < len(prepared) < shares:
         return None
-    if not posed:
+    if not prepared:
         S, T = (_added([getattr(part, name) for part in parts]) for name in ("S", "T"))
         n, d = X.shape
         return [Slice(None, make(X, f16_symmetric.finish(f16_symmetric.operand_of(whole), S, T, n, d, h)))]
     if lead.failed or len({part.kinds for part in parts}) > 1:  # devices of two models might round differently
         return None
     ends = [len(X) * i // shares for i in range(shares + 1)]
-    slices = spread([functools.partial(_slice, posed, parts, *of, make) for of in itertools.pairwise(ends)])
-    blocks = posed[0].data.blocks
+    slices = spread([functools.partial(_slice, prepared, parts, *of, make) for of in itertools.pairwise(ends)])
+    blocks = prepared[0].data.blocks
     taken = skipping_passes.Taken(_added([part.counts for part in parts]), skipping_passes.units(blocks, blocks))
     note("skipping", output="moments", share=taken.share)
     return slices
 
 
 def _slice(
-    posed: Sequence[skipping_plan.Posed],
+    prepared: Sequence[skipping_plan.Posed],
     parts: Sequence[_Sums],
     begin: int,
     end: int,
@@ -204,7 +206,7 @@ def _slice(
 ) -> Slice[T]:
     """Some rows, in the order of the sums, on the current device."""
     number = core_device.current()
-    own = posed[next((i for i, part in enumerate(parts) if core_device.holder(part.S) == number), 0)]
+    own = prepared[next((i for i, part in enumerate(parts) if core_device.holder(part.S) == number), 0)]
     own = own._replace(data=own.data._replace(given=arrays.asarray(own.data.given)))
     rows = arrays.asarray(own.data.order[begin:end])
     S, T = (_added_rows([getattr(part, name) for part in parts], begin, end) for name in ("S", "T"))
