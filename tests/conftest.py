@@ -77,13 +77,16 @@ BACKENDS = [
 
 
 def pytest_configure() -> None:
-    """Let Hypothesis wait: drawing an example may take long because another process compiles. Let code be changed."""
+    """Let Hypothesis wait: drawing an example may take long because another process compiles. Let code be changed.
+
+    Hypothesis draws the same examples in every run; ``benchmarks/stress`` draws fresh cases.
+    """
     from hypothesis import HealthCheck, settings  # which benchmarks that import this module do without
 
     from tests.private import meanwhile
 
     meanwhile.enabled = False
-    settings.register_profile("patient", suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("patient", suppress_health_check=[HealthCheck.too_slow], derandomize=True)
     settings.load_profile("patient")
     os.environ["CUKDE_DIRTY"] = "1"  # for records in folders of tests
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else JAX takes three quarters of a GPU's memory
@@ -272,6 +275,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("gpu") and (reason := why_no_gpu()):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@functools.cache
+def _generators() -> list[np.random.Generator]:
+    """The generators of random numbers that files of tests share among their tests."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("tests.")]
+    return [value for module in modules for value in vars(module).values() if isinstance(value, np.random.Generator)]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test draws the same numbers in every run, whichever tests its process ran before it."""
+    seed = zlib.crc32(item.nodeid.encode())
+    for generator in _generators():
+        generator.bit_generator.state = np.random.default_rng(seed).bit_generator.state
 
 
 _COMPILERS = {"assembled": compilation.numba_started, "compilations": compilation.started}

@@ -30,7 +30,7 @@ from cukde.density.leave_one_out import sums_of_others
 from cukde.density.options import LOG_ZERO
 
 _MULTIPLES = 2.0 ** (np.arange(-6, 3) / 2)  # of the reference rule's deviations, along the covariance of the data
-_FOLDS = 3  # of the rows, each held out of a search
+_FOLDS = 5  # of the rows, each held out of a search
 _BOX = math.log(64)  # how far logarithms of the diagonal may go
 _ITERATIONS = 100
 _TOLERANCES = {"float32": (1e-6, 1e-3), "float64": (1e-9, 1e-5)}  # of the score, and of its gradient

@@ -438,7 +438,7 @@ def cross_validate(
         A named tuple: ``bandwidth``, (d,) or with ``covariance`` (d, d), the best, to be given as ``h``, as the result
         itself may be; ``score``, its score; ``bandwidths``, (B, d), the candidates, and ``scores``, (B,), theirs; with
         ``covariance`` also ``gain``, what it adds over the best deviations to the mean log density of rows that were
-        held out of both searches, and ``gain_error``, the standard error. Arrays are float64, where the data are.
+        held out of both searches, and ``gain_error``, its standard error. Arrays are float64, where the data are.
 
     Raises
     ------

@@ -192,8 +192,10 @@ def test_searches_take_chains() -> None:
     x = RNG.normal(size=400)
     stays = np.repeat(x, 5)
     for options in ({}, {"per_dimension": True}):
+        want = bandwidth.cross_validate(x, **options).bandwidth
+        np.testing.assert_allclose(bandwidth.cross_validate(stays, n_eff=400, **options).bandwidth, want, rtol=0.1)
         got = bandwidth.cross_validate(stays, n_eff="autocorrelation", **options).bandwidth
-        np.testing.assert_allclose(got, bandwidth.cross_validate(x, **options).bandwidth, rtol=0.1)
+        np.testing.assert_allclose(got, want, rtol=0.4)  # an estimate, of 300 to 460
     got = bandwidth.select(stays, ["kde"], n_eff="autocorrelation").bandwidth
     np.testing.assert_allclose(got, bandwidth.select(x, ["kde"]).bandwidth, rtol=0.3)
     walk = autoregressive(3000, 0.95)

@@ -69,11 +69,11 @@ def test_it_is_the_fit(backend: Backend, name: str, dtype: str) -> None:
 
 
 def test_the_slope_of_an_exponential_stays() -> None:
-    X = RNG.exponential(size=200_000)
+    X = RNG.exponential(size=1_000_000)
     h = cukde.bandwidth.silverman(X)
     reflected, linear = (cukde.kde(X, [0.0], h, bounds=(0, None), boundary=each)[0] for each in ("reflect", "linear"))
-    assert reflected < 0.96
-    assert abs(linear - 1) < 0.02
+    assert reflected < 0.97
+    assert abs(linear - 1) < 0.02  # its standard error is 0.005
     at = np.arange(0.005, 20, 0.01)
     mass = cukde.kde(X[:5000], at, 0.2, bounds=(0, None), boundary="linear").sum() * 0.01
     assert 1.01 < mass < 1.02

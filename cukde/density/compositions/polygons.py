@@ -78,8 +78,10 @@ def outlined(axes: Sequence[np.ndarray], density: np.ndarray, level: float) -> l
     from contourpy import FillType, contour_generator
 
     generator = contour_generator(x=axes[0], y=axes[1], z=density.T, fill_type=FillType.OuterOffset)
+    low, high = np.array([[axis[0], axis[-1]] for axis in axes]).T
     out = []
     for points, offsets in zip(*generator.filled(level, np.inf), strict=True):
+        points = points.clip(low, high)  # which rounding may leave
         rings = [points[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
         rings = [ring for ring in rings if len(ring) > 3 and signed_area(ring)]
         if rings:
