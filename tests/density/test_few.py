@@ -165,8 +165,8 @@ def test_pairs_are_few_up_to_a_limit(n: int, m: int, d: int, are_few: bool) -> N
     assert (problem.passes() is few) == are_few == backends.has_few(arrays, X, Y)
     assert not (problem.options.bounded and not are_few)
     same = problem._replace(Y=X[:2000], query_shape=(min(n, 2000), d))
-    for posed, at in ((problem, Y), (same, X[:2000])):  # whose radius may be known as a bound alone
-        got = posed.density(log=True)
+    for prepared, at in ((problem, Y), (same, X[:2000])):  # whose radius may be known as a bound alone
+        got = prepared.density(log=True)
         allowed = tolerances.log_error("cpu", "float64", reference.nearness(X[::8], at, 0.4).exponent)
         tolerances.check_log(got[-5:], reference.log_kde(X, at[-5:], 0.4), allowed[-5:])
 

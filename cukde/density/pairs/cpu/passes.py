@@ -148,7 +148,7 @@ def partial_sums(
     attempt = meanwhile.Attempt(is_short and not options.deterministic)
     single = _takes_single(X, Y, h, options)
     with attempt:
-        near = skipping_choice.posed(X, Y, h, output, options, single=single, values=values)
+        near = skipping_choice.prepared(X, Y, h, output, options, single=single, values=values)
         if near is not None:
             return skipping_passes.run(near)
     once = alike and plan_cpu.once_pays(output, n, threads.count())

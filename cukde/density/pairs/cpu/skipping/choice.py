@@ -21,7 +21,7 @@ _BANDWIDTHS = {4: (1e-30, 1e30), 8: (1e-290, 1e290)}
 _LARGEST_OFFSET = {4: 1e15, 8: 1e60}  # of the data from zero, in bandwidths
 
 
-def posed(
+def prepared(
     X: np.ndarray,
     Y: np.ndarray | None,
     h: float,
@@ -30,8 +30,8 @@ def posed(
     *,
     single: bool,
     values: np.ndarray | None = None,
-) -> passes.Posed | None:
-    """Pose the pass that leaves out pairs, or return None where all pairs are faster.
+) -> passes.Prepared | None:
+    """Prepare the pass that leaves out pairs, or return None where all pairs are faster.
 
     ``single``: all pairs would be taken in single precision. Centre and squared radius of the options are known; all
     data have weight.
@@ -71,7 +71,7 @@ def posed(
         if not times.may_pay(share, lambda: counting.reached(data, queries, h, least, itself=itself)):
             return None
     frame = kept(options.kept, "frame", X, None, lambda: pairs_frame.frame(data))
-    whole = passes.pose(X, Y, h, output, options, frame, tolerance, values=values, once=both)
+    whole = passes.prepare(X, Y, h, output, options, frame, tolerance, values=values, once=both)
     tried = np.linspace(0, m - 1, plan_cpu.queries_tried(m)).astype(np.intp)
     taken = passes.tried(whole, tried)
     pairs = n * len(tried)
