@@ -30,8 +30,8 @@ _OF_ALL, _SKIPPING, _EXPONENTIAL = _RATES["all pairs"], _RATES["skipping"], _RAT
 # --- Limits of accuracy: scaled squared radii, squared distances to the centre in bandwidths ---
 
 # Differences in single precision take half the time of those in double: of two cores 0.26 ns a pair beside 0.47 of 8
-# columns, 0.72 beside 1.25 of 64. A query's exponent is off by 0.3 eps of itself, at worst by 1: from the first on, and
-# up to the second, from where the error that is promised grows with the exponent, it is taken in double.
+# columns, 0.72 beside 1.25 of 64. A query's exponent is off by 0.5 to 0.9 eps of itself, at worst by 3: from the first
+# on, and up to the second, from where the error that is promised grows with the exponent, it is taken in double.
 _FAR, _FARTHER = 32.0, 80.0
 
 _FEW_IN_DOUBLE = 2**18  # coordinates of pairs
@@ -46,8 +46,8 @@ _LEAST_SQUARE, _LARGEST_SQUARE = 1e-24, 1e35  # of a bandwidth, and of a distanc
 _MOST_BANDWIDTHS, _MOST_SINGLE = 1e13, 1e17
 
 # A sample of queries tells whether all are so far from the data, or most are taken in double anyway; it pays from so
-# many queries and columns on, or pairs.
-_LEAST_QUERIES, _LEAST_COLUMNS, _MANY_PAIRS = 64, 8, 2**20
+# many queries and columns on, or pairs: of so many columns or fewer, of more columns fewer pairs.
+_LEAST_QUERIES, _LEAST_COLUMNS, _MANY_PAIRS, _COLUMNS_OF_MANY = 64, 8, 2**20, 32
 
 # --- Work of threads ---
 
@@ -249,9 +249,9 @@ def sample_pays(m: int, d: int) -> bool:
     return m >= _LEAST_QUERIES and d >= _LEAST_COLUMNS
 
 
-def single_is_sampled(n: int, m: int) -> bool:
-    """Whether there are so many pairs that a sample tells whether most queries are taken in double anyway."""
-    return n * m > _MANY_PAIRS
+def single_is_sampled(n: int, m: int, d: int) -> bool:
+    """Whether pairs take so long that a sample tells whether most queries are taken in double anyway."""
+    return n * m * max(d, _COLUMNS_OF_MANY) > _MANY_PAIRS * _COLUMNS_OF_MANY
 
 
 def single_is_far(exponent: float, spread: float) -> bool:

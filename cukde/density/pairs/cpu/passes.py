@@ -297,7 +297,7 @@ def _takes_single(X: np.ndarray, Y: np.ndarray | None, h: float, options: Option
 
 def _most_are_far(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> bool:
     """Whether a sample says that most queries would be taken again in double."""
-    if not plan_cpu.single_is_sampled(len(X), len(X if Y is None else Y)):
+    if not plan_cpu.single_is_sampled(len(X), len(X if Y is None else Y), X.shape[1]):
         return False
     return plan_cpu.single_is_far(float(np.median(_sampled(X, Y, h, options))), _spread(options))
 
