@@ -29,12 +29,13 @@ def prepared(
     options: Options,
     *,
     single: bool,
+    product: bool = False,
     values: np.ndarray | None = None,
 ) -> passes.Prepared | None:
     """Prepare the pass that leaves out pairs, or return None where all pairs are faster.
 
-    ``single``: all pairs would be taken in single precision. Centre and squared radius of the options are known; all
-    data have weight.
+    All pairs would be taken in ``single`` precision, or in double by differences or by a ``product``. Centre and
+    squared radius of the options are known; all data have weight.
     """
     n, d = X.shape
     m, k = n if Y is None else len(Y), 0 if values is None else values.shape[1]
@@ -42,7 +43,7 @@ def prepared(
     in_single = plain and passes.dtype(X, Y, options) == np.float32
     alike = Y is None and options.log_weights is None and options.lost is None and not options.own_out
     once = alike and plan_cpu.once_pays(output, n, threads.count())
-    of_all = "each pair once" if once else "difference"
+    of_all = "product" if product else "each pair once" if once else "difference"
     of_all += " float32" if single else " float64"
     both = alike and options.local_factors is None and plan_cpu.skips_once(output, n, threads.count())
     times = plan_cpu.Skipping(output, n, m, d, k, of_all, in_single, both)
