@@ -181,7 +181,7 @@ class Device:
 
     def arguments(self, options: Options) -> Arguments:
         """The arguments of a pass."""
-        return pairs_passes.pose(self.X, self.Y, self.h, options)
+        return pairs_passes.prepare(self.X, self.Y, self.h, options)
 
 
 @contextmanager
@@ -329,7 +329,7 @@ def ends_of_sums(launches: Launches) -> None:
 
         def sums(output: Output, several: bool = several) -> Any:
             on = Device(s, output, 1)
-            arguments = pairs_passes.pose(on.X, on.Y, s.h, Options("ieee", log_weights=on.log_weights))
+            arguments = pairs_passes.prepare(on.X, on.Y, s.h, Options("ieee", log_weights=on.log_weights))
             if several:
                 return difference.take(arguments, output, None, ratio=False)
             return pairs_passes.run(arguments, output)
@@ -416,9 +416,9 @@ def f64_products(launches: Launches) -> None:
             s = sample(d, output != "values", "float64")
             on = Device(s, output, k)
             check(s, output, on.sums("float64", 50.0), _ALLOWED["float64"], k)
-            posed = f64.task(output, d, k)
-            for shape in posed.every_shape:
-                if launches.lacks(f64.specialise(posed, shape)):
+            task = f64.task(output, d, k)
+            for shape in task.every_shape:
+                if launches.lacks(f64.specialise(task, shape)):
                     with _two_splits(shape):
                         check(s, output, on.sums("float64", 50.0), _ALLOWED["float64"], k)
 
@@ -461,9 +461,9 @@ def f16_ordered(launches: Launches) -> None:
         if (weighted and output == "values") or (products == 4 and d > ORDERED[16]):
             continue
         for k in (7, 30, 65) if output == "values" else (1,):
-            posed = f16.task(output, products, operands.depth_of(d), k, weighted)
-            for shape in posed.every_shape:
-                if launches.lacks(f16.specialise(posed, shape)):
+            task = f16.task(output, products, operands.depth_of(d), k, weighted)
+            for shape in task.every_shape:
+                if launches.lacks(f16.specialise(task, shape)):
                     s = sample(d, weighted)
                     sums = Device(s, output, k).sums_in_shape(shape, products)
                     check(s, output, sums, _ALLOWED[_FORMS[products]], k)
@@ -472,9 +472,9 @@ def f16_ordered(launches: Launches) -> None:
 def f16_ordered_mean_shift(launches: Launches) -> None:
     """The same for the mean shift of the data at themselves, whose sums are those of the symmetric pass."""
     for d, products in itertools.product(SYMMETRIC.values(), (1, 3)):
-        posed = f16.task("moments", products, operands.depth_of(d), d, False, of_themselves=True)
-        for shape in posed.every_shape:
-            if launches.lacks(f16.specialise(posed, shape)):
+        task = f16.task("moments", products, operands.depth_of(d), d, False, of_themselves=True)
+        for shape in task.every_shape:
+            if launches.lacks(f16.specialise(task, shape)):
                 s = sample(d, itself=True)
                 sums = Device(s, "moments", 1).sums_in_shape(shape, products)
                 check_symmetric(s, sums, "one-term" if products == 1 else "split")
@@ -533,7 +533,7 @@ def wide(launches: Launches) -> None:
             if (weighted and output == "values") or (ratio and output != "moments"):
                 continue
             s = sample(d, weighted, dtype, itself)
-            for of in pairs_wide.every_layout(pairs_wide.pose(output, terms, of_themselves=ratio)):
+            for of in pairs_wide.every_layout(pairs_wide.task(output, terms, of_themselves=ratio)):
                 sums = Device(s, output, k).sums_in_layout(of, terms, ratio)
                 if ratio:
                     check_symmetric(s, sums, "one-term" if terms == 1 else "split")
@@ -596,8 +596,8 @@ def near_pairs(launches: Launches) -> None:
             on = Device(s, output, 1)
             frame = near_frame.frame(near_frame.sample(on.X))
             tolerance = plan_shape.TOLERANCE[precision]
-            posed = near_plan.pose(on.X, on.Y, s.h, output, Options(precision), frame, tolerance, ratio=ratio)
-            sums = near_passes.run(posed)
+            prepared = near_plan.prepare(on.X, on.Y, s.h, output, Options(precision), frame, tolerance, ratio=ratio)
+            sums = near_passes.run(prepared)
             if ratio and precision == "float32":
                 check_once(s, sums)
                 continue
@@ -614,8 +614,8 @@ def near_columns(launches: Launches) -> None:
         frame = near_frame.frame(near_frame.sample(on.X))
         tolerance = plan_shape.TOLERANCE[precision]
         columns = near_values.columns_of(on.values)
-        posed = near_values.pose(on.X, on.Y, on.values, s.h, Options(precision), frame, tolerance, columns)
-        sums = _on_host(near_values.run(posed))
+        prepared = near_values.prepare(on.X, on.Y, on.values, s.h, Options(precision), frame, tolerance, columns)
+        sums = _on_host(near_values.run(prepared))
         total, size = reference.kernel_sum(s.X, s.V[:, :k], s.Y, s.h)
         error = np.abs(np.exp(sums.reference)[:, None] * sums.moments - total)
         tolerances.check(error, (_ALLOWED[precision] + tolerance) * size, "values")

@@ -220,7 +220,7 @@ def _unchecked(
     check_finite: bool,
     passed: Mapping[str, Any],
 ) -> Problem | None:
-    """Pose a problem of arrays that are in order, where the backend has a pass that checks their values."""
+    """The problem of arrays that are in order, where the backend has a pass that checks their values."""
     small, ahead = backends.small(backend), backends.ahead(backend)
     if type(h) not in _NUMBERS or not (precision is None or type(precision) is str):
         return None
@@ -254,7 +254,7 @@ def _unchecked(
 def _on_a_line(
     backend: ModuleType, X: Any, Y: Any, h: Any, precision: Any, passed: Mapping[str, Any]
 ) -> Problem | None:
-    """Pose a problem of arrays on a line that are in order, where the pass sorts them, which finds what a look would.
+    """The problem of arrays on a line that are in order, where the pass sorts them, which finds what a look would.
 
     None where it does not, and where values are odd.
     """

@@ -341,7 +341,7 @@ class Problem(NamedTuple):
         return out if options.squared_radius is None else out.located()
 
     def density_of_moved(self, estimate: Problem, *, log: bool, steps: int = 1) -> Any:
-        """Return the density of the debiased data at the queries, or its logarithm; ``estimate`` poses their score."""
+        """Return the density, or its log, of the debiased data at the queries; ``estimate`` is that of the score."""
         if self.unchecked is not None:
             out = None
             if estimate.whitening.plain:
@@ -360,7 +360,7 @@ class Problem(NamedTuple):
         return problem, problem.of_score(None if same else estimate.whitening)
 
     def debiased(self, estimate: Problem, steps: int = 1) -> Problem:
-        """Return the same problem with debiased data, float64; ``estimate`` poses their score."""
+        """Return the same problem with debiased data, float64; ``estimate`` is the problem of the score."""
         points = None
         # The shorter way may change the order of the rows, and takes one step with own terms and without factors.
         in_order = estimate.leave_one_out or steps > 1 or self.options.local_factors is not None
@@ -429,7 +429,7 @@ class Problem(NamedTuple):
         return self._replace(Y=y, query_shape=query_shape, options=options, outside=outside)
 
     def of_score(self, whitening: Whitening | None = None) -> Problem:
-        """Pose the score of the data at the data, with the same bandwidth or another."""
+        """The score of the data at the data as a problem, with the same bandwidth or another."""
         problem = self._replace(Y=None, outside=None, leave_one_out=False)
         if whitening is None:
             return problem
@@ -482,7 +482,7 @@ def score_whitening(score_bandwidth: Any, d: int, domain: Domain | None, *, fact
 
 
 def score_problem(problem: Problem, score_bandwidth: Any, *, own_point: bool = True) -> Problem:
-    """Pose the score of the data at the data (Y = X); ``score_bandwidth`` None is the problem's own.
+    """The score of the data at the data (Y = X) as a problem; ``score_bandwidth`` None is the problem's own.
 
     Without ``own_point`` each row is left out of the sums at itself.
     """

@@ -685,10 +685,10 @@ class gaussian_kde:
             setattr(self, _KEPT, last)
         problems: dict[str, Problem] = last[3]
         if kind not in problems:
-            problems[kind] = self._posed(kind)
+            problems[kind] = self._new_problem(kind)
         return problems[kind]
 
-    def _posed(self, kind: str) -> Problem:
+    def _new_problem(self, kind: str) -> Problem:
         # The distribution function has a store of its own: a density would put other sums in the place of its.
         if kind in ("below", "above"):
             return self._problem("density" if kind == "below" else "mirrored").kept()

@@ -12,7 +12,7 @@ from cukde.sphere import check, constant
 
 
 def problem_on_sphere(X: Any, Y: Any, h: float, options: Mapping[str, Any]) -> Problem:
-    """Check the arguments of a public call, and pose the problem."""
+    """Check the arguments of a public call, and state the problem."""
     problem = problem_of(X, Y, h, options)
     check.columns(problem.X.shape[1])
     if problem.options.squared_radius is not None:  # values are checked

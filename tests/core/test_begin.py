@@ -225,7 +225,9 @@ def test_passes_that_leave_out_pairs_begin_what_they_launch(
     X, Y = (rng.standard_normal((rows, d)) for rows in (300, 70))
     X[::2] *= 30  # wide blocks, and others
     at = None if itself else Y
-    posed = plan.pose(X, at, 0.5, output, Options(precision, None), frame.frame(frame.sample(X)), 1e-5, ratio=itself)
+    prepared = plan.prepare(
+        X, at, 0.5, output, Options(precision, None), frame.frame(frame.sample(X)), 1e-5, ratio=itself
+    )
     alone.clear()
-    passes.run(posed)
+    passes.run(prepared)
     assert not alone

@@ -72,7 +72,7 @@ def checked(
         log_weights = np.zeros(len(X)) if weights is None else np.log(weights)
     options = Options(precision, None if weights is None else gpu.asarray(log_weights), None, None)
     y = None if Y is None else gpu.asarray(Y)
-    sums = gpu.centred.take(gpu.arguments.pose(gpu.asarray(X), y, h, options), output, ratio=ratio)
+    sums = gpu.centred.take(gpu.arguments.prepare(gpu.asarray(X), y, h, options), output, ratio=ratio)
     sums = PartialSums(*(None if a is None else gpu.asnumpy(a) for a in sums))
     some = slice(0, None, max(1, len(sums.total) // rows))
     sums = PartialSums(*(None if a is None else a[some] for a in sums))
@@ -222,7 +222,7 @@ def test_the_same_bits_on_every_run(gpu: Modules, precision: str) -> None:
     rng = np.random.default_rng(8)
     X, Y = (clusters(rng, n, 7).astype(precision) for n in (gpu.size(50_000, 1_000), 64))
     options = Options(precision, None, None, None)
-    of = gpu.arguments.pose(gpu.asarray(X), gpu.asarray(Y), 0.3, options)
+    of = gpu.arguments.prepare(gpu.asarray(X), gpu.asarray(Y), 0.3, options)
     first, second = (gpu.centred.take(of, "moments") for _ in range(2))
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(gpu.asnumpy(a), gpu.asnumpy(b))
@@ -235,7 +235,7 @@ def test_what_is_left_out(gpu: Modules, rtol: float, precision: str) -> None:
     rng = np.random.default_rng(9)
     X, Y = (clusters(rng, n, 3).astype(precision) for n in (gpu.size(20_000, 1_000), 200))
     sums = gpu.centred.take(
-        gpu.arguments.pose(gpu.asarray(X), gpu.asarray(Y), 0.5, Options(precision, rtol=rtol)), "sum"
+        gpu.arguments.prepare(gpu.asarray(X), gpu.asarray(Y), 0.5, Options(precision, rtol=rtol)), "sum"
     )
     got = gpu.asnumpy(sums.reference) + np.log(gpu.asnumpy(sums.total))
     exponents = -((Y[:, None].astype(float) - X[None].astype(float)) ** 2).sum(axis=-1) / (2 * 0.5**2)

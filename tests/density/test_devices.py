@@ -192,16 +192,16 @@ def test_shares_of_a_pass_add_up(device: Backend) -> None:
         centre = X.astype("f8").mean(axis=0)
         operand, _ = operands.prepare(X, None, centre, 2.0, split=True, symmetric=True)
         of = frame.frame(frame.sample(X))
-        posed = plan.pose(X, None, 0.3 * d**0.5, "moments", Options("float32"), of, 1e-5, ratio=True)
-        assert posed.plan.once
-        limits = bounds.bounds_of(posed)
+        prepared = plan.prepare(X, None, 0.3 * d**0.5, "moments", Options("float32"), of, 1e-5, ratio=True)
+        assert prepared.plan.once
+        limits = bounds.bounds_of(prepared)
         for count in (2, 5):
             shares = [Share(i, count) for i in range(count)]
             for whole, parts in (
                 (f16_symmetric.launch(operand), [f16_symmetric.launch(operand, share=share) for share in shares]),
                 (
-                    passes.summed(posed, limits)[1:3],
-                    [passes.summed(posed, limits, share)[1:3] for share in shares],
+                    passes.summed(prepared, limits)[1:3],
+                    [passes.summed(prepared, limits, share)[1:3] for share in shares],
                 ),
             ):
                 for total, some in zip(whole, zip(*parts, strict=True), strict=True):
@@ -271,7 +271,7 @@ def test_without_its_lead_a_share_chooses_itself(emulated_device: None) -> None:
     from cukde.density.pairs.gpu.skipping import choice
 
     X, Y = points(8, "float32")
-    arguments = passes.pose(X, Y, 0.5, Options("float32", squared_radius=9.0))
+    arguments = passes.prepare(X, Y, 0.5, Options("float32", squared_radius=9.0))
     lead = shares.Lead()
 
     def fails(choose: Any) -> None:

@@ -44,7 +44,7 @@ def summed(
 ) -> Summed:
     """Take the pass."""
     if backend.name == "numpy":
-        on_cpu = exponential.pose(X, Y, h, log_weights, rtol=rtol, atol=atol)
+        on_cpu = exponential.prepare(X, Y, h, log_weights, rtol=rtol, atol=atol)
         taken = exponential.tried(on_cpu, np.arange(len(Y))).summed
         return Summed(exponential.run(on_cpu), taken / (len(X) * len(Y)))
     from cukde.density.pairs.gpu.skipping import exponential as on_gpu, frame
@@ -53,9 +53,9 @@ def summed(
     on = [backend.asarray(a) for a in (X, Y, log_weights)]
     of_data = None if X.shape[1] == 1 else frame.frame(frame.sample(on[0]).astype(np.float64))
     scale = math.log2(math.e) / (unit * h)
-    posed = on_gpu.pose(*on[:2], unit, scale, Options("float32", on[2], rtol=rtol, atol=atol), of_data)
-    reference, total = map(backend.asnumpy, on_gpu.run(posed)[:2])
-    return Summed(PartialSums(reference, total), on_gpu.share(posed))
+    prepared = on_gpu.prepare(*on[:2], unit, scale, Options("float32", on[2], rtol=rtol, atol=atol), of_data)
+    reference, total = map(backend.asnumpy, on_gpu.run(prepared)[:2])
+    return Summed(PartialSums(reference, total), on_gpu.share(prepared))
 
 
 def verify(
@@ -200,7 +200,7 @@ class TestChoice:
     """Who takes all pairs."""
 
     def taken(self, X: np.ndarray, Y: np.ndarray, h: float, rtol: float = 1e-5) -> bool:
-        return exponential_choice.posed(X, Y, h, None, rtol=rtol, atol=0.0) is not None
+        return exponential_choice.prepared(X, Y, h, None, rtol=rtol, atol=0.0) is not None
 
     @pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
     def test_points_out_of_range(self, value: float) -> None:
@@ -218,8 +218,8 @@ def test_few_queries_stand_for_all(device: Backend, d: int) -> None:
 
     X, Y = map(device.asarray, clusters(d, 1500, 1300))
     of_data = None if d == 1 else frame.frame(frame.sample(X))
-    posed = on_gpu.pose(X, Y, 1.0, 10 * math.log2(math.e), Options("float32", rtol=1e-5), of_data)
-    assert on_gpu._share_of_few(posed) == pytest.approx(on_gpu.share(posed), rel=0.7)
+    prepared = on_gpu.prepare(X, Y, 1.0, 10 * math.log2(math.e), Options("float32", rtol=1e-5), of_data)
+    assert on_gpu._share_of_few(prepared) == pytest.approx(on_gpu.share(prepared), rel=0.7)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

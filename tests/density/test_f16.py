@@ -37,7 +37,7 @@ def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Modu
 def run(gpu: Modules, s: Sample, output: str, products: int, k: int = 5, limit: float = 700.0, **options: Any) -> Any:
     """Sums by the engine, in a given form whatever the scaled squared radius."""
     of_pass = Options("float32", s.log_weights, s.X.mean(axis=0, dtype=float), 0.0)
-    of = gpu.passes.pose(s.X, None if s.Y is s.X else s.Y, s.h, of_pass)
+    of = gpu.passes.prepare(s.X, None if s.Y is s.X else s.Y, s.h, of_pass)
     values = s.V[:, :k] if output == "values" else None
     return gpu.f16.take(of, output, values, form=plan_gpu.Form(products, limit), **options)
 
@@ -311,8 +311,8 @@ class TestPlan:
     MULTIPROCESSORS = 132
 
     def plan(self, gpu: Modules, n: int, m: int, output: str = "sum", depth: int = 16) -> Any:
-        posed = gpu.f16.task(output, 3, depth, 0, False)
-        return gpu.splits.plan(posed.shapes, n, m, 1, self.MULTIPROCESSORS)
+        prepared = gpu.f16.task(output, 3, depth, 0, False)
+        return gpu.splits.plan(prepared.shapes, n, m, 1, self.MULTIPROCESSORS)
 
     @pytest.mark.parametrize("n", [1, 100, 2048, 10**5, 10**6])
     @pytest.mark.parametrize("m", [1, 4, 256, 4096, 131_072, 10**6])
@@ -332,7 +332,7 @@ def test_a_block_of_zero_weights_yields_to_any_other(gpu: Modules) -> None:
 
     s = Sample(40, 10, 3)
     options = Options("float32", np.full(40, -1e30), s.X.mean(axis=0, dtype=float), 0.0)
-    empty = gpu.f16.take(gpu.passes.pose(s.X, s.Y, s.h, options), "moments")
+    empty = gpu.f16.take(gpu.passes.prepare(s.X, s.Y, s.h, options), "moments")
     assert not empty.total.any()
     assert not empty.moments.any()
     other = type(empty)(np.full(10, -1e6), np.ones(10), np.ones((10, 3)))

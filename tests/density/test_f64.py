@@ -34,7 +34,7 @@ def run(
 ) -> Any:
     """Sums by the engine of few dimensions or of many, which is told the scaled squared radius or not."""
     options = Options("float64", s.log_weights, s.X.mean(axis=0) if centre is None else centre, squared_radius)
-    of = gpu.arguments.pose(s.X, None if s.Y is s.X else s.Y, s.h, options)
+    of = gpu.arguments.prepare(s.X, None if s.Y is s.X else s.Y, s.h, options)
     engine = gpu.f64 if s.X.shape[1] <= 64 else gpu.wide_f64
     return engine.take(of, output, s.V[:, :k] if output == "values" else None)
 

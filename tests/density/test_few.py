@@ -1,4 +1,4 @@
-"""Sums over few pairs on the CPU, against an oracle in extended precision, and what decides that pairs are few."""
+"""Sums over few pairs, and by products, on the CPU, against an oracle in extended precision; when pairs are few."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 
 import cukde
 from cukde.core.cpu import arrays
+from cukde.core.plan import only, traced
 from cukde.density import backends
 from cukde.density.arguments import prepare
 from cukde.density.options import Options
-from cukde.density.pairs.cpu import few
+from cukde.density.pairs.cpu import few, passes
 from tests import extended, processes, reference, tolerances
 from tests.conftest import Backend
 
@@ -62,8 +63,9 @@ def _drawn(case: Case, dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarray |
 
 @extended.needed
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["few", "product float64"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_sums_match_the_oracle(case: Case, dtype: str) -> None:
+def test_sums_match_the_oracle(case: Case, name: str, dtype: str) -> None:
     X, Y, w = _drawn(case, dtype)
     log_w = None
     if w is not None:
@@ -71,7 +73,9 @@ def test_sums_match_the_oracle(case: Case, dtype: str) -> None:
             log_w = np.maximum(np.log(w / w.sum()), -1e30)
     V = np.random.default_rng(3).standard_normal((case.n, 3)).astype(dtype)
     options = Options(case.precision or dtype, log_w, X.mean(axis=0, dtype=np.float64))
-    arithmetic = dtype if case.compiled else "float64"  # few pairs are always taken in double
+    # Few pairs are always taken in double. Products for results in single precision may round more.
+    arithmetic = dtype if case.compiled or name != "few" else "float64"
+    sums = (few if name == "few" else passes).partial_sums
     for queries in (Y, None):
         steps = (X[None].astype(np.longdouble) - (X if queries is None else queries)[:, None]) / case.h
         half = 0.5 * (steps**2).sum(axis=2)
@@ -93,7 +97,8 @@ def test_sums_match_the_oracle(case: Case, dtype: str) -> None:
                 2 * (constant + 1 + half)[..., None] * (1 + np.abs(steps)),
             ),
         ):
-            got = few.partial_sums(X, queries, case.h, output, options, values=V if output == "values" else None)
+            with only(name):
+                got = sums(X, queries, case.h, output, options, values=V if output == "values" else None)
             scale = np.exp(got.reference - top)
             tolerances.check(np.abs(got.total * scale - whole), allowed * whole, output)
             if want is None:
@@ -108,6 +113,37 @@ def test_sums_match_the_oracle(case: Case, dtype: str) -> None:
 def _summed(terms: np.ndarray, of: np.ndarray) -> np.ndarray:
     """Sums of terms times columns of pairs, (m, n, k), or of data, (n, k)."""
     return terms @ of if of.ndim == 2 else np.einsum("ij,ijk->ik", terms, of)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("d", "h"), [(48, 3.0), (130, 5.0), (301, 30.0)])
+def test_densities_by_products(d: int, h: float, dtype: str, weighted: bool) -> None:
+    rng = np.random.default_rng([d, weighted])
+    X, Y = ((1e2 + rng.standard_normal((rows, d))).astype(dtype) for rows in (700, 300))
+    X[1] = X[0]
+    options = {"weights": rng.uniform(0.5, 2, 700) if weighted else None}
+    with traced() as ran, only("product float64"):
+        found = {
+            "density": cukde.kde(X, Y, h, log=True, **options),
+            "score": cukde.score(X, Y, h, **options),
+            "moved": cukde.debias(X, h, **options),
+            "own": cukde.kde(X, None, h, log=True, leave_one_out=True, **options),
+        }
+    assert {each.name for each in ran} == {"product float64"}
+    with only("difference float64"):
+        X, Y = X.astype(np.float64), Y.astype(np.float64)
+        want = {
+            "density": cukde.kde(X, Y, h, log=True, **options),
+            "score": cukde.score(X, Y, h, **options),
+            "moved": cukde.debias(X, h, **options),
+            "own": cukde.kde(X, None, h, log=True, leave_one_out=True, **options),
+        }
+    rtol = 1e-5 if dtype == "float32" else 1e-12
+    for name, each in want.items():
+        # Logarithms are large, and scores are differences of numbers as large as the distances from the centre.
+        atol = rtol if name in ("density", "own") else rtol * d**0.5
+        np.testing.assert_allclose(found[name], each, rtol=rtol, atol=atol, err_msg=name)
 
 
 def test_values_of_many_columns() -> None:
@@ -165,8 +201,8 @@ def test_pairs_are_few_up_to_a_limit(n: int, m: int, d: int, are_few: bool) -> N
     assert (problem.passes() is few) == are_few == backends.has_few(arrays, X, Y)
     assert not (problem.options.bounded and not are_few)
     same = problem._replace(Y=X[:2000], query_shape=(min(n, 2000), d))
-    for posed, at in ((problem, Y), (same, X[:2000])):  # whose radius may be known as a bound alone
-        got = posed.density(log=True)
+    for prepared, at in ((problem, Y), (same, X[:2000])):  # whose radius may be known as a bound alone
+        got = prepared.density(log=True)
         allowed = tolerances.log_error("cpu", "float64", reference.nearness(X[::8], at, 0.4).exponent)
         tolerances.check_log(got[-5:], reference.log_kde(X, at[-5:], 0.4), allowed[-5:])
 

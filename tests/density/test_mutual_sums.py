@@ -363,7 +363,7 @@ def never(*_: object, **__: object) -> None:
 def test_sums_match_the_formula(
     gpu: Modules, monkeypatch: pytest.MonkeyPatch, precision: str, ratio: bool, d: int, n: int, m: int
 ) -> None:
-    monkeypatch.setattr(gpu.passes, "pose", never)
+    monkeypatch.setattr(gpu.passes, "prepare", never)
     A, B, h = blocks(n, m, d)
     found = computed(gpu, A, B, h, precision=precision, ratio=ratio)
     for at in found:

@@ -234,9 +234,9 @@ def test_where_pairs_that_cannot_matter_are_left_out_too(
     X, _, some = weighted(case.X, None, options)
     Y = case.X if weights and case.Y is None else case.Y
     tolerance = {"float32": 1e-5, "float64": 1e-13}[precision]
-    posed = skipping_passes.pose(X, Y, case.h, output, some, pairs_frame.frame(X), tolerance, once=True)
-    assert not posed.once
-    verify(skipping_passes.run(posed), case, output, "cpu", precision)
+    prepared = skipping_passes.prepare(X, Y, case.h, output, some, pairs_frame.frame(X), tolerance, once=True)
+    assert not prepared.once
+    verify(skipping_passes.run(prepared), case, output, "cpu", precision)
 
 
 @pytest.mark.parametrize("output", ["sum", "moments", "laplace"])

@@ -43,7 +43,9 @@ def test_the_table_has_every_pass() -> None:
         "centred",
     }
     on_gpu |= {"wide", "f64", "wide_f64", "difference", "radial", "radial skipping"}
-    on_cpu = {"few queries", "few", "line few", "each pair once", "difference float32", "difference float64"}
+    on_cpu = {"few queries", "few", "line few", "each pair once", "difference float32", "difference float64"} | {
+        "product float64"
+    }
     on_cpu |= {"radial few"}
     assert names == on_gpu | on_cpu
 

@@ -119,11 +119,11 @@ def computed(
     if not has_kernels(of_pass, precision, X.shape[1]):
         pytest.skip(NO_KERNELS)
     if precision == "float64":
-        sums = gpu.centred.take(gpu.arguments.pose(X, Y, case.h, chosen), of_pass)
+        sums = gpu.centred.take(gpu.arguments.prepare(X, Y, case.h, chosen), of_pass)
     else:
         frame = gpu.skipping.frame.frame(gpu.skipping.frame.sample(X)) if frame is None else frame
-        posed = gpu.skipping.plan.pose(X, Y, case.h, of_pass, chosen, frame, tolerance, ratio=output == "ratio")
-        sums = gpu.skipping.passes.run(posed)
+        prepared = gpu.skipping.plan.prepare(X, Y, case.h, of_pass, chosen, frame, tolerance, ratio=output == "ratio")
+        sums = gpu.skipping.passes.run(prepared)
     found = PartialSums(*(None if a is None else gpu.asnumpy(a) for a in sums))
     m, d = case.queries.shape
     assert found.reference.shape == found.total.shape == (m,)
@@ -271,14 +271,14 @@ class Passes:
         self, case: Case, output: Wanted, precision: str, tolerance: float | None, points: Any, **options: object
     ) -> PartialSums:
         """ "ratio" takes each pair once, where the pass does."""
-        of = posed_on_cpu(case, output, precision, tolerance, points, **options)
+        of = prepared_on_cpu(case, output, precision, tolerance, points, **options)
         self.share = max(cpu_passes.tried(of, np.arange(len(of.queries)))) / (len(case.X) * len(of.queries))
         return cpu_passes.run(of)
 
 
-def posed_on_cpu(
+def prepared_on_cpu(
     case: Case, output: Wanted, precision: str, tolerance: float | None = None, points: Any = None, **options: Any
-) -> cpu_passes.Posed:
+) -> cpu_passes.Prepared:
     X, log_weights = case.X, log_weights_of(case)
     Y = X if case.Y is None and log_weights is not None else case.Y
     if log_weights is not None:
@@ -288,7 +288,7 @@ def posed_on_cpu(
     chosen = DEFAULT[precision] if tolerance is None else tolerance
     of_pass: Output = "moments" if output == "ratio" else output
     chosen_options = Options(precision, log_weights, **options)
-    return cpu_passes.pose(X, Y, case.h, of_pass, chosen_options, of, chosen, once=output == "ratio")
+    return cpu_passes.prepare(X, Y, case.h, of_pass, chosen_options, of, chosen, once=output == "ratio")
 
 
 @pytest.fixture
@@ -859,9 +859,9 @@ def test_bounds_of_queries_are_close(
     X, Y, given = (gpu.asarray(a) for a in (case.X, case.Y, log_weights))
     options = Options(precision, given)
     frame = gpu.skipping.frame.frame(gpu.skipping.frame.sample(X))
-    posed = gpu.skipping.plan.pose(X, Y, case.h, output, options, frame, DEFAULT[precision])
-    order = gpu.asnumpy(posed.queries.order)
-    bounds = gpu.asnumpy(gpu.skipping.bounds.bounds_of(posed).reference)[: len(order)].astype(float)
+    prepared = gpu.skipping.plan.prepare(X, Y, case.h, output, options, frame, DEFAULT[precision])
+    order = gpu.asnumpy(prepared.queries.order)
+    bounds = gpu.asnumpy(gpu.skipping.bounds.bounds_of(prepared).reference)[: len(order)].astype(float)
 
     square = np.zeros((len(order), len(case.X)))
     for x, y in zip(case.X.T.astype(float), case.queries[order].T.astype(float), strict=True):
@@ -882,5 +882,5 @@ def test_bounds_of_queries_are_close(
         return launch(*args, **named)
 
     monkeypatch.setattr(gpu.skipping.passes.difference, "launch", noted)
-    gpu.skipping.passes.run(posed)
+    gpu.skipping.passes.run(prepared)
     assert (gpu.asnumpy(guards[0].fast_total) == 1).all()

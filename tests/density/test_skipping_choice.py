@@ -69,7 +69,7 @@ def counted(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNam
         monkeypatch.setattr(plan_gpu, least, 0.0)
     monkeypatch.setattr(plan_gpu, "order_ms", lambda: 0.0)
     monkeypatch.setattr(plan_gpu, "_MOST_SHARE", 1.0)
-    monkeypatch.setattr(choice, "_share", lambda posed, frame: (shares.pop(0), 0.0))
+    monkeypatch.setattr(choice, "_share", lambda prepared, frame: (shares.pop(0), 0.0))
     for module, names in (
         (skipping_frame, ("sample", "samples", "frame")),
         (choice, ("_share",)),
@@ -120,10 +120,10 @@ def test_a_probe_finds_about_the_share_that_a_pass_takes(d: int, output: Any, it
     weighted = output == "weighted"
     options = Options("float32", np.log(rng.uniform(0.1, 1, len(X))) if weighted else None)
     of_pass: Output = "moments" if weighted else output
-    posed = plan.pose(X, Y, 0.5, of_pass, options, frame, 1e-5, ratio=True)
-    assert d < 6 or set(posed.data.kinds) >= {1, 2}
-    found, tight = choice._share(posed, frame)
-    taken = passes.share(posed)
+    prepared = plan.prepare(X, Y, 0.5, of_pass, options, frame, 1e-5, ratio=True)
+    assert d < 6 or set(prepared.data.kinds) >= {1, 2}
+    found, tight = choice._share(prepared, frame)
+    taken = passes.share(prepared)
     assert taken < 0.5
     assert taken / 1.5 < found < 1.5 * taken
     assert 0 <= tight <= 1
@@ -138,10 +138,10 @@ def test_a_probe_of_two_clumps(output: Output) -> None:
     X = np.random.default_rng(8).standard_normal((600, 8)).astype(np.float32)
     X[:300] += 100
     frame = skipping_frame.frame(skipping_frame.sample(X))
-    posed = plan.pose(X, None, 0.4, output, Options("float32"), frame, 1e-5, ratio=True)
-    assert posed.plan.products
-    found, tight = choice._share(posed, frame)
-    assert found == pytest.approx(passes.share(posed), abs=0.1)
+    prepared = plan.prepare(X, None, 0.4, output, Options("float32"), frame, 1e-5, ratio=True)
+    assert prepared.plan.products
+    found, tight = choice._share(prepared, frame)
+    assert found == pytest.approx(passes.share(prepared), abs=0.1)
     assert 0.5 < tight < 1
 
 

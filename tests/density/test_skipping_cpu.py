@@ -34,7 +34,7 @@ def test_rounding_of_the_screen_leaves_out_no_pair(d: int, square: float) -> Non
     at = cases.radius_of(square) * cases.on_shells(np.ones(1), d, rng)
     others = cases.on_shells(cases.radius_of(np.full(6, math.log2(n / tolerance) - 10)), d, rng)
     case = Case(np.repeat(np.concatenate((at, at + others, np.zeros((9, d)))), 64, axis=0), None, 1.0)
-    found = passes.run(cases.posed_on_cpu(case, "sum", "float64", tolerance))
+    found = passes.run(cases.prepared_on_cpu(case, "sum", "float64", tolerance))
     cases.check(found, case, "sum", "float64", tolerance, device="cpu")
 
 
@@ -50,7 +50,7 @@ def test_local_factors(precision: str, d: int, weighted: bool) -> None:
     assert case.Y is not None
     options = Options(precision, logs, local_factors=factors)
     found = passes.run(
-        passes.pose(case.X, case.Y, case.h, "sum", options, pairs_frame.frame(case.X), DEFAULT[precision])
+        passes.prepare(case.X, case.Y, case.h, "sum", options, pairs_frame.frame(case.X), DEFAULT[precision])
     )
     r = np.linalg.norm(case.Y[:, None].astype(float) - case.X[None].astype(float), axis=2)
     exponents = logs - 0.5 * (r / (case.h * factors)) ** 2
@@ -73,7 +73,7 @@ def test_moments_and_laplace_factors_by_local_factors(precision: str, d: int) ->
     def sums(output: Output, tolerance: float, **options: bool) -> PartialSums:
         chosen = Options(precision, -d * np.log(factors), local_factors=factors, **options)
         frame = pairs_frame.frame(case.X)
-        return passes.run(passes.pose(case.X, case.Y, case.h, output, chosen, frame, tolerance))
+        return passes.run(passes.prepare(case.X, case.Y, case.h, output, chosen, frame, tolerance))
 
     def error(found: PartialSums, want: np.ndarray) -> np.ndarray:
         assert found.moments is not None
@@ -96,7 +96,7 @@ def test_a_gradient_has_the_tolerance_of_the_narrowest_point() -> None:
     for of_gradient in (False, True):
         options = Options("float64", -3 * np.log(factors), local_factors=factors, rtol=1e-6, of_gradient=of_gradient)
         options = pairs_passes._located(options, X, Y, 0.05)
-        of = choice.posed(X, Y, 0.05, "moments", options, single=False)
+        of = choice.prepared(X, Y, 0.05, "moments", options, single=False)
         assert of is not None
         found.append(of.tolerance)
     assert found == pytest.approx([1e-6, 1e-6 * factors.min()])
@@ -105,7 +105,7 @@ def test_a_gradient_has_the_tolerance_of_the_narrowest_point() -> None:
 @pytest.mark.parametrize("output", ["sum", "ratio", "laplace"])
 @pytest.mark.parametrize("d", [3, 6])
 def test_every_number_of_threads_gives_the_same_bits(d: int, output: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    of, found = cases.posed_on_cpu(normal(4500, None, d), output, "float64"), []
+    of, found = cases.prepared_on_cpu(normal(4500, None, d), output, "float64"), []
     assert of.once == (output == "ratio")
     for count in (1, 2, 5):
         monkeypatch.setattr(threads, "count", lambda count=count: count)
@@ -123,7 +123,7 @@ class TestChoice:
     def taken(self, X: np.ndarray, Y: np.ndarray, h: float, **options: object) -> bool:
         of = Options(str(X.dtype), **options)
         of = pairs_passes._located(of, X, Y, h)
-        return choice.posed(X, Y, h, "sum", of, single=X.dtype == np.float32) is not None
+        return choice.prepared(X, Y, h, "sum", of, single=X.dtype == np.float32) is not None
 
     @pytest.mark.parametrize(("d", "times"), [(2, 1), (3, 1), (5, 1), (8, 10)])
     def test_small_bandwidths_leave_out_pairs(self, d: int, times: int) -> None:

@@ -27,7 +27,7 @@ from tests.density.conftest import Modules, gpu_of
 from tests.density.test_skipping import DEFAULT, DEFEATING, HARD, SIZES, Case
 
 
-def pose_on_cpu(case: Case, V: np.ndarray, precision: str, tolerance: float | None = None) -> passes.Posed:
+def prepare_on_cpu(case: Case, V: np.ndarray, precision: str, tolerance: float | None = None) -> passes.Prepared:
     X, log_weights = case.X, cases.log_weights_of(case)
     Y = X if case.Y is None and log_weights is not None else case.Y
     if log_weights is not None:
@@ -36,10 +36,10 @@ def pose_on_cpu(case: Case, V: np.ndarray, precision: str, tolerance: float | No
     chosen = DEFAULT[precision] if tolerance is None else tolerance
     assert skipping_values.served(V, log_weights, X.itemsize)
     options = Options(precision, log_weights)
-    return passes.pose(X, Y, case.h, "values", options, pairs_frame.frame(X), chosen, values=V)
+    return passes.prepare(X, Y, case.h, "values", options, pairs_frame.frame(X), chosen, values=V)
 
 
-def pose_on_gpu(
+def prepare_on_gpu(
     gpu: Modules, case: Case, V: np.ndarray, precision: str, tolerance: float | None = None, **options: Any
 ) -> Any:
     from cukde.density.pairs.gpu.shape import current
@@ -51,7 +51,7 @@ def pose_on_gpu(
     chosen = DEFAULT[precision] if tolerance is None else tolerance
     columns = gpu.skipping.values.columns_of(values)
     assert [column.place for column in columns] == list(np.flatnonzero(V.any(axis=0)))
-    return gpu.skipping.values.pose(
+    return gpu.skipping.values.prepare(
         X, Y, values, case.h, Options(precision, log_weights, **options), frame, chosen, columns
     )
 
@@ -65,7 +65,7 @@ def check(backend: Backend, case: Case, V: np.ndarray, precision: str, tolerance
     """Compare every column with all pairs in double, and return the share of pairs that were taken."""
     V = V.astype(case.X.dtype)
     if backend.name == "numpy":
-        on_cpu = pose_on_cpu(case, V, precision, tolerance)
+        on_cpu = prepare_on_cpu(case, V, precision, tolerance)
         found = passes.run(on_cpu)
         cases.check(found._replace(moments=None), case, "sum", precision, tolerance, device="cpu")
         taken = passes.tried(on_cpu, np.arange(len(on_cpu.queries))).summed
@@ -73,7 +73,7 @@ def check(backend: Backend, case: Case, V: np.ndarray, precision: str, tolerance
     else:
         gpu = gpu_of(backend)
         with traced() as ran:
-            found = found_on_gpu(gpu, pose_on_gpu(gpu, case, V, precision, tolerance))
+            found = found_on_gpu(gpu, prepare_on_gpu(gpu, case, V, precision, tolerance))
         share = ran[-1].found["share"]()
     assert {a.dtype for a in found} == {np.dtype(np.float64)}
     assert found.moments is not None
@@ -210,7 +210,7 @@ def test_deterministic_sums_are_the_same_on_every_run(gpu: Modules, d: int, prec
     case = cases.normal(n, gpu.size(1000, 130), d).of(precision)
     V = np.random.default_rng(0).standard_normal((n, 2)).astype(precision)
     first, again = (
-        gpu.skipping.values.run(pose_on_gpu(gpu, case, V, precision, deterministic=True)).moments for _ in range(2)
+        gpu.skipping.values.run(prepare_on_gpu(gpu, case, V, precision, deterministic=True)).moments for _ in range(2)
     )
     np.testing.assert_array_equal(*(gpu.asnumpy(a).view(np.int64) for a in (first, again)))
 
@@ -230,11 +230,11 @@ def test_sums_beyond_the_range_are_taken_again(gpu: Modules, monkeypatch: pytest
         return reference, S, T, taken
 
     monkeypatch.setattr(gpu.skipping.passes, "summed", broken)
-    of = pose_on_gpu(gpu, case, V.astype(precision), precision)
+    of = prepare_on_gpu(gpu, case, V.astype(precision), precision)
     totals = gpu.asnumpy(gpu.skipping.values.run(of).total)
     assert np.isfinite(totals).sum() >= 64
     calls.clear()
-    cases.check_values(found_on_gpu(gpu, pose_on_gpu(gpu, case, V.astype(precision), precision)), case, V, precision)
+    cases.check_values(found_on_gpu(gpu, prepare_on_gpu(gpu, case, V.astype(precision), precision)), case, V, precision)
 
 
 class TestChoiceOfAGPU:
@@ -266,7 +266,9 @@ class TestChoiceOfAGPU:
         of = Options("float32", squared_radius=100.0)._replace(**options)
         many = 10**11  # queries, so that only what a pair takes counts
         shape = Shape("values", 600, many, d, k=V.shape[1], rtol=of.rtol, device=Device.of((9, 0)))
-        return gpu.skipping.choice.near_values(gpu.arguments.Arguments(X, Y, case.h, of, shape), gpu.asarray(V)).posed
+        return gpu.skipping.choice.near_values(
+            gpu.arguments.Arguments(X, Y, case.h, of, shape), gpu.asarray(V)
+        ).prepared
 
     def test_a_tolerance_of_zero_takes_all(self, gpu: Modules) -> None:
         V = np.ones((600, 1), np.float32)
@@ -286,7 +288,7 @@ class TestChoiceOfTheCPU:
         case, _ = clusters(2, 20_000, 1_000)
         X, Y = case.X.astype(V.dtype), case.queries.astype(V.dtype)
         of = pairs_passes._located(Options(str(V.dtype), **options), X, Y, case.h)
-        return choice.posed(X, Y, case.h, "values", of, single=V.dtype == np.float32, values=V) is not None
+        return choice.prepared(X, Y, case.h, "values", of, single=V.dtype == np.float32, values=V) is not None
 
     def test_a_tolerance_of_zero_takes_all(self) -> None:
         assert not self.taken(np.ones((20_000, 1)), rtol=0.0)

@@ -106,10 +106,10 @@ def summed(kernel: str, d: int, dtype: str = "float64", **tolerances: float) -> 
     s, shares = Sample.of(d, dtype), []
     module: Any = exponential if kernel == "exponential" else passes
 
-    def seen(posed: Any) -> Any:
-        m = len(posed.queries)
-        shares.append(module.tried(posed, np.arange(m)).summed / (m * posed.data.n))
-        return run(posed)
+    def seen(prepared: Any) -> Any:
+        m = len(prepared.queries)
+        shares.append(module.tried(prepared, np.arange(m)).summed / (m * prepared.data.n))
+        return run(prepared)
 
     run = module.run
     with mock.patch.object(module, "run", seen), only("skipping", "radial skipping"):

@@ -193,7 +193,7 @@ def conditional(
 
 
 def at_one_value(asked: Question) -> Problem:
-    """Pose the density of the other columns, each point with its share in the marginal at the given value."""
+    """The density of the other columns as a problem: each point has its share in the marginal at the given value."""
     x, y, values, backend = asked.x, asked.y, asked.values, asked.backend
     xp, factors, kernel = backend.xp, asked.options["local_factors"], asked.kernel
     problem, _ = prepare(x[:, asked.rest], y, kernel.h, **asked.options)

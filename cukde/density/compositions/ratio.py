@@ -146,7 +146,7 @@ def quotient(above: Problem, below: Problem, *, log: bool, dtype: np.dtype) -> A
 
 
 def _denominator(z: Any, y: Any, h: Any, weights: Any, numerator: Problem, ends: dict[str, Any]) -> Problem:
-    """Pose the density of the denominator; errors call its data Z."""
+    """The density of the denominator as a problem; errors call its data Z."""
     backend = dispatch.backend(z)
     w = None
     if weights is not None:

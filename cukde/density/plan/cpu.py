@@ -8,7 +8,8 @@ A call of the Gaussian asks its candidates in this order:
 2. "few": NumPy alone, for few pairs, which a process without Numba need not load it for;
 3. "plane" or "line": the fast Gauss transform of one to three columns;
 4. "skipping": leaves out pairs that cannot matter, where samples of the points say that it pays;
-5. "each pair once", of data at themselves; else "difference float32" or "difference float64".
+5. "each pair once", of data at themselves; else "product float64" of many columns, "difference float32" or
+   "difference float64".
 
 While a pass is compiled for the first time, "few" answers calls that it takes in less time than that.
 """
@@ -30,11 +31,16 @@ _OF_ALL, _SKIPPING, _EXPONENTIAL = _RATES["all pairs"], _RATES["skipping"], _RAT
 # --- Limits of accuracy: scaled squared radii, squared distances to the centre in bandwidths ---
 
 # Differences in single precision take half the time of those in double: of two cores 0.26 ns a pair beside 0.47 of 8
-# columns, 0.72 beside 1.25 of 64. A query's exponent is off by 0.3 eps of itself, at worst by 1: from the first on, and
-# up to the second, from where the error that is promised grows with the exponent, it is taken in double.
+# columns, 0.72 beside 1.25 of 64. A query's exponent is off by 0.5 to 0.9 eps of itself, at worst by 3: from the first
+# on, and up to the second, from where the error that is promised grows with the exponent, it is taken in double.
 _FAR, _FARTHER = 32.0, 80.0
 
 _FEW_IN_DOUBLE = 2**18  # coordinates of pairs
+
+# Squared distances by a product of points about the centre, in double, have terms that cancel. Scaled squared radius
+# times sqrt(d) up to which they serve double precision: worst density error measured at the limit 3e-13. Single
+# precision allows as many times as much.
+_RADIUS_OF_PRODUCT, _PRODUCT_OF_SINGLE = 2500.0, 1e6
 
 # Points in double are rounded about the centre, up to the first scaled squared radius, and of queries whose exponent is
 # more than it over the second: the rounding of coordinates counts times distances.
@@ -46,8 +52,8 @@ _LEAST_SQUARE, _LARGEST_SQUARE = 1e-24, 1e35  # of a bandwidth, and of a distanc
 _MOST_BANDWIDTHS, _MOST_SINGLE = 1e13, 1e17
 
 # A sample of queries tells whether all are so far from the data, or most are taken in double anyway; it pays from so
-# many queries and columns on, or pairs.
-_LEAST_QUERIES, _LEAST_COLUMNS, _MANY_PAIRS = 64, 8, 2**20
+# many queries and columns on, or pairs: of so many columns or fewer, of more columns fewer pairs.
+_LEAST_QUERIES, _LEAST_COLUMNS, _MANY_PAIRS, _COLUMNS_OF_MANY = 64, 8, 2**20, 32
 
 # --- Work of threads ---
 
@@ -60,6 +66,10 @@ QUERIES_BY_ROWS, COLUMNS_OF_QUERY, COLUMNS_BY_ROWS = 32, 4, 32
 
 _LEAST_WORK = 2**22  # multiply-adds that are worth a thread
 _QUERIES_OF_COPY = 64  # that take about as long as a copy of the data
+
+# Columns and queries from which a product takes less time than differences in double do, and as much as those in single
+# precision; and coordinates of pairs from which on it pays to limit BLAS to one thread, which takes 0.3 ms.
+_COLUMNS_OF_PRODUCT, _QUERIES_OF_PRODUCT, _LEAST_PRODUCT = 40, 128, 2**25
 
 # Rows for each thread from which data at themselves take each exponential once: a third less time, where blocks are
 # large enough for rounds in which no two threads add to the same sums; and where pairs are left out, in smaller rounds.
@@ -143,7 +153,7 @@ def _are_few(n: int, m: int, columns: int) -> bool:
 _MOST_QUERIES = {3: 8, 47: 16, 399: 64, math.inf: 128}
 
 
-def few_queries_serve(n: int, m: int, d: int, *, has_loops: bool) -> bool:
+def few_queries_serve(n: int, m: int, d: int, precision: str, *, has_loops: bool) -> bool:
     """Whether one pass over the data as they are takes few queries; few pairs where a process has compiled loops."""
     if d < 2 or n * m == 0:
         return False
@@ -151,6 +161,8 @@ def few_queries_serve(n: int, m: int, d: int, *, has_loops: bool) -> bool:
         return bool(wanted("few queries"))
     if _are_few(n, m, d):
         return has_loops
+    if _near_take_product(precision, n, m, d):
+        return False
     if n * m <= min(_FEW_SKIPPING_PAIRS, _FEW_PLANE_PAIRS):
         return True
     return m <= next(queries for columns, queries in _MOST_QUERIES.items() if d <= columns)
@@ -230,13 +242,18 @@ def single_serves(precision: str, coordinates: int, squared_radius: float, h: fl
 
     Few pairs take no longer in double, as some of their queries would be taken again.
     """
-    if not _may_be_single(precision, coordinates, local=local):
+    if not _may_be_single(precision, coordinates, local=local) or wanted("product float64"):
         return False
     return h * h > _LEAST_SQUARE and max(1.0, squared_radius) * h * h < _LARGEST_SQUARE  # not of what is no number
 
 
 def _may_be_single(precision: str, coordinates: int, *, local: bool) -> bool:
     return precision in ("float32", "tf32") and not local and coordinates > _FEW_IN_DOUBLE
+
+
+def product_is_accurate(squared_radius: float, d: int, *, single: bool = False) -> bool:
+    """Whether squared distances may come from a product in double; of results in ``single`` precision, or in double."""
+    return squared_radius * math.sqrt(d) <= _RADIUS_OF_PRODUCT * (_PRODUCT_OF_SINGLE if single else 1.0)
 
 
 def rounded_serves(squared_radius: float, least_exponent: float) -> bool:
@@ -249,9 +266,9 @@ def sample_pays(m: int, d: int) -> bool:
     return m >= _LEAST_QUERIES and d >= _LEAST_COLUMNS
 
 
-def single_is_sampled(n: int, m: int) -> bool:
-    """Whether there are so many pairs that a sample tells whether most queries are taken in double anyway."""
-    return n * m > _MANY_PAIRS
+def single_is_sampled(n: int, m: int, d: int) -> bool:
+    """Whether pairs take so long that a sample tells whether most queries are taken in double anyway."""
+    return n * m * max(d, _COLUMNS_OF_MANY) > _MANY_PAIRS * _COLUMNS_OF_MANY
 
 
 def single_is_far(exponent: float, spread: float) -> bool:
@@ -273,6 +290,23 @@ def taken_in_double(squared_radius: float, spread: float, *, rounded: bool) -> t
 def far_distance() -> float:
     """Bandwidths from all data at which a query without weights is taken again."""
     return math.sqrt(_FAR + _FARTHER)
+
+
+def product_pays(n: int, m: int, d: int) -> bool:
+    """Whether a product takes less time than differences in double."""
+    if wanted("product float64") is not None:
+        return bool(wanted("product float64"))
+    return d >= _COLUMNS_OF_PRODUCT and m >= _QUERIES_OF_PRODUCT and n * m * d >= _LEAST_PRODUCT
+
+
+def _near_take_product(precision: str, n: int, m: int, d: int) -> bool:
+    """Whether points near their mean are taken by a product, without local factors."""
+    return precision == "float64" and product_pays(n, m, d)
+
+
+def of_double(n: int, m: int, d: int) -> str:
+    """Name of the pass over all pairs in double, of data near their mean."""
+    return "product float64" if product_pays(n, m, d) else "difference float64"
 
 
 def others_are_far(exponent: float) -> bool:
@@ -348,7 +382,8 @@ class Skipping(NamedTuple):
         """Nanoseconds of all pairs."""
         rate = dense_rate(self.of_all, self.output, self.d, self.k)
         if self.again:
-            rate += self.again * dense_rate("difference float64", self.output, self.d, self.k)
+            double = of_double(self.n, round(self.again * self.m), self.d)
+            rate += self.again * dense_rate(double, self.output, self.d, self.k)
         return self.n * self.m * rate
 
     def ns(self, screened: float, summed: float, *, ordered: bool) -> float:
@@ -394,7 +429,8 @@ def dense_ns(name: str, output: Output, n: int, m: int, d: int, k: int = 0, *, s
         return n * (coordinate * d + m * (pair + product * d + _of_values(_OF_ALL[f"values {kind}"], k)))
     # Columns are written once for each block of queries.
     columns = _RATES["columns"][kind] * d * (-(-m // QUERIES_OF_BLOCK) - m / _QUERIES_OF_RATE)
-    return n * (m * dense_rate(f"difference {kind}", output, d, k) + columns)
+    by = "product float64" if name == "product float64" else f"difference {kind}"
+    return n * (m * dense_rate(by, output, d, k) + columns)
 
 
 def takes_rows(m: int, d: int) -> bool:
@@ -440,7 +476,8 @@ def dense_rate(name: str, output: Output, d: int, k: int = 0) -> float:
     """Nanoseconds a pair of a pass that takes all of them."""
     rates = _OF_ALL[name]
     values = _of_values(_OF_ALL["values float32" if name.endswith("float32") else "values float64"], k)
-    single = 0.0 if name.startswith("each") else d % 4 * _OF_ALL[f"column {name[-7:]}"]  # loops take four at a time
+    in_fours = name.startswith("difference")  # columns, which loops take four at a time
+    single = d % 4 * _OF_ALL[f"column {name[-7:]}"] if in_fours else 0.0
     return _at(rates.get("moments" if "moments" in output else "sum", rates["moments"]), d) + single + values
 
 
@@ -600,7 +637,7 @@ def _few(shape: Shape) -> list[Candidate]:
         return []
     n, m, d = shape.n, shape.m, max(shape.d, shape.k)
     of_density = shape.output in ("sum", "moments", "laplace") and not (shape.itself or shape.own_out)
-    if of_density and few_queries_serve(n, m, d, has_loops=True):
+    if of_density and few_queries_serve(n, m, d, shape.precision, has_loops=True):
         few = [Candidate("few queries", condition="a number as bandwidth; few pairs where loops are compiled")]
     elif of_density:
         few = [
@@ -653,13 +690,18 @@ def _all_pairs(shape: Shape) -> list[Candidate]:
         rate = dense_rate(f"{name} {kind}" if "float" not in name else name, shape.output, shape.d, shape.k)
         return Candidate(name, 1e-6 * shape.n * shape.m * rate, condition)
 
+    n, m, d = shape.n, shape.m, shape.d
     found = []
-    alike = shape.itself and not (shape.weighted or shape.local)
-    if alike and shape.output in _ONCE:
+    once = shape.itself and not (shape.weighted or shape.local) and shape.output in _ONCE
+    product = not shape.local and shape.precision != "ieee" and product_pays(n, m, d)
+    if once and (single or not product):
         found.append(candidate("each pair once", f"{_ROWS_ONCE:,} rows a thread"))
     if single:
         condition = "numbers within single precision; queries of exponents from 32 to 80 are taken again"
         found.append(candidate("difference float32", condition))
+    if product:
+        condition = "points near their mean, and most exponents from 32 to 80" if single else "points near their mean"
+        found.append(candidate("product float64", condition))
     return [*found, candidate("difference float64")]
 
 

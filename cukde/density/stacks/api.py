@@ -74,7 +74,7 @@ class Stack(Problem):
         return radii is None or bool(plan_compositions.reaches_far(radii).any())
 
     def of_score_bandwidth(self, score_bandwidth: Any) -> Stack:
-        """Pose the scores of the data at the data (Y = X); ``score_bandwidth`` None is the stack's own."""
+        """The scores of the data at the data (Y = X) as problems; ``score_bandwidth`` None is the stack's own."""
         if score_bandwidth is None:
             return self._replace(Y=None)
         b, _, d = self.X.shape
@@ -102,7 +102,7 @@ class Stack(Problem):
         return self._replace(options=self.options._replace(squared_radius=scaled))
 
     def _member(self, i: int) -> Problem:
-        """Pose one member as a single density."""
+        """Take one member as a single density."""
 
         def of(a: Any) -> Any:
             return None if a is None else a[min(i, len(a) - 1)]

@@ -75,7 +75,7 @@ def partial_sums(
         from cukde.density.pairs.gpu import passes as pairs_passes  # no other call needs them
 
         return pairs_passes.partial_sums(X, Y, h, output, options)
-    arguments = _pose(X, Y, h, options)
+    arguments = _prepare(X, Y, h, options)
     k = {"moments": 1, "laplace": 1, "values": 0 if values is None else values.shape[1]}.get(output, 0)
     if arguments.m == 0:
         return finish.empty(0, k)
@@ -95,7 +95,7 @@ def density(
     X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, points: Points | None = None
 ) -> Any:
     """See :func:`cukde.density.pairs.gpu.passes.density`."""
-    arguments = _pose(X, Y, h, options)
+    arguments = _prepare(X, Y, h, options)
     out = cp.empty((1, arguments.m), epilogue.dtype)
     if arguments.m:
         end = _End("density", out, epilogue.log_constant, epilogue.log)
@@ -109,7 +109,7 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
 
     Without weights, moved data may come back in ascending order.
     """
-    arguments = _pose(X, None, score_h, options.at_ratio(h / score_h))
+    arguments = _prepare(X, None, score_h, options.at_ratio(h / score_h))
     step = 0.5 * (h / score_h) ** 2
     out = cp.empty((1, arguments.m))
     end = _End("shift", out, step)
@@ -139,7 +139,7 @@ def look(X: Any, Y: Any | None, h: float, precision: str, rtol: float | None) ->
     Returns what keeps them, and the largest absolute value of data and queries, infinite or NaN where one of these is;
     None where no pass asks for an order. Arrays are C-contiguous, of the precision's dtype. Waits for the device.
     """
-    if _pose(X, Y, h, Options(precision, rtol=rtol)).takes_pairs():
+    if _prepare(X, Y, h, Options(precision, rtol=rtol)).takes_pairs():
         return None
     points = Points.sorted(X, None, None, -math.inf, math.inf)
     low, high, most = survey.ends(points.x, points.x[:0] if Y is None else Y.reshape(-1))
@@ -248,7 +248,7 @@ class _End(NamedTuple):
         )
 
 
-def _pose(X: Any, Y: Any | None, h: float, options: Options) -> _Arguments:
+def _prepare(X: Any, Y: Any | None, h: float, options: Options) -> _Arguments:
     X, Y = operands.of_one_dtype(X, Y)
     single = options.precision != "float64" and _SINGLE[0] < h < _SINGLE[1]
     return _Arguments(X, Y, h, options, int((X if Y is None else Y).shape[0]), single)

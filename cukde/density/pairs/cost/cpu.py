@@ -20,8 +20,8 @@ _RATES = plan_rates.table("cpu")
 _PEAKS: Mapping[Unit, float] = _RATES["peaks"]  # of all cores of the table, a second
 _CORES: int = _RATES["cores"]
 
-# Operations for each pair and column: difference, square and sum; for moments a product and a sum besides.
-_DIFFERENCE, _MOMENT = 3, 2
+# Operations for each pair and column: difference, square and sum, or a product and a sum; for moments as many besides.
+_DIFFERENCE, _PRODUCT, _MOMENT = 3, 2, 2
 
 
 def timed(name: str, ns: float, work: Mapping[Unit, float] | None = None, bytes_: float = 0.0) -> Part:
@@ -71,13 +71,14 @@ def passed(task: Pass, on: Peaks) -> list[Part]:
     name, n, m, d = name_of(task, on), task.n, task.m, task.d
     arrays = task.point_bytes + float(task.itemsize) * n * task.k + task.result_bytes
     may_be_single = task.precision in ("float32", "tf32") and not task.local
-    single = may_be_single and name not in ("difference float64", "few", "line few")
+    single = may_be_single and name not in ("difference float64", "product float64", "few", "line few")
     once = name == "each pair once"
     pairs = task.pairs / 2 if once else task.pairs
+    each = _PRODUCT if name == "product float64" else _DIFFERENCE
     of_moments = _MOMENT * d * (1 + once) * (task.output == "moments")
     work: dict[Unit, float] = {
         ("exponential" if single else "exponential_f64"): pairs,
-        ("fma" if single else "float64"): (_DIFFERENCE * d + of_moments + 2 * task.k) * pairs,
+        ("fma" if single else "float64"): (each * d + of_moments + 2 * task.k) * pairs,
     }
     if name in ("few", "line few"):
         return [serial("pass", plan_cpu.few_ns(n, m), work, arrays)]
@@ -94,8 +95,9 @@ def again(task: Pass, on: Peaks) -> list[Part]:
     """The sums of queries that another pass takes again: in double, or after a transform."""
     if not task.again:
         return []
-    ran = task.ran if task.cells is not None else "difference float64"
-    some = dataclasses.replace(task, m=round(task.again * task.m), itself=False, cells=None, again=0.0, ran=ran)
+    m = round(task.again * task.m)
+    ran = task.ran if task.cells is not None else plan_cpu.of_double(task.n, m, task.d)
+    some = dataclasses.replace(task, m=m, itself=False, cells=None, again=0.0, ran=ran)
     part = next(part for part in passed(some, on) if part.name == "pass")
     copied = task.cells is None and task.itemsize == 4 and name_of(task, on) != "few queries"
     copy = [serial("copy", plan_cpu.copy_ns(task.n, task.d))] if copied else []

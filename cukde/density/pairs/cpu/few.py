@@ -7,7 +7,6 @@ differences, or where these are many from a product of points about the centre.
 
 from __future__ import annotations
 
-import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,10 +20,6 @@ from cukde.density.plan import cpu as plan_cpu
 from cukde.density.sums import Output, PartialSums, joined, laplace_constant
 
 _COLUMNS = 32  # of values in a product, of which there may be more
-
-# Scaled squared radius times sqrt(d) up to which exponents may come from a product, whose terms cancel. Worst density
-# error measured at the limit: 3e-13.
-_PRODUCT_RADIUS = 2500.0
 
 # Scaled squared radius up to which no exponent is below -600: exponentials are normal numbers without a reference.
 _NEAR_RADIUS = 300.0
@@ -153,7 +148,7 @@ class _Products:
         if not radius_of_queries <= radius:  # or NaN
             radius = radius_of_queries
         near = radius <= _NEAR_RADIUS  # no exponent is below -600
-        return cls(data, queries, h, near) if radius * math.sqrt(X.shape[1]) <= _PRODUCT_RADIUS else None
+        return cls(data, queries, h, near) if plan_cpu.product_is_accurate(radius, X.shape[1]) else None
 
     def at(self, rows: slice) -> _Products:
         """The same for some queries."""

@@ -34,7 +34,7 @@ class Call(NamedTuple):
     def of(cls, X: np.ndarray, Y: np.ndarray, weights: np.ndarray | None, precision: str) -> Call | None:
         """Return the call of arrays of these forms; None of those that other passes are faster for."""
         (n, d), m = X.shape, len(Y)
-        if not plan_cpu.few_queries_serve(n, m, d, has_loops="numba" in sys.modules):
+        if not plan_cpu.few_queries_serve(n, m, d, precision, has_loops="numba" in sys.modules):
             return None
         if weights is not None and not (weights.min() >= 0 and 0 < weights.sum(dtype=np.float64) < math.inf):
             return None

@@ -20,6 +20,7 @@ from cukde.density.pairs.cpu import (
     few,
     few_queries_loops,
     mutual,
+    products,
     query_blocks,
     tiles,
 )
@@ -147,11 +148,13 @@ def partial_sums(
     is_short = plan_cpu.skips_meanwhile(n, m, X.shape[1])
     attempt = meanwhile.Attempt(is_short and not options.deterministic)
     single = _takes_single(X, Y, h, options)
+    once = alike and plan_cpu.once_pays(output, n, threads.count())
+    product = not single and _takes_product(X, m, options)
+    once = once and not product
     with attempt:
-        near = skipping_choice.posed(X, Y, h, output, options, single=single, values=values)
+        near = skipping_choice.prepared(X, Y, h, output, options, single=single, product=product, values=values)
         if near is not None:
             return skipping_passes.run(near)
-    once = alike and plan_cpu.once_pays(output, n, threads.count())
     if once and not (options.own_out and plan_cpu.others_are_far(float(np.median(_sampled(X, None, h, options))))):
         note("each pair once", output=output)
         pairs = Differences(X, None, h, options, np.float32 if single else np.float64)
@@ -161,7 +164,8 @@ def partial_sums(
             _again(sums, far, X, X, h, output, options, values)
     else:
         single = single and not _most_are_far(X, Y, h, options)
-        note(f"difference {'float32' if single else 'float64'}", output=output)
+        product = not single and _takes_product(X, m, options)
+        note("product float64" if product else f"difference {'float32' if single else 'float64'}", output=output)
         sums = _sums(X, Y, h, output, options, values, single=single)
     attempt.later(partial_sums, *given)
     return sums
@@ -181,11 +185,14 @@ def _sums(
     single: bool,
     most: float = math.inf,
 ) -> Any:
-    """Sums by differences, in ``single`` precision but for those of queries that it does not serve.
+    """Sums of all pairs, in ``single`` precision but for those of queries that it does not serve.
 
     None where a sum of absolute coordinates is not below ``most``.
     """
-    pairs = Differences(X, Y, h, options, np.float32 if single else np.float64, unchecked=most < math.inf)
+    unchecked = most < math.inf
+    if not (single or unchecked) and _takes_product(X, len(X if Y is None else Y), options):
+        return products.sums(X, Y, h, output, options, values)
+    pairs = Differences(X, Y, h, options, np.float32 if single else np.float64, unchecked=unchecked)
     sums = _Sums(pairs, output, values, X.shape).run()
     if not all(size < most for size in pairs.sizes) and most < math.inf:
         return None
@@ -295,9 +302,18 @@ def _takes_single(X: np.ndarray, Y: np.ndarray | None, h: float, options: Option
     return options.log_weights is None and plan_cpu.rounded_serves(radius, float(_sampled(X, Y, h, options).min()))
 
 
+def _takes_product(X: np.ndarray, m: int, options: Options) -> bool:
+    """Whether squared distances in double come from a product."""
+    if options.local_factors is not None or options.lost is not None or options.precision == "ieee":
+        return False
+    rounded = options.precision in ("float32", "tf32")
+    d, radius = X.shape[1], float(options.squared_radius)
+    return plan_cpu.product_pays(len(X), m, d) and plan_cpu.product_is_accurate(radius, d, single=rounded)
+
+
 def _most_are_far(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> bool:
     """Whether a sample says that most queries would be taken again in double."""
-    if not plan_cpu.single_is_sampled(len(X), len(X if Y is None else Y)):
+    if not plan_cpu.single_is_sampled(len(X), len(X if Y is None else Y), X.shape[1]):
         return False
     return plan_cpu.single_is_far(float(np.median(_sampled(X, Y, h, options))), _spread(options))
 

@@ -65,8 +65,8 @@ def _exponential(X: np.ndarray, Y: np.ndarray, h: float, options: Options) -> Pa
     dtype = np.promote_types(X.dtype, Y.dtype)
     X, Y = (a.astype(dtype, copy=False) for a in (X, Y))
     rtol = options.tolerance
-    posed = exponential_choice.posed(X, Y, h, options.log_weights, rtol=rtol, atol=options.atol)
-    return None if posed is None else exponential.run(posed)
+    prepared = exponential_choice.prepared(X, Y, h, options.log_weights, rtol=rtol, atol=options.atol)
+    return None if prepared is None else exponential.run(prepared)
 
 
 class _Sums:

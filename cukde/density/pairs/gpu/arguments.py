@@ -44,8 +44,8 @@ class Arguments(NamedTuple):
         return form
 
 
-def pose(X: Any, Y: Any | None, h: float, options: Options) -> Arguments:
-    """Pose a pass on the current device, :func:`located`."""
+def prepare(X: Any, Y: Any | None, h: float, options: Options) -> Arguments:
+    """Prepare a pass on the current device, :func:`located`."""
     X, Y = pairs_operands.of_one_dtype(X, Y)
     options = located(X, Y, h, options)
     m = len(X if Y is None else Y)

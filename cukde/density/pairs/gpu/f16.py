@@ -68,7 +68,7 @@ class Task(TiledTask):
 
 
 def task(output: Output, products: int, depth: int, k: int, weighted: bool, *, of_themselves: bool = False) -> Task:
-    """Pose the task of a pass: operands of ``depth`` columns, ``k`` values.
+    """The task of a pass over operands of ``depth`` columns, ``k`` values.
 
     ``of_themselves`` asks for the mean shift by self-interaction (Y = X) without weights, whose largest exponent is 0:
     that of a point with itself.

@@ -43,7 +43,7 @@ class Task(TiledTask):
 
 @functools.cache
 def task(output: Output, d: int, k: int) -> Task:
-    """Pose the task of a pass: points of ``d`` dimensions, ``k`` values."""
+    """The task of a pass over points of ``d`` dimensions, ``k`` values."""
     depth = at_least(d, DEPTHS)
     return Task(output, depth, at_least(k, (16, 64 if depth < 64 else 32)) if output == "values" else 0)
 

@@ -22,7 +22,7 @@ from cukde.density.pairs.gpu import (
     operands as pairs_operands,
 )
 from cukde.density.pairs.gpu.apart import Apart, options_of
-from cukde.density.pairs.gpu.arguments import Arguments, located, pose
+from cukde.density.pairs.gpu.arguments import Arguments, located, prepare
 from cukde.density.pairs.gpu.shape import shape_of
 from cukde.density.pairs.gpu.skipping import (
     choice as skipping_choice,
@@ -80,7 +80,7 @@ def partial_sums(
     """
     if options.local_factors is not None:
         return _differences(*pairs_operands.of_one_dtype(X, Y), h, output, options, values)
-    arguments = pose(X, Y, h, options)
+    arguments = prepare(X, Y, h, options)
     if values is not None:
         near = skipping_choice.near_values(arguments, values)
     else:
@@ -92,7 +92,7 @@ def sums_without_own(X: Any, Y: Any | None, h: float, output: Output, options: O
     """Return :func:`partial_sums` with own rows; None where a pass over some pairs is faster: none knows own ones."""
     if options.local_factors is not None:
         return _differences(*pairs_operands.of_one_dtype(X, Y), h, output, options)
-    arguments = pose(X, Y, h, options)
+    arguments = prepare(X, Y, h, options)
     return run(arguments, output) if skipping_choice.near(arguments, output).takes_all else None
 
 
@@ -139,8 +139,8 @@ def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> t
     once = shape_of("moments", rows, rows, d, options._replace(deterministic=False), itself=True, ratio=ratio)
     if plan_gpu.served(once, options.squared_radius).name != "f16_symmetric":
         options = options._replace(deterministic=False)
-        at_A = run(pose(B, A, h, options), "moments", ratio=ratio)
-        at_B = run(pose(A, B, h, options), "moments", ratio=ratio)
+        at_A = run(prepare(B, A, h, options), "moments", ratio=ratio)
+        at_B = run(prepare(A, B, h, options), "moments", ratio=ratio)
         return at_A, at_B
     split = Arguments(A, B, h, options, once).form("moments").split
     operand = pairs_operands.prepare_two(A, B, options.centre, h, split=split)
@@ -201,7 +201,7 @@ def _density(
     output = pairs_finish.OUTPUT_OF[form]
     if options.local_factors is not None:
         return ends.density(partial_sums(X, Y, h, output, options), epilogue, form)
-    of = pose(X, Y, h, start.located(options))
+    of = prepare(X, Y, h, start.located(options))
     near = choose(of, output) if choose is not None else skipping_choice.near(of, output, look=start.look)
     if near.takes_all and of.m:
         name = of.engine(output).name
@@ -226,13 +226,13 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     points : object
         What the pass over them can start from, or None.
     """
-    of = pose(X, Y, h, options)
-    estimate = pose(X, None, score_h, of.options.at_ratio(h / score_h))
+    of = prepare(X, Y, h, options)
+    estimate = prepare(X, None, score_h, of.options.at_ratio(h / score_h))
     # About a given centre points that move at most half way to a mean of the data move no farther out.
     radius = of.options.squared_radius if options.centre is not None and h <= score_h else None
     near = skipping_choice.near(estimate, "moments", ratio=True, following=of.Y)
     if (
-        near.posed is None
+        near.prepared is None
         and of.m
         and of.engine("sum").name == "f16"
         and estimate.engine("moments", ratio=True).name == "f16_symmetric"
@@ -293,10 +293,10 @@ def _unmerged(
     of: Arguments, output: Output, values: Any | None, *, ratio: bool, near: skipping_choice.Chosen
 ) -> PartialSums | pairs_finish.Splits:
     """Run the pass, and leave the splits of differences to who takes the sums further."""
-    if isinstance(near.posed, skipping_values.Posed):
-        return skipping_values.run(near.posed)
-    if near.posed is not None:
-        return skipping_passes.run(near.posed)
+    if isinstance(near.prepared, skipping_values.Prepared):
+        return skipping_values.run(near.prepared)
+    if near.prepared is not None:
+        return skipping_passes.run(near.prepared)
     if near.apart is not None:
         return _sums_apart(of, output, near.apart, ratio=ratio)
     k = moment_columns(output, of.X.shape[1], values)
@@ -322,7 +322,7 @@ def _sums_apart(of: Arguments, output: Output, apart: Apart, *, ratio: bool) -> 
     near = X[data.near]
     radius = min(options.squared_radius, apart.squared_radius)
     of_data = options_of(options, data.near)._replace(squared_radius=radius)
-    of_near = pose(near, None if of.Y is None else Y[queries.near], h, of_data)
+    of_near = prepare(near, None if of.Y is None else Y[queries.near], h, of_data)
     parts = [run(of_near, output, ratio=ratio)]
     if len(data.far):
         at = near if of_near.Y is None else of_near.Y

@@ -90,7 +90,7 @@ class Lead:
         self._order.set_result(order)
         chosen = skipping_choice.near(arguments, output, ratio=ratio, look=look, following=self._following, rows=rows)
         self.look = look if chosen.look is None else chosen.look
-        self._kind.set_result("near" if chosen.posed is not None else "apart" if chosen.apart is not None else "all")
+        self._kind.set_result("near" if chosen.prepared is not None else "apart" if chosen.apart is not None else "all")
         return chosen
 
     def _other(self, arguments: Arguments, output: Output, *, ratio: bool = False) -> Chosen:
@@ -109,17 +109,17 @@ class Lead:
 
 def _pass_in_order(
     arguments: Arguments, output: Output, frame: Frame, rows: Rows, *, ratio: bool
-) -> skipping_plan.Posed:
+) -> skipping_plan.Prepared:
     """Prepare the pass that leaves out pairs, on the current device, with the data in a known order."""
     X, Y, h, options, _ = arguments
     frame, rows = skipping_frame.here(frame), Rows(*map(arrays.asarray, rows))
-    return skipping_plan.pose(X, Y, h, output, options, frame, options.tolerance, rows=rows, ratio=ratio)
+    return skipping_plan.prepare(X, Y, h, output, options, frame, options.tolerance, rows=rows, ratio=ratio)
 
 
 class _Sums(NamedTuple):
     """Sums of a share of the pairs, and which points they are of."""
 
-    prepared: skipping_plan.Posed | None  # None: of all pairs
+    prepared: skipping_plan.Prepared | None  # None: of all pairs
     S: Any
     T: Any
     counts: Any | None = None
@@ -155,7 +155,7 @@ def sums_once(
     finishes a slice of the sums, which it copies from the others; else the current one does all. Memory beside the
     operands of a pass: 4 (d + 1) bytes a point on each device, and twice as much of a slice.
     """
-    whole = pairs_passes.pose(X, None, h, options)
+    whole = pairs_passes.prepare(X, None, h, options)
     options = whole.options
     by_products = whole.engine("moments", ratio=ratio).name == "f16_symmetric"
     plan = skipping_plan.Plan.of(X.shape[1], "moments", options, itself=True, ratio=ratio)
@@ -163,10 +163,10 @@ def sums_once(
         return None
 
     def summed(share: Share, choose: Choose) -> _Sums | None:
-        arguments = pairs_passes.pose(arrays.asarray(X), None, h, here(options))
+        arguments = pairs_passes.prepare(arrays.asarray(X), None, h, here(options))
         chosen = choose(arguments, "moments", ratio=ratio)
-        prepared = chosen.posed
-        if isinstance(prepared, skipping_plan.Posed) and prepared.plan.once:
+        prepared = chosen.prepared
+        if isinstance(prepared, skipping_plan.Prepared) and prepared.plan.once:
             _, S, T, taken = skipping_passes.summed(prepared, skipping_bounds.bounds_of(prepared), share)
             return _Sums(prepared, S, T, taken.counts, arrays.asnumpy(prepared.data.kinds).tobytes())
         if prepared is not None or chosen.apart is not None or not by_products:
@@ -198,7 +198,7 @@ def sums_once(
 
 
 def _slice(
-    prepared: Sequence[skipping_plan.Posed],
+    prepared: Sequence[skipping_plan.Prepared],
     parts: Sequence[_Sums],
     begin: int,
     end: int,

@@ -108,8 +108,8 @@ class Task(NamedTuple):
         return Task("sum", self.terms)
 
 
-def pose(output: Output, terms: int, *, of_themselves: bool = False) -> Task:
-    """Pose the task of a pass over points in so many terms.
+def task(output: Output, terms: int, *, of_themselves: bool = False) -> Task:
+    """The task of a pass over points in so many terms.
 
     ``of_themselves`` asks for the mean shift by self-interaction (Y = X) without weights. One term of powers and points
     will do for that if the term of a point with itself is left out: its rounding would outweigh all others.
@@ -121,7 +121,7 @@ def pose(output: Output, terms: int, *, of_themselves: bool = False) -> Task:
 def tasks() -> Iterator[Task]:
     """What the engine can be asked for; column totals share the layout."""
     choices = itertools.product(OPERATION, (1, 2), (False, True))
-    yield from dict.fromkeys(pose(output, terms, of_themselves=itself) for output, terms, itself in choices)
+    yield from dict.fromkeys(task(output, terms, of_themselves=itself) for output, terms, itself in choices)
 
 
 def layout(task: Task) -> Layout:
@@ -202,15 +202,15 @@ def take(
     terms, apart = 1 if options.precision == "tf32" else 2, output == "laplace"
     alike = Y is None and options.log_weights is None
     symmetric = alike and not options.own_out  # with own pairs, whose exponents are the largest
-    task = pose(output, terms, of_themselves=symmetric and ratio)
-    tiling = tiling or layout(task)
+    kernel_task = task(output, terms, of_themselves=symmetric and ratio)
+    tiling = tiling or layout(kernel_task)
     # Whole steps of both passes, whose lengths are powers of 2.
-    step = max(tiling.step_depth, layout(task.of_references).step_depth)
+    step = max(tiling.step_depth, layout(kernel_task.of_references).step_depth)
     depth = -(-d // step) * step
     near = options.squared_radius is not None and options.squared_radius <= NEAR
-    factor_terms = 0 if output != "moments" else task.power_terms if near else 2
+    factor_terms = 0 if output != "moments" else kernel_task.power_terms if near else 2
     begin(
-        *_kernels(task, tiling, alike=symmetric, several=n > _STAGED_ROWS),
+        *_kernels(kernel_task, tiling, alike=symmetric, several=n > _STAGED_ROWS),
         _finish_kernel(output),
         _prepare_kernel(X.dtype),
     )
@@ -224,13 +224,13 @@ def take(
     )
     queries = data if alike else made(X if Y is None else Y)
     out = pairs_finish.empty(of.m, moment_columns(output, d, values))
-    gpu_pass = _Pass(task, tiling, data, queries, of)
-    if task.staged:
+    gpu_pass = _Pass(kernel_task, tiling, data, queries, of)
+    if kernel_task.staged:
         V = None if values is None else pairs_values.prepare(values)
         gpu_pass.of_factors(V, out, symmetric=symmetric)
     else:
         shift = (1 + d / 2) / math.log(2) if output == "laplace" else 0.0
-        gpu_pass.finish(*gpu_pass.summed(task, tiling, shift), out)
+        gpu_pass.finish(*gpu_pass.summed(kernel_task, tiling, shift), out)
     return out
 
 

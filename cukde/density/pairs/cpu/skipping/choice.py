@@ -21,7 +21,7 @@ _BANDWIDTHS = {4: (1e-30, 1e30), 8: (1e-290, 1e290)}
 _LARGEST_OFFSET = {4: 1e15, 8: 1e60}  # of the data from zero, in bandwidths
 
 
-def posed(
+def prepared(
     X: np.ndarray,
     Y: np.ndarray | None,
     h: float,
@@ -29,12 +29,13 @@ def posed(
     options: Options,
     *,
     single: bool,
+    product: bool = False,
     values: np.ndarray | None = None,
-) -> passes.Posed | None:
-    """Pose the pass that leaves out pairs, or return None where all pairs are faster.
+) -> passes.Prepared | None:
+    """Prepare the pass that leaves out pairs, or return None where all pairs are faster.
 
-    ``single``: all pairs would be taken in single precision. Centre and squared radius of the options are known; all
-    data have weight.
+    All pairs would be taken in ``single`` precision, or in double by differences or by a ``product``. Centre and
+    squared radius of the options are known; all data have weight.
     """
     n, d = X.shape
     m, k = n if Y is None else len(Y), 0 if values is None else values.shape[1]
@@ -42,7 +43,7 @@ def posed(
     in_single = plain and passes.dtype(X, Y, options) == np.float32
     alike = Y is None and options.log_weights is None and options.lost is None and not options.own_out
     once = alike and plan_cpu.once_pays(output, n, threads.count())
-    of_all = "each pair once" if once else "difference"
+    of_all = "product" if product else "each pair once" if once else "difference"
     of_all += " float32" if single else " float64"
     both = alike and options.local_factors is None and plan_cpu.skips_once(output, n, threads.count())
     times = plan_cpu.Skipping(output, n, m, d, k, of_all, in_single, both)
@@ -71,7 +72,7 @@ def posed(
         if not times.may_pay(share, lambda: counting.reached(data, queries, h, least, itself=itself)):
             return None
     frame = kept(options.kept, "frame", X, None, lambda: pairs_frame.frame(data))
-    whole = passes.pose(X, Y, h, output, options, frame, tolerance, values=values, once=both)
+    whole = passes.prepare(X, Y, h, output, options, frame, tolerance, values=values, once=both)
     tried = np.linspace(0, m - 1, plan_cpu.queries_tried(m)).astype(np.intp)
     taken = passes.tried(whole, tried)
     pairs = n * len(tried)

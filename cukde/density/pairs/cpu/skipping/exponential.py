@@ -53,7 +53,7 @@ _ANYWHERE = 0.5 * NOTHING  # a squared distance that no point lies at
 _FIRST_BITS = 2 * _LOG2_E  # of the blocks that a query takes first
 
 
-class Posed(NamedTuple):
+class Prepared(NamedTuple):
     """A pass whose points are in order."""
 
     data: Data
@@ -72,7 +72,9 @@ class Taken(NamedTuple):
     summed: int
 
 
-def pose(X: np.ndarray, Y: np.ndarray, h: float, log_weights: np.ndarray | None, *, rtol: float, atol: float) -> Posed:
+def prepare(
+    X: np.ndarray, Y: np.ndarray, h: float, log_weights: np.ndarray | None, *, rtol: float, atol: float
+) -> Prepared:
     """Put the points of a pass in order.
 
     Parameters
@@ -91,36 +93,38 @@ def pose(X: np.ndarray, Y: np.ndarray, h: float, log_weights: np.ndarray | None,
     queries = Y[order] * Y.dtype.type(data.unit)
     scale = _LOG2_E / (h * data.unit)
     log2_weights = data.log2_weights.astype(X.dtype)
-    return Posed(data, log2_weights, queries, order, scale, rtol, data.beside_largest(atol))
+    return Prepared(data, log2_weights, queries, order, scale, rtol, data.beside_largest(atol))
 
 
-def run(posed: Posed) -> PartialSums:
+def run(prepared: Prepared) -> PartialSums:
     """Take the pass; every run gives the same bits."""
-    m = len(posed.queries)
+    m = len(prepared.queries)
     top, total = np.empty(m), np.empty(m)
 
     def task(first: int) -> None:
         threads.checkpoint()
-        _taken(posed, first, min(first + _QUERIES_OF_TASK, m), top, total)
+        _taken(prepared, first, min(first + _QUERIES_OF_TASK, m), top, total)
 
     threads.run(task, range(0, m, _QUERIES_OF_TASK))
     out = PartialSums(np.empty(m), np.empty(m))
-    out.reference[posed.order] = top * math.log(2) + posed.data.largest_log_weight
-    out.total[posed.order] = total
+    out.reference[prepared.order] = top * math.log(2) + prepared.data.largest_log_weight
+    out.total[prepared.order] = total
     return out
 
 
-def tried(posed: Posed, queries: np.ndarray) -> Taken:
+def tried(prepared: Prepared, queries: np.ndarray) -> Taken:
     """Count the pairs that single queries take, (k,) of those in order."""
-    nothing = np.empty(len(posed.queries))
-    counts = threads.run(lambda i: _taken(posed, i, i + 1, nothing, nothing), queries)
+    nothing = np.empty(len(prepared.queries))
+    counts = threads.run(lambda i: _taken(prepared, i, i + 1, nothing, nothing), queries)
     return Taken(*map(int, np.sum(counts, axis=0)))
 
 
-def _taken(posed: Posed, first: int, last: int, top: np.ndarray, total: np.ndarray) -> np.ndarray:
+def _taken(prepared: Prepared, first: int, last: int, top: np.ndarray, total: np.ndarray) -> np.ndarray:
     """Write the sums of some queries; return the numbers of pairs screened and summed."""
-    limits, counts = (posed.rtol, posed.atol), np.zeros(2, np.int64)
-    _add(posed.queries, first, last, posed.data, posed.log2_weights, posed.scale, limits, top, total, counts)
+    limits, counts = (prepared.rtol, prepared.atol), np.zeros(2, np.int64)
+    _add(
+        prepared.queries, first, last, prepared.data, prepared.log2_weights, prepared.scale, limits, top, total, counts
+    )
     return counts
 
 

@@ -15,12 +15,12 @@ _FURTHEST = {4: 1e15, 8: 1e60}
 _BANDWIDTHS = {4: (1e-30, 1e30), 8: (1e-290, 1e290)}
 
 
-def posed(
+def prepared(
     X: np.ndarray, Y: np.ndarray, h: float, log_weights: np.ndarray | None, *, rtol: float, atol: float
-) -> exponential.Posed | None:
-    """Pose the pass that leaves out pairs, or return None where all pairs are faster, or points are not numbers.
+) -> exponential.Prepared | None:
+    """Prepare the pass that leaves out pairs, or return None where all pairs are faster, or points are not numbers.
 
-    Arguments are those of :func:`cukde.density.pairs.cpu.skipping.exponential.pose`, where tolerances may be 0.
+    Arguments are those of :func:`cukde.density.pairs.cpu.skipping.exponential.prepare`, where tolerances may be 0.
     """
     (n, d), m, size = X.shape, len(Y), X.dtype.itemsize
     if not plan_cpu.radial_may_skip(n, m) or max(rtol, atol) <= 0:
@@ -34,7 +34,7 @@ def posed(
     times = plan_cpu.Exponential(n, m, d, size)
     if not times.may_pay(share):
         return None
-    whole = exponential.pose(X, Y, h, log_weights, rtol=rtol, atol=atol)
+    whole = exponential.prepare(X, Y, h, log_weights, rtol=rtol, atol=atol)
     if d <= plan_cpu.FEW_COLUMNS:
         return whole
     tried = np.linspace(0, m - 1, _TRIED).astype(np.intp)

@@ -33,7 +33,7 @@ _NARROW = 64.0
 _FEW_PARTS, _MOST_PARTS, _LEAST_BLOCKS, _BLOCKS_OF_PART = 32, 128, 8, 128
 
 
-class Posed(NamedTuple):
+class Prepared(NamedTuple):
     """A pass whose points are in order.
 
     Memory beside the result, in bytes a row: of data 8 d + 20, and where they are screened 4 d more; of queries 16 d,
@@ -74,7 +74,7 @@ def dtype(X: np.ndarray, Y: np.ndarray | None, options: Options) -> np.dtype:
     return np.result_type(X, X if Y is None else Y, np.float64 if options.precision == "float64" else np.float32)
 
 
-def pose(
+def prepare(
     X: np.ndarray,
     Y: np.ndarray | None,
     h: float,
@@ -85,7 +85,7 @@ def pose(
     *,
     values: np.ndarray | None = None,
     once: bool = False,
-) -> Posed:
+) -> Prepared:
     """Put the points of a pass in order.
 
     Parameters
@@ -149,38 +149,43 @@ def pose(
     atol = data.beside_largest(options.atol) if values is None else 0.0
     of_gradient = options.of_gradient and options.local_factors is not None
     places = places if own is None else places[order]
-    return Posed(data, columns, queries, of_queries, order, places, output, tolerance, atol, double, once, of_gradient)
+    return Prepared(
+        data, columns, queries, of_queries, order, places, output, tolerance, atol, double, once, of_gradient
+    )
 
 
-def run(posed: Posed) -> PartialSums:
+def run(prepared: Prepared) -> PartialSums:
     """Take the pass; every run gives the same bits."""
-    if posed.once:
-        return _once(posed)
-    m, k = len(posed.queries), posed.columns
+    if prepared.once:
+        return _once(prepared)
+    m, k = len(prepared.queries), prepared.columns
     sums = PartialSums(np.empty(m), np.empty(m), np.empty((m, k)))
 
     def task(first: int) -> np.ndarray:
         threads.checkpoint()
-        return _add(posed, first, min(first + _QUERIES_OF_TASK, m), sums)
+        return _add(prepared, first, min(first + _QUERIES_OF_TASK, m), sums)
 
     counts = threads.run(task, range(0, m, _QUERIES_OF_TASK))
-    screened, summed = np.sum(counts, axis=0) / (m * posed.data.n) if m else (0.0, 0.0)
-    note("skipping", output=posed.output, share=lambda: min(1.0, float(summed)), screened=min(1.0, float(screened)))
+    screened, summed = np.sum(counts, axis=0) / (m * prepared.data.n) if m else (0.0, 0.0)
+    note("skipping", output=prepared.output, share=lambda: min(1.0, float(summed)), screened=min(1.0, float(screened)))
     out = PartialSums(np.empty(m), np.empty(m), np.empty((m, k)) if k else None)
-    out.reference[posed.order], out.total[posed.order] = sums.reference + posed.data.largest_log_weight, sums.total
+    out.reference[prepared.order], out.total[prepared.order] = (
+        sums.reference + prepared.data.largest_log_weight,
+        sums.total,
+    )
     if out.moments is not None:
-        out.moments[posed.order] = sums.moments
-    if posed.output == "moments":
-        out.moments[:] /= posed.data.unit
+        out.moments[prepared.order] = sums.moments
+    if prepared.output == "moments":
+        out.moments[:] /= prepared.data.unit
     return out
 
 
-def _once(posed: Posed) -> PartialSums:
+def _once(prepared: Prepared) -> PartialSums:
     """Output "moments" of the data at themselves, without weights; references are 0."""
-    data, n, (blocks, d, _) = posed.data, posed.data.n, posed.data.points.shape
+    data, n, (blocks, d, _) = prepared.data, prepared.data.n, prepared.data.points.shape
     total, moments = np.empty((blocks, skipping_points.BLOCK)), np.empty((blocks, d, skipping_points.BLOCK))
     reach = np.empty_like(total)
-    allowed = math.log2(posed.tolerance / n)
+    allowed = math.log2(prepared.tolerance / n)
 
     def own(first: int) -> None:
         threads.checkpoint()
@@ -199,25 +204,25 @@ def _once(posed: Posed) -> PartialSums:
     parts = min(_MOST_PARTS, max(_FEW_PARTS, blocks // _BLOCKS_OF_PART))
     counts = pair_blocks.run(pair, blocks, least=_LEAST_BLOCKS, most=parts)
     screened, summed = (2 * np.sum(counts, axis=0) + [0, n * skipping_points.BLOCK]) / n**2
-    note("skipping", output=posed.output, share=lambda: min(1.0, float(summed)), screened=min(1.0, float(screened)))
+    note("skipping", output=prepared.output, share=lambda: min(1.0, float(summed)), screened=min(1.0, float(screened)))
     out = PartialSums(np.zeros(n), np.empty(n), np.empty((n, d)))
-    out.total[posed.order] = total.ravel()[:n]
-    out.moments[posed.order] = moments.transpose(0, 2, 1).reshape(-1, d)[:n] / data.unit
+    out.total[prepared.order] = total.ravel()[:n]
+    out.moments[prepared.order] = moments.transpose(0, 2, 1).reshape(-1, d)[:n] / data.unit
     return out
 
 
-def tried(posed: Posed, queries: np.ndarray) -> Taken:
+def tried(prepared: Prepared, queries: np.ndarray) -> Taken:
     """Count the pairs that single queries take, (k,) of those in order."""
-    m = len(posed.queries)
-    nothing = PartialSums(np.empty(m), np.empty(m), np.empty((m, posed.columns)))
-    counts = threads.run(lambda i: _add(posed, i, i + 1, nothing), queries)
+    m = len(prepared.queries)
+    nothing = PartialSums(np.empty(m), np.empty(m), np.empty((m, prepared.columns)))
+    counts = threads.run(lambda i: _add(prepared, i, i + 1, nothing), queries)
     return Taken(*map(int, np.sum(counts, axis=0)))
 
 
-def _add(posed: Posed, first: int, last: int, sums: PartialSums) -> np.ndarray:
+def _add(prepared: Prepared, first: int, last: int, sums: PartialSums) -> np.ndarray:
     """Write the sums of some queries; return the numbers of pairs screened and summed."""
     counts = np.zeros(2, np.int64)
-    code = skipping_queries.GRADIENT if posed.of_gradient else skipping_queries.CODES[posed.output]
-    of = posed.queries, posed.lost, posed.own, first, last, posed.data, posed.values
-    skipping_queries.sums(*of, posed.tolerance, posed.atol, code, posed.double, *sums, counts)
+    code = skipping_queries.GRADIENT if prepared.of_gradient else skipping_queries.CODES[prepared.output]
+    of = prepared.queries, prepared.lost, prepared.own, first, last, prepared.data, prepared.values
+    skipping_queries.sums(*of, prepared.tolerance, prepared.atol, code, prepared.double, *sums, counts)
     return counts

@@ -15,7 +15,7 @@ from cukde.core.gpu.launch import Specialisation
 from cukde.density.pairs.gpu.share import WHOLE
 from cukde.density.pairs.gpu.skipping import items as skipping_items, points as skipping_points
 from cukde.density.pairs.gpu.skipping.items import SPAN, THREADS, row_tiles
-from cukde.density.pairs.gpu.skipping.plan import Posed
+from cukde.density.pairs.gpu.skipping.plan import Prepared
 from cukde.density.pairs.gpu.skipping.points import BLOCK
 
 _MOST_AROUND = 16  # blocks of data that are looked at beforehand
@@ -35,34 +35,34 @@ class Bounds(NamedTuple):
     always: Any | None
 
 
-def bounds_of(posed: Posed) -> Bounds:
+def bounds_of(prepared: Prepared) -> Bounds:
     """Bound the sums of the queries from below, and find what can be left out of them."""
-    (bounds,) = bounds_of_parts([posed])
+    (bounds,) = bounds_of_parts([prepared])
     return bounds
 
 
-def bounds_of_parts(parts: Sequence[Posed]) -> list[Bounds]:
+def bounds_of_parts(parts: Sequence[Prepared]) -> list[Bounds]:
     """The same of sums over several parts of the data, whose tolerances add up: all have one reference."""
-    first = [_of_near_blocks(posed) for posed in parts]
+    first = [_of_near_blocks(prepared) for prepared in parts]
     if len(parts) > 1:
         reference = functools.reduce(cp.logaddexp2, (bounds.reference for bounds in first))
         extent = cp.repeat(reference.reshape(-1, BLOCK).min(axis=1)[:, None], 2, axis=1)
         first = [bounds._replace(reference=reference, extent=extent) for bounds in first]
-    for posed, bounds in zip(parts, first, strict=True):
-        _search(posed, bounds)
-    return [_limits(posed, bounds) for posed, bounds in zip(parts, first, strict=True)]
+    for prepared, bounds in zip(parts, first, strict=True):
+        _search(prepared, bounds)
+    return [_limits(prepared, bounds) for prepared, bounds in zip(parts, first, strict=True)]
 
 
-def _points(posed: Posed) -> tuple[Any, ...]:
-    data, queries = posed.data, posed.queries
+def _points(prepared: Prepared) -> tuple[Any, ...]:
+    data, queries = prepared.data, prepared.queries
     return queries.local, queries.centres, queries.reach, data.local, data.weights, data.centres, data.reach
 
 
-def _of_near_blocks(posed: Posed) -> Bounds:
+def _of_near_blocks(prepared: Prepared) -> Bounds:
     """Bounds by a few blocks of data, which are not yet what limits say."""
-    data, queries, d = posed.data, posed.queries, posed.d
+    data, queries, d = prepared.data, prepared.queries, prepared.d
     m, blocks, rows, screened = len(queries.order), queries.blocks, queries.blocks * BLOCK, skipping_points.groups(d)
-    codes = (None, None) if posed.itself else (queries.codes, data.codes)
+    codes = (None, None) if prepared.itself else (queries.codes, data.codes)
     bounds = Bounds(
         cp.empty(rows, np.float32),
         cp.empty((blocks, 2), np.float32),
@@ -73,17 +73,17 @@ def _of_near_blocks(posed: Posed) -> Bounds:
     _bounds_kernel(skipping_points.pitch(d)).launch(
         (blocks,),
         (BLOCK,),
-        *(*_points(posed), *codes, bounds.reference, bounds.extent, m, len(data.codes), data.blocks),
+        *(*_points(prepared), *codes, bounds.reference, bounds.extent, m, len(data.codes), data.blocks),
         *((0, 2) if screened else (_AROUND, _MOST_AROUND)),
     )
     return bounds
 
 
-def _search(posed: Posed, bounds: Bounds) -> None:
+def _search(prepared: Prepared, bounds: Bounds) -> None:
     """Raise the bounds of queries that are not data, by the blocks where their nearest data are likely to be."""
-    if posed.itself:
+    if prepared.itself:
         return
-    data, queries, d, points = posed.data, posed.queries, posed.d, _points(posed)
+    data, queries, d, points = prepared.data, prepared.queries, prepared.d, _points(prepared)
     m, rows, width = len(queries.order), queries.blocks * BLOCK, skipping_points.pitch(d)
     if skipping_points.groups(d):
         nearest = cp.zeros(rows, np.uint64)
@@ -99,7 +99,7 @@ def _search(posed: Posed, bounds: Bounds) -> None:
             (-(-m // _WARPS_OF_SEARCH),),
             (32 * _WARPS_OF_SEARCH,),
             *(*points, queries.squares, nearest, bounds.reference, m, data.blocks),
-            _MOST_LENGTH / posed.shrink,
+            _MOST_LENGTH / prepared.shrink,
         )
     else:
         box_axes, groups = data.low.shape[0], -(-data.blocks // _BLOCKS_OF_GROUP)
@@ -109,25 +109,25 @@ def _search(posed: Posed, bounds: Bounds) -> None:
             (THREADS,),
             *(data.low, data.high, data.most, of_groups, data.blocks, groups, box_axes),
         )
-        heaviest = None if posed.options.log_weights is None else data.most.max(keepdims=True)
+        heaviest = None if prepared.options.log_weights is None else data.most.max(keepdims=True)
         _search_kernel(width).launch(
             (-(-m // _WARPS_OF_SEARCH),),
             (32 * _WARPS_OF_SEARCH,),
-            *(*points, data.low, data.high, data.most, posed.frame.box_axes, of_groups, heaviest, bounds.reference),
+            *(*points, data.low, data.high, data.most, prepared.frame.box_axes, of_groups, heaviest, bounds.reference),
             *(m, data.blocks, groups, d, box_axes),
         )
 
 
-def _limits(posed: Posed, bounds: Bounds) -> Bounds:
+def _limits(prepared: Prepared, bounds: Bounds) -> Bounds:
     """Find what can be left out of sums with these bounds."""
-    data, queries, d, below = posed.data, posed.queries, posed.d, posed.below
-    top = 1 + d / 2 if posed.output == "laplace" else 0.0
+    data, queries, d, below = prepared.data, prepared.queries, prepared.d, prepared.below
+    top = 1 + d / 2 if prepared.output == "laplace" else 0.0
     m, blocks, screened = len(queries.order), queries.blocks, skipping_points.groups(d)
     _limits_kernel(screened).launch(
         (blocks,),
         (BLOCK,),
         *(queries.squares, bounds.reference, bounds.threshold, bounds.extent, bounds.limits, bounds.always),
-        *(m, below, top, posed.shrink, below - 1 if posed.plan.once else math.inf),
+        *(m, below, top, prepared.shrink, below - 1 if prepared.plan.once else math.inf),
     )
     if screened:
         return bounds
@@ -137,7 +137,7 @@ def _limits(posed: Posed, bounds: Bounds) -> Bounds:
         (-(-row_items // (THREADS // 32)),),
         (THREADS,),
         *(queries.low, queries.high, bounds.extent, data.low, data.high, data.most, threshold),
-        *(blocks, data.blocks, row_items, data.low.shape[0], posed.tolerance, top),
+        *(blocks, data.blocks, row_items, data.low.shape[0], prepared.tolerance, top),
     )
     return bounds._replace(threshold=threshold)
 

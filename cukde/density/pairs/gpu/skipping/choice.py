@@ -56,16 +56,16 @@ class Look(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The pass that leaves out pairs, posed, or None: all pairs are faster; and what was found, where it looked."""
+    """The prepared pass that leaves out pairs, or None: all pairs are faster; and what was found on the way."""
 
-    posed: skipping_plan.Posed | skipping_values.Posed | None = None
+    prepared: skipping_plan.Prepared | skipping_values.Prepared | None = None
     look: Look | None = None
     apart: Apart | None = None  # rows that a pass over all pairs takes apart
 
     @property
     def takes_all(self) -> bool:
         """Whether one pass takes all pairs."""
-        return self.posed is None and self.apart is None
+        return self.prepared is None and self.apart is None
 
 
 ALL_PAIRS = Chosen()
@@ -143,7 +143,7 @@ def near(
     storage = DOUBLE if plan.real == DOUBLE else X.dtype
     begin(*skipping_points.kernels(storage, d, n if Y is None else max(n, m)))
     begin_kernels(left=False)
-    whole = skipping_plan.pose(X, Y, h, output, options, frame, tolerance, rows=rows, ratio=ratio)
+    whole = skipping_plan.prepare(X, Y, h, output, options, frame, tolerance, rows=rows, ratio=ratio)
     begin_kernels(left=bool(whole.left))
     if is_sure:
         return Chosen(whole, look)
@@ -184,7 +184,7 @@ def near_values(of: Arguments, values: Any) -> Chosen:
     if plan_gpu.values_take_all(of_all, shared) or not pays(counts, counted, 1.0):
         return ALL_PAIRS
     frame = skipping_frame.frame(look.data)
-    whole = skipping_values.pose(X, Y, values, h, options, frame, shape.tolerance, columns)
+    whole = skipping_values.prepare(X, Y, values, h, options, frame, shape.tolerance, columns)
     return Chosen(whole) if pays(counts, *_share_of_values(whole)) else ALL_PAIRS
 
 
@@ -224,16 +224,18 @@ def _kernels_of_probe(
     return passes.kernels(plan, output, storage, d, itself=False, left=left)
 
 
-def _share(whole: skipping_plan.Posed, frame: skipping_frame.Frame) -> tuple[float, float]:
+def _share(whole: skipping_plan.Prepared, frame: skipping_frame.Frame) -> tuple[float, float]:
     """Share of units that a few items of queries take, and of blocks that products are good for."""
     few = whole.queries.given[_few_of(whole.queries.order)]
     options = whole.options
     output = _output_of_probe(whole.output)
-    probe = skipping_plan.pose(whole.data.given, few, whole.h, output, options, frame, whole.tolerance, data=whole.data)
+    probe = skipping_plan.prepare(
+        whole.data.given, few, whole.h, output, options, frame, whole.tolerance, data=whole.data
+    )
     return passes.share(probe), float((cp.asnumpy(whole.data.kinds) > 0).mean())
 
 
-def _share_of_values(whole: skipping_values.Posed) -> tuple[float, float]:
+def _share_of_values(whole: skipping_values.Prepared) -> tuple[float, float]:
     """The same of a pass over values, by the column that has most of them: a column takes a pass of its own."""
     few = whole.Y[_few_of(skipping_points.order_of(whole.Y, whole.frame))]
     fullest = max(whole.columns, key=lambda column: column.positive + column.negative)

@@ -31,7 +31,7 @@ _PROBES, _OF_BLOCKS = 8, 16  # blocks of queries that are tried: at most so many
 _NOTHING = -1e300  # as a logarithm
 
 
-class Posed(NamedTuple):
+class Prepared(NamedTuple):
     """A pass whose points are in order.
 
     Memory beside the result, in bytes a row of float32, of data and of queries: about 5 d + 24, of data with weights 8
@@ -57,8 +57,8 @@ def sums(
     if data is None:
         return None
     frame = None if X.shape[1] == 1 else skipping_frame.frame(data.astype(np.float64))
-    posed = pose(X, Y, unit, scale, options, frame)
-    return run(posed) if plan_gpu.exponential_pays(_share_of_few(posed)) else None
+    prepared = prepare(X, Y, unit, scale, options, frame)
+    return run(prepared) if plan_gpu.exponential_pays(_share_of_few(prepared)) else None
 
 
 def _sample(X: Any, Y: Any, h: float, options: Options, shape: Shape) -> np.ndarray | None:
@@ -79,15 +79,15 @@ def _with_boxes(share: float, n: int, m: int, d: int) -> float:
     return min(1.0, (share ** (1 / d) + widths) ** d)
 
 
-def pose(X: Any, Y: Any | None, unit: float, scale: float, options: Options, frame: Frame | None) -> Posed:
+def prepare(X: Any, Y: Any | None, unit: float, scale: float, options: Options, frame: Frame | None) -> Prepared:
     """Put the points of a pass in order; ``frame`` is of the data, None in one dimension."""
     data, queries = skipping_blocks.both(X, Y, options.log_weights, unit, frame, masses=True)
-    return Posed(data, queries, unit, scale, options)
+    return Prepared(data, queries, unit, scale, options)
 
 
-def run(posed: Posed, counts: Any | None = None) -> PartialSums:
+def run(prepared: Prepared, counts: Any | None = None) -> PartialSums:
     """Take the pass, without waiting; ``counts`` are those of ``radial_exponential.cu``."""
-    data, queries, unit, scale, options = posed
+    data, queries, unit, scale, options = prepared
     (n, d), (m, _), real = data.points.shape, queries.points.shape, data.points.dtype
     rounding = (d + 8) * (2.0**-22 if real == FLOAT else 2.0**-51)
     arrays = data.points, queries.points, data.log_weights, data.mass, data.low, data.high
@@ -115,26 +115,26 @@ def _bits(options: Options) -> tuple[float, float]:
     return math.log2(rtol) if rtol > 0 else _NOTHING, math.log2(atol) if atol > 0 else _NOTHING
 
 
-def share(posed: Posed) -> float:
+def share(prepared: Prepared) -> float:
     """Share of all blocks that the queries take, about; waits for the device.
 
     The mean of what 64 queries take together, and what 8 of them take, which wait for each other.
     """
     counts = cp.zeros(1, np.uint64)
-    run(posed, counts)
-    blocks = -(-len(posed.data.points) // BLOCK) * -(-len(posed.queries.points) // BLOCK)
+    run(prepared, counts)
+    blocks = -(-len(prepared.data.points) // BLOCK) * -(-len(prepared.queries.points) // BLOCK)
     return int(cp.asnumpy(counts)[0]) / (2 * (BLOCK // _QUERIES) * blocks)
 
 
-def _share_of_few(posed: Posed) -> float:
+def _share_of_few(prepared: Prepared) -> float:
     """The same of some blocks of queries."""
-    points = posed.queries.points
+    points = prepared.queries.points
     blocks = -(-len(points) // BLOCK)
     step = max(_OF_BLOCKS, -(-blocks // _PROBES))
     chosen = range(min(step, blocks) // 2, blocks, step)  # the first and the last have outliers
     rows = np.concatenate([np.arange(b * BLOCK, min((b + 1) * BLOCK, len(points))) for b in chosen])
-    few = posed.queries._replace(points=points[cp.asarray(rows)], order=cp.arange(len(rows)))
-    return share(posed._replace(queries=few))
+    few = prepared.queries._replace(points=points[cp.asarray(rows)], order=cp.arange(len(rows)))
+    return share(prepared._replace(queries=few))
 
 
 @core_compile.specialised(C_TYPE)

@@ -21,7 +21,7 @@ from cukde.density.pairs.gpu.skipping import (
 )
 from cukde.density.pairs.gpu.skipping.bounds import Bounds, bounds_of
 from cukde.density.pairs.gpu.skipping.items import ITEMS_OF_WARP, SPAN, THREADS, Items, row_tiles
-from cukde.density.pairs.gpu.skipping.plan import Left, Plan, Posed
+from cukde.density.pairs.gpu.skipping.plan import Left, Plan, Prepared
 from cukde.density.pairs.gpu.skipping.points import BLOCK, FEW_DIMENSIONS, Ordered
 from cukde.density.sums import Output, PartialSums
 
@@ -31,14 +31,14 @@ _ITEMS_OF_WARP_OF_BOXES = 128  # and wide blocks lie side by side, many in one i
 _BY_CHUNKS: tuple[Output, ...] = ("sum", "laplace")  # outputs that kernels of chunks sum of queries
 
 
-def run(posed: Posed) -> PartialSums:
+def run(prepared: Prepared) -> PartialSums:
     """Sum over the pairs that can matter.
 
     Queries whose sums leave the range of float32 are summed again by differences, over all pairs; the device decides.
     """
-    storage, left = posed.data.given.dtype, bool(posed.left)
-    begin(*kernels(posed.plan, posed.output, storage, posed.d, itself=posed.itself, left=left))
-    return completed(posed, *summed(posed, bounds_of(posed)))
+    storage, left = prepared.data.given.dtype, bool(prepared.left)
+    begin(*kernels(prepared.plan, prepared.output, storage, prepared.d, itself=prepared.itself, left=left))
+    return completed(prepared, *summed(prepared, bounds_of(prepared)))
 
 
 def kernels(
@@ -60,21 +60,21 @@ def kernels(
     yield _finish(plan.real)
 
 
-def completed(posed: Posed, reference: Any, S: Any, T: Any | None, taken: Taken) -> PartialSums:
+def completed(prepared: Prepared, reference: Any, S: Any, T: Any | None, taken: Taken) -> PartialSums:
     """Make of what :func:`summed` returns, of the whole pass, what :func:`run` does."""
-    data, queries, h, output, options, *_, plan, _ = posed
-    X, Y = data.given, None if posed.itself else queries.given
+    data, queries, h, output, options, *_, plan, _ = prepared
+    X, Y = data.given, None if prepared.itself else queries.given
     order = queries.order
     note("skipping", output=output, share=taken.share)
-    del posed, data, queries  # the operands are not needed any more
+    del prepared, data, queries  # the operands are not needed any more
     return _completed(X, Y, h, output, options, plan, order, reference, S, T)
 
 
-def completed_rows(posed: Posed, rows: Any, S: Any, T: Any) -> tuple[Any, PartialSums]:
+def completed_rows(prepared: Prepared, rows: Any, S: Any, T: Any) -> tuple[Any, PartialSums]:
     """Points of some rows of data whose pairs are taken once, and the sums at them, in their order."""
-    X = posed.data.given
+    X = prepared.data.given
     points, order = X[rows], cp.arange(len(rows))
-    of = posed.h, posed.output, posed.options, posed.plan
+    of = prepared.h, prepared.output, prepared.options, prepared.plan
     return points, _completed(X, points, *of, order, cp.zeros(len(rows), S.dtype), S, T)
 
 
@@ -115,35 +115,35 @@ def finished(
     return out, difference.Guard(fast_total=complete, least=0.5)
 
 
-def share(posed: Posed) -> float:
+def share(prepared: Prepared) -> float:
     """Share of all units that a pass takes; waits for the device."""
-    return summed(posed, bounds_of(posed))[-1].share()
+    return summed(prepared, bounds_of(prepared))[-1].share()
 
 
-def summed(posed: Posed, bounds: Bounds, share: Share = WHOLE) -> tuple[Any, Any, Any, Taken]:
+def summed(prepared: Prepared, bounds: Bounds, share: Share = WHOLE) -> tuple[Any, Any, Any, Taken]:
     """References and sums of the queries in their order, and what was taken; or a share of the sums.
 
     References of a pass that takes pairs once are 0, so that shares of its sums add up.
     """
-    data, queries, plan, few = posed.data, posed.queries, posed.plan, posed.d <= FEW_DIMENSIONS
-    rows, width = queries.blocks * BLOCK, skipping_points.pitch(posed.d)
+    data, queries, plan, few = prepared.data, prepared.queries, prepared.plan, prepared.d <= FEW_DIMENSIONS
+    rows, width = queries.blocks * BLOCK, skipping_points.pitch(prepared.d)
     S = cp.zeros(rows, plan.real)
     T = None
-    if posed.output == "moments":  # of few dimensions neighbouring rows are added to at once
-        T = cp.zeros((posed.d, rows), plan.real).T if few else cp.zeros((rows, width), plan.real)
-    elif posed.output == "laplace":
+    if prepared.output == "moments":  # of few dimensions neighbouring rows are added to at once
+        T = cp.zeros((prepared.d, rows), plan.real).T if few else cp.zeros((rows, width), plan.real)
+    elif prepared.output == "laplace":
         T = cp.zeros((rows, 1), plan.real)
     counts = cp.zeros(1, np.uint64)
     if plan.once:
         bounds.reference.fill(0)  # a point's own term is 1
-        _sum_once(posed, bounds, S, T, counts, share)
+        _sum_once(prepared, bounds, S, T, counts, share)
     elif plan.chunks:
-        (_sum_few if few else _sum_chunks)(posed, bounds, S, T, counts)
+        (_sum_few if few else _sum_chunks)(prepared, bounds, S, T, counts)
     if few:
-        _sum_boxes(posed, bounds, S, T, counts, share)
+        _sum_boxes(prepared, bounds, S, T, counts, share)
     else:
-        for left in posed.left:
-            _sum_units(posed, bounds, S, T, counts, left, share)
+        for left in prepared.left:
+            _sum_units(prepared, bounds, S, T, counts, left, share)
     return bounds.reference, S, T, Taken(counts, units(queries.blocks, data.blocks))
 
 
@@ -152,9 +152,9 @@ def units(query_blocks: int, data_blocks: int) -> int:
     return query_blocks * data_blocks * _UNITS_OF_BLOCKS
 
 
-def _sum_once(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any, share: Share) -> None:
+def _sum_once(prepared: Prepared, bounds: Bounds, S: Any, T: Any, counts: Any, share: Share) -> None:
     """Sum over pairs of blocks with a common centre, or of a few dimensions those that are not wide, each once."""
-    data, d = posed.data, posed.d
+    data, d = prepared.data, prepared.d
     few, width, box_axes = d <= FEW_DIMENSIONS, skipping_points.pitch(d), data.low.shape[0]
     items = skipping_items.cut(data.blocks, data.blocks, 2, most_span=SPAN, of_warp=share.of * ITEMS_OF_WARP)
     sizes = data.blocks, items.rows, -(-data.blocks // items.span), items.span, box_axes
@@ -171,33 +171,33 @@ def _sum_once(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any, share: 
         (items.grid,),
         (THREADS,),
         *(data.low, data.high, bounds.threshold, bounds.extent, data.kinds, data.halves, data.norms),
-        *(bounds.limits, bounds.always, data.chunks, S, T, next_item, counts, *sizes, posed.below, posed.shrink),
+        *(bounds.limits, bounds.always, data.chunks, S, T, next_item, counts, *sizes, prepared.below, prepared.shrink),
     )
     rows = data.blocks * BLOCK
     _own_kernel(width).launch((-(-rows // THREADS),), (THREADS,), data.local, data.kinds, S, T, rows, share.first == 0)
 
 
-def _sum_chunks(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any) -> None:
+def _sum_chunks(prepared: Prepared, bounds: Bounds, S: Any, T: Any | None, counts: Any) -> None:
     """Sum over pairs of common blocks."""
-    data, queries, width = posed.data, posed.queries, skipping_points.pitch(posed.d)
-    items = skipping_items.cut(queries.blocks, data.blocks, 2, most_span=SPAN, single=posed.options.deterministic)
-    _sums_kernel(posed.output, width).launch(
+    data, queries, width = prepared.data, prepared.queries, skipping_points.pitch(prepared.d)
+    items = skipping_items.cut(queries.blocks, data.blocks, 2, most_span=SPAN, single=prepared.options.deterministic)
+    _sums_kernel(prepared.output, width).launch(
         (items.grid,),
         (THREADS,),
         *(queries.low, queries.high, queries.kinds, queries.halves, queries.chunks),
-        *(data.weights if posed.itself else None, bounds.limits, bounds.always, bounds.reference, bounds.threshold),
+        *(data.weights if prepared.itself else None, bounds.limits, bounds.always, bounds.reference, bounds.threshold),
         *(data.low, data.high, data.kinds, data.most, data.halves, data.norms, data.chunks, S, T),
         *(WHOLE.counter(), counts),
         *(queries.blocks, data.blocks, items.rows, items.groups, items.spans, items.span, data.low.shape[0]),
-        _at_zero(posed),
+        _at_zero(prepared),
     )
 
 
-def _sum_few(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any) -> None:
+def _sum_few(prepared: Prepared, bounds: Bounds, S: Any, T: Any | None, counts: Any) -> None:
     """Sum over pairs of near parts of few dimensions that products serve."""
-    data, queries = posed.data, posed.queries
+    data, queries = prepared.data, prepared.queries
     items = skipping_items.cut(queries.blocks, data.blocks, 2, most_span=SPAN)
-    _sums_few_kernel(posed.output, posed.d).launch(
+    _sums_few_kernel(prepared.output, prepared.d).launch(
         (items.grid,),
         (THREADS,),
         *(queries.local, queries.centres, queries.kinds, queries.low, queries.high, queries.parts),
@@ -205,50 +205,52 @@ def _sum_few(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any) -
         *(data.local, data.centres, data.weights, data.kinds, data.low, data.high, data.parts, data.most),
         *(S, T, WHOLE.counter(), counts),
         *(queries.blocks, data.blocks, items.rows, -(-data.blocks // items.span), items.span, data.low.shape[0]),
-        *(posed.options.log_weights is not None, _at_zero(posed)),
+        *(prepared.options.log_weights is not None, _at_zero(prepared)),
     )
 
 
-def _sum_boxes(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any, share: Share) -> None:
+def _sum_boxes(prepared: Prepared, bounds: Bounds, S: Any, T: Any | None, counts: Any, share: Share) -> None:
     """Sum over pairs of near parts of few dimensions; where products serve others, what these leave."""
-    data, queries, d = posed.data, posed.queries, posed.d
-    single, of_warp = posed.options.deterministic, share.of * _ITEMS_OF_WARP_OF_BOXES
+    data, queries, d = prepared.data, prepared.queries, prepared.d
+    single, of_warp = prepared.options.deterministic, share.of * _ITEMS_OF_WARP_OF_BOXES
     items = skipping_items.cut(queries.blocks, data.blocks, 2, most_span=data.blocks, single=single, of_warp=of_warp)
-    _boxes_kernel(posed.output, posed.plan.real, d).launch(
+    _boxes_kernel(prepared.output, prepared.plan.real, d).launch(
         (items.grid,),
         (THREADS,),
         *(*_points_of(queries), queries.parts, queries.kinds, bounds.reference, bounds.extent, bounds.threshold),
-        *(*_points_of(data), data.weights, data.parts, data.kinds, data.most, posed.options.log_weights),
+        *(*_points_of(data), data.weights, data.parts, data.kinds, data.most, prepared.options.log_weights),
         *(S, T, share.counter(), counts),
         *(queries.blocks, data.blocks, items.rows, items.groups, items.span, data.low.shape[0]),
-        *(data.given.dtype == DOUBLE, posed.plan.chunks, _at_zero(posed), skipping_points.scale_of(posed.h)),
+        *(data.given.dtype == DOUBLE, prepared.plan.chunks, _at_zero(prepared), skipping_points.scale_of(prepared.h)),
     )
 
 
-def _sum_units(posed: Posed, bounds: Bounds, S: Any, T: Any | None, counts: Any, left: Left, share: Share) -> None:
+def _sum_units(
+    prepared: Prepared, bounds: Bounds, S: Any, T: Any | None, counts: Any, left: Left, share: Share
+) -> None:
     """Sum over units that screening keeps, but for those that are not left."""
-    data, queries, d, plan = posed.data, posed.queries, posed.d, posed.plan
+    data, queries, d, plan = prepared.data, prepared.queries, prepared.d, prepared.plan
     width = skipping_points.pitch(d)
-    items, there = _items_of(posed, left, row_tiles(width) // 4, share)
-    _units_kernel(posed.output, plan.real, width).launch(
+    items, there = _items_of(prepared, left, row_tiles(width) // 4, share)
+    _units_kernel(prepared.output, plan.real, width).launch(
         (items.grid,),
         (THREADS,),
         *(*_points_of(queries), queries.halves, bounds.limits, bounds.always, bounds.reference, bounds.threshold),
-        *(*_points_of(data), data.weights, data.most, posed.options.log_weights, data.halves, data.norms),
-        *(*queries.left, queries.exponents, data.weights if posed.itself else None, queries.kinds),
+        *(*_points_of(data), data.weights, data.most, prepared.options.log_weights, data.halves, data.norms),
+        *(*queries.left, queries.exponents, data.weights if prepared.itself else None, queries.kinds),
         *(*data.right, data.across, data.exponents, data.kinds, *left, S, T, share.counter(), counts),
         *(queries.blocks, data.blocks, items.rows, items.groups, items.spans, items.span, d, data.low.shape[0]),
-        *(data.given.dtype == DOUBLE, plan.products, there, _at_zero(posed), skipping_points.scale_of(posed.h)),
+        *(data.given.dtype == DOUBLE, plan.products, there, _at_zero(prepared), skipping_points.scale_of(prepared.h)),
     )
 
 
-def _items_of(posed: Posed, left: Left, blocks_of_item: int, share: Share) -> tuple[Items, int]:
+def _items_of(prepared: Prepared, left: Left, blocks_of_item: int, share: Share) -> tuple[Items, int]:
     """Items of what is left, and how many blocks of data they are over."""
-    there = posed.data.blocks if left.columns is None else len(left.columns)
-    blocks = posed.queries.blocks if left.rows is None else blocks_of_item * len(left.rows)
-    wide = skipping_points.pitch(posed.d) > skipping_points.CHUNKS_WIDTH
+    there = prepared.data.blocks if left.columns is None else len(left.columns)
+    blocks = prepared.queries.blocks if left.rows is None else blocks_of_item * len(left.rows)
+    wide = skipping_points.pitch(prepared.d) > skipping_points.CHUNKS_WIDTH
     of_warp = share.of * (_ITEMS_OF_WARP_OF_WIDE if wide else ITEMS_OF_WARP)
-    single = posed.options.deterministic
+    single = prepared.options.deterministic
     return skipping_items.cut(blocks, there, blocks_of_item, most_span=SPAN, single=single, of_warp=of_warp), there
 
 
@@ -256,9 +258,9 @@ def _points_of(points: Ordered) -> tuple[Any, ...]:
     return points.given, points.source, points.local, points.centres, points.reach, points.low, points.high
 
 
-def _at_zero(posed: Posed) -> float:
+def _at_zero(prepared: Prepared) -> float:
     """Laplace factor of a pair at the distance 0."""
-    return 1 + posed.d / 2
+    return 1 + prepared.d / 2
 
 
 class Taken(NamedTuple):

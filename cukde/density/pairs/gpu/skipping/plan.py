@@ -20,7 +20,7 @@ from cukde.density.sums import Output
 _LEAST_OWN = 1 / 64  # of blocks: then products for those with a centre of their own are worth their operands
 
 
-class Posed(NamedTuple):
+class Prepared(NamedTuple):
     """A pass whose points are in order.
 
     Memory beside the result, in bytes a row of float32 with d' for d rounded up to a power of two: of data whose pairs
@@ -87,7 +87,7 @@ class Plan(NamedTuple):
 
     @classmethod
     def of(cls, d: int, output: Output, options: Options, *, itself: bool, ratio: bool) -> Plan:
-        """Plan a pass; for ``ratio`` see :func:`pose`."""
+        """Plan a pass; for ``ratio`` see :func:`prepare`."""
         if options.precision == "float64":
             return cls(DOUBLE, False, False)
         unweighted = options.log_weights is None
@@ -103,14 +103,14 @@ class Plan(NamedTuple):
 def in_order(
     X: Any, h: float, output: Output, options: Options, frame: Frame, *, itself: bool, ratio: bool
 ) -> skipping_points.Rows:
-    """Rows of all data in the order of a pass; see :func:`pose`."""
+    """Rows of all data in the order of a pass; see :func:`prepare`."""
     plan = Plan.of(X.shape[1], output, options, itself=itself, ratio=ratio)
     if plan.real == DOUBLE:
         X = X.astype(np.float64, copy=False)
     return skipping_points.in_order(X, h, frame, skipping_points.Needed(rounded=plan.once))
 
 
-def pose(
+def prepare(
     X: Any,
     Y: Any | None,
     h: float,
@@ -123,7 +123,7 @@ def pose(
     rows: skipping_points.Rows | None = None,
     queries: Ordered | None = None,
     ratio: bool = False,
-) -> Posed:
+) -> Prepared:
     """Put the points of a pass in order, on the current device and stream; waits for it where pairs are taken once.
 
     Parameters
@@ -178,4 +178,4 @@ def pose(
                 elif queries.left.first is None:
                     queries = skipping_points.again(queries, h, None, frame, everything)
     shrink = skipping_points.shrink(frame, h)
-    return Posed(data, queries, h, output, options, tolerance, shrink, frame, plan, left)
+    return Prepared(data, queries, h, output, options, tolerance, shrink, frame, plan, left)

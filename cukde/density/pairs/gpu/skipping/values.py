@@ -38,7 +38,7 @@ class Column(NamedTuple):
         return (self.positive > 0) + (self.negative > 0)
 
 
-class Posed(NamedTuple):
+class Prepared(NamedTuple):
     """A pass whose data are in order."""
 
     X: Any
@@ -63,7 +63,7 @@ def columns_of(V: Any) -> tuple[Column, ...]:
     return tuple(Column(i, int(more), int(less), float(size)) for i, (more, less, size) in enumerate(found) if size > 0)
 
 
-def pose(
+def prepare(
     X: Any,
     Y: Any | None,
     V: Any,
@@ -72,7 +72,7 @@ def pose(
     frame: Frame,
     tolerance: float,
     columns: tuple[Column, ...],
-) -> Posed:
+) -> Prepared:
     """Put the data of a pass in order, on the current device and stream.
 
     Points have one dtype, values are finite, and at least one column is not all zero. What is left out of a column's
@@ -82,34 +82,34 @@ def pose(
     if options.precision == "float64":
         X, Y = (a.astype(np.float64, copy=False) for a in (X, Y))
     rows = skipping_points.in_order(X, h, frame)
-    return Posed(X, Y, V, h, options, frame, tolerance, rows, columns)
+    return Prepared(X, Y, V, h, options, frame, tolerance, rows, columns)
 
 
-def run(posed: Posed) -> PartialSums:
+def run(prepared: Prepared) -> PartialSums:
     """Sum over the pairs that can matter; totals are not summed, and NaN.
 
     Queries of which a column leaves the range of float32 are summed again by differences, over all pairs; the device
     decides.
     """
-    queries, sums = _summed(posed)
+    queries, sums = _summed(prepared)
     note("skipping", output="values", share=sums.taken.share)
     reference = sums.reference.max(axis=0)
-    T = cp.zeros((posed.V.shape[1], len(reference)))
-    for column, own, of_column in zip(posed.columns, sums.reference, sums.sums, strict=True):
+    T = cp.zeros((prepared.V.shape[1], len(reference)))
+    for column, own, of_column in zip(prepared.columns, sums.reference, sums.sums, strict=True):
         T[column.place] = column.largest * of_column * cp.exp2(own.astype(DOUBLE) - reference)
     complete = sums.complete.astype(DOUBLE)
     out, guard = passes.finished(queries.order, reference, complete, T.T, len(T), 1.0)
     out.total.fill(np.nan)
-    options = posed.options
+    options = prepared.options
     precision = "float64" if options.precision == "float64" else "float32"
-    X, Y, h, V, log_weights = posed.X, posed.Y, posed.h, posed.V, options.log_weights
+    X, Y, h, V, log_weights = prepared.X, prepared.Y, prepared.h, prepared.V, options.log_weights
     difference.launch(precision, X, Y, h, "values", V, log_weights, out=out, guard=guard, one_split=True)
     return out
 
 
-def share(posed: Posed) -> tuple[float, float]:
+def share(prepared: Prepared) -> tuple[float, float]:
     """Share of the units of all columns that a pass takes, and of blocks that products are good for; waits for it."""
-    _, sums = _summed(posed)
+    _, sums = _summed(prepared)
     return sums.taken.share(), float((cp.concatenate(sums.kinds) > 0).mean())
 
 
@@ -123,10 +123,10 @@ class _Sums(NamedTuple):
     taken: passes.Taken
 
 
-def _summed(posed: Posed) -> tuple[Ordered, _Sums]:
+def _summed(prepared: Prepared) -> tuple[Ordered, _Sums]:
     """The queries in their order, and their sums."""
-    columns, blocks = len(posed.columns), -(-len(posed.Y) // BLOCK)
-    rows, units = blocks * BLOCK, columns * passes.units(blocks, -(-len(posed.X) // BLOCK))
+    columns, blocks = len(prepared.columns), -(-len(prepared.Y) // BLOCK)
+    rows, units = blocks * BLOCK, columns * passes.units(blocks, -(-len(prepared.X) // BLOCK))
     out = _Sums(
         cp.empty((columns, rows), np.float32),
         cp.zeros((columns, rows)),
@@ -136,14 +136,14 @@ def _summed(posed: Posed) -> tuple[Ordered, _Sums]:
     )
     queries: Ordered | None = None
     for i in range(columns):
-        queries = _sum_column(posed, i, queries, out)
+        queries = _sum_column(prepared, i, queries, out)
     assert queries is not None
     return queries, out
 
 
-def _sum_column(posed: Posed, i: int, queries: Ordered | None, out: _Sums) -> Ordered:
+def _sum_column(prepared: Prepared, i: int, queries: Ordered | None, out: _Sums) -> Ordered:
     """Sum a column, and return the queries, which its passes may have put in order."""
-    signs, parts = zip(*_parts(posed, posed.columns[i], queries), strict=True)
+    signs, parts = zip(*_parts(prepared, prepared.columns[i], queries), strict=True)
     size = cp.zeros(len(out.complete))
     for sign, part, bounds in zip(signs, parts, bounds_of_parts(parts), strict=True):
         out.reference[i], S, _, taken = passes.summed(part, bounds)
@@ -155,30 +155,30 @@ def _sum_column(posed: Posed, i: int, queries: Ordered | None, out: _Sums) -> Or
     return parts[-1].queries
 
 
-def _parts(posed: Posed, column: Column, queries: Ordered | None) -> Iterator[tuple[int, skipping_plan.Posed]]:
+def _parts(prepared: Prepared, column: Column, queries: Ordered | None) -> Iterator[tuple[int, skipping_plan.Prepared]]:
     """Passes over the values of either sign of a column, each with its sign and its share of the tolerance."""
-    values = posed.V[:, column.place].astype(np.float64)
+    values = prepared.V[:, column.place].astype(np.float64)
     log_weights = cp.log(cp.where(values == 0, column.largest, abs(values))) - math.log(column.largest)
-    if posed.options.log_weights is not None:
-        log_weights += posed.options.log_weights
-    options = posed.options._replace(log_weights=log_weights)
-    order, codes = posed.rows
+    if prepared.options.log_weights is not None:
+        log_weights += prepared.options.log_weights
+    options = prepared.options._replace(log_weights=log_weights)
+    order, codes = prepared.rows
     signed, total = values[order], column.positive + column.negative
     for sign, count in ((1, column.positive), (-1, column.negative)):
         if not count:
             continue
-        rows = posed.rows
+        rows = prepared.rows
         if count < len(order):
             places = cp.flatnonzero(sign * signed > 0)
             rows = Rows(order[places], codes[places])
-        part = skipping_plan.pose(
-            posed.X,
-            posed.Y,
-            posed.h,
+        part = skipping_plan.prepare(
+            prepared.X,
+            prepared.Y,
+            prepared.h,
             "sum",
             options,
-            posed.frame,
-            posed.tolerance * count / total,
+            prepared.frame,
+            prepared.tolerance * count / total,
             rows=rows,
             queries=queries,
         )
