@@ -79,9 +79,9 @@ class BandwidthRangeWarning(UserWarning):
 
 @public_in("cukde")
 class ConvergenceWarning(RuntimeWarning):
-    """Warns that an iteration ended before all of its points had converged.
+    """Warns that a result is less accurate than others: the message says how many points or numbers, and by how much.
 
-    Points that converged are accurate all the same; the message says how many did not.
+    An iteration ended before all of its points had converged, a grid was too coarse, or a bias was large.
 
     Examples
     --------

@@ -219,16 +219,19 @@ def _band(
     """Return percentiles of the densities of bootstrap resamples at each point of the axis.
 
     Instead of rows, multinomial counts of cells are drawn. Cells of a sixteenth of a bandwidth, each at the mean of its
-    rows, reproduce the density of the rows to 5e-4 of its largest value. Local factors are those of the data.
+    rows, reproduce the density of the rows to 5e-4 of its largest value. Local factors are those of the data. Rows of
+    different weights in a cell are taken for as many of one weight as have the same sum and sum of squares.
     """
-    centres, shares, factors = cells(data, h / _CELLS)
-    rows = max(1, round(data.effective))
+    centres, shares, squares, factors = cells(data, h / _CELLS)
+    weight, rows = squares / shares, shares * shares / squares
     rng = np.random.default_rng([seed, _RESAMPLES])
     step = max(1, _ENTRIES // len(shares))
     curves = []
     for start in range(0, resamples, step):
-        counts = rng.multinomial(rows, shares, size=min(step, resamples - start))
-        curves.append(data.backend.asnumpy(_densities(data, centres, counts / rows, queries, h, factors)))
+        counts = rng.multinomial(max(1, round(rows.sum())), rows / rows.sum(), size=min(step, resamples - start))
+        drawn = counts * weight
+        drawn /= drawn.sum(axis=1, keepdims=True)
+        curves.append(data.backend.asnumpy(_densities(data, centres, drawn, queries, h, factors)))
     ends = np.percentile(np.concatenate(curves, axis=1), [50 * (1 - level), 50 * (1 + level)], axis=1)
     return ends[0], ends[1]
 
@@ -242,10 +245,11 @@ def _densities(data: Estimate, centres: Any, weights: np.ndarray, queries: Any, 
     return data.backend.xp.stack(each, axis=1)
 
 
-def cells(data: Estimate, width: float) -> tuple[Any, np.ndarray, Any | None]:
-    """Return the mean of the rows of each non-empty cell, on the data's device, and the cell's share, on the host.
+def cells(data: Estimate, width: float) -> tuple[Any, np.ndarray, np.ndarray, Any | None]:
+    """Return the mean of the rows of each non-empty cell, on the data's device, and sums of their weights, on the host.
 
-    With local factors cells are as much narrower as the narrowest kernel; the last is the mean factor of a cell's rows.
+    The second sums are of squares of weights. With local factors cells are as much narrower as the narrowest kernel;
+    the last is the mean factor of a cell's rows.
     """
     xp = data.backend.xp
     low = float(data.low[0])
@@ -253,13 +257,17 @@ def cells(data: Estimate, width: float) -> tuple[Any, np.ndarray, Any | None]:
     if data.factors is not None:
         width *= float(data.factors.min())
     _, cell = xp.unique(xp.floor(distance / width), return_inverse=True)
-    total = xp.bincount(cell, weights=data.weights).astype(xp.float64)
+    w = data.weights
+    total = xp.bincount(cell, weights=w).astype(xp.float64)
+    squares = total if w is None else xp.bincount(cell, weights=w * w)
 
     def mean(values: Any) -> Any:
-        return xp.bincount(cell, weights=values if data.weights is None else values * data.weights) / total
+        return xp.bincount(cell, weights=values if w is None else values * w) / total
 
     shares = data.backend.asnumpy(total)
-    return mean(distance) + low, shares / shares.sum(), None if data.factors is None else mean(data.factors)
+    size = shares.sum()
+    squares = data.backend.asnumpy(squares) / size**2
+    return mean(distance) + low, shares / size, squares, None if data.factors is None else mean(data.factors)
 
 
 # --- two dimensions -----------------------------------------------------------------------------------------

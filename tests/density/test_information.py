@@ -387,3 +387,30 @@ def test_a_rule_counts_the_columns_that_are_named(backend: Backend) -> None:
         (cukde.entropy(X, "silverman", 3, given=1), cukde.entropy(pair, "silverman", 1, given=0)),
     ):
         assert of_all.value == pytest.approx(of_pair.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["entropy", "mutual_information", "kl_divergence"])
+def test_columns_that_depend_on_each_other_have_no_correction(name: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    calls: dict[str, Any] = {
+        "entropy": lambda X, **options: cukde.entropy(X, 0.5, **options),
+        "mutual_information": lambda X, **options: cukde.mutual_information(X, [0, 1], [2, 3], 0.5, **options),
+        "kl_divergence": lambda X, **options: cukde.kl_divergence(rng.normal(size=(200, 4)), X, 0.5, **options),
+    }
+    few, constant, dependent = X[:4], X.copy(), X.copy()
+    constant[:, 1] = 0
+    dependent[:, 1] = X[:, 0] + X[:, 2]
+    for wrong in (few, constant, dependent, X * 1e-170):
+        with pytest.raises(ValueError, match=r"^bias_correction needs more rows than columns"):
+            calls[name](wrong)
+    assert np.isfinite(calls[name](dependent, bias_correction=False).value)
+
+
+def test_a_large_bias_is_told() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 8))
+    with pytest.warns(cukde.ConvergenceWarning, match=r"^rows are few for so many columns: a bias of 0\.\d+ was found"):
+        cukde.entropy(X, cukde.bandwidth.silverman(X))
+    cukde.entropy(X, cukde.bandwidth.silverman(X), bias_correction=False)
+    cukde.entropy(X[:, :3], cukde.bandwidth.silverman(X[:, :3]))

@@ -126,9 +126,8 @@ def test_the_band_is_that_of_resampled_rows(method: Any, weights: Any) -> None:
     ax = plot.density(LINE, 0.5, method=method, weights=weights, ax=new(), **options)
     low, high = band_of(ax)
     at, p = ax.lines[0].get_data()
-    share = np.full(len(LINE), 1 / len(LINE)) if weights is None else weights / weights.sum()
-    counts = np.random.default_rng(9).multinomial(round(1 / (share**2).sum()), share, size=200)
-    each = np.array([FUNCTIONS[method](LINE, at, 0.5, weights=c) for c in counts])
+    counts = np.random.default_rng(9).multinomial(len(LINE), np.full(len(LINE), 1 / len(LINE)), size=200)
+    each = np.array([FUNCTIONS[method](LINE, at, 0.5, weights=c * (1 if weights is None else weights)) for c in counts])
     want = np.percentile(each, [10, 90], axis=0)
     # The percentile 10 of r numbers from a normal is off by a standard error of 1.7 deviations over sqrt(r).
     error = 4 * 1.7 * each.std(axis=0) * np.sqrt(2 / 200)
@@ -138,18 +137,19 @@ def test_the_band_is_that_of_resampled_rows(method: Any, weights: Any) -> None:
     assert (p < high).all()
 
 
-def test_weights_leave_so_many_rows_as_are_effective() -> None:
-    at = np.linspace(-2, 5, 5)
-    share = WEIGHTS / WEIGHTS.sum()
-    rows = round(1 / (share**2).sum())
-    assert rows < 0.7 * len(LINE)
-    options: dict[str, Any] = {"resamples": 2000, "points": 5, "limits": (-2, 5), "rug": False, "band": 0.8}
-    low, high = band_of(plot.density(LINE, 0.5, weights=WEIGHTS, ax=new(), **options))
-    phi = np.exp(-((at[:, None] - LINE) ** 2) / 0.5) / (0.5 * np.sqrt(2 * np.pi))
-    each = phi @ np.random.default_rng(9).multinomial(rows, share, size=2000).T / rows
-    error = 4 * 1.7 * each.std(axis=1) * np.sqrt(2 / 2000)  # as above
-    assert (abs(low - np.percentile(each, 10, axis=1)) < error).all()
-    assert (abs(high - np.percentile(each, 90, axis=1)) < error).all()
+@pytest.mark.parametrize("law", ["random", "of the value"])
+def test_the_band_is_as_wide_as_estimates_vary(law: str) -> None:
+    at, rng = np.linspace(-1, 3, 5), np.random.default_rng(5)
+
+    def drawn() -> tuple[np.ndarray, np.ndarray]:
+        x = rng.normal(size=1000)
+        return x, np.exp(x) if law == "of the value" else rng.exponential(size=1000)
+
+    deviation = np.std([cukde.kde(x, at, 0.3, weights=w) for x, w in (drawn() for _ in range(300))], axis=0)
+    options: dict[str, Any] = {"resamples": 200, "points": 5, "limits": (-1, 3), "rug": False}
+    bands = [band_of(plot.density(x, 0.3, weights=w, ax=new(), **options)) for x, w in (drawn() for _ in range(10))]
+    width = np.mean([high - low for low, high in bands], axis=0)
+    np.testing.assert_allclose(width, 2 * 1.96 * deviation, rtol=0.4)
 
 
 @settings(max_examples=10, deadline=None)
@@ -157,7 +157,7 @@ def test_weights_leave_so_many_rows_as_are_effective() -> None:
 def test_cells_have_the_density_of_their_rows(n: int, log_h: float, offset: float, weighted: bool, seed: int) -> None:
     rng, h = np.random.default_rng(seed), 10**log_h
     X, w = rng.normal(size=n) + offset, rng.exponential(size=n) if weighted else None
-    centres, shares, _ = plot_cells(_sample(X, w, h), h / 16)
+    centres, shares, _, _ = plot_cells(_sample(X, w, h), h / 16)
     at = np.linspace(X.min() - h, X.max() + h, 50)
     rows, cells = cukde.kde(X, at, h, weights=w), cukde.kde(centres, at, h, weights=shares)
     # Cells keep their means: what is left is half the square of half a cell, 1/32, times the kernel's curvature.

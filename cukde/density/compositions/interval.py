@@ -89,8 +89,8 @@ def density_interval(
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Of these draws.
     n_eff : float, optional
-        Number of independent rows that those of ``X`` are worth, such as ``cukde.bandwidth.effective_size(X).min()`` of
-        a chain. Default: 1 / sum w^2 of the weights, n without.
+        Number of independent rows that those of ``X`` are worth: of a chain the least ``bandwidth.effective_size`` of
+        its columns and their squared deviations. Default: 1 / sum w^2 of the weights, n without.
 
     Returns
     -------

@@ -178,8 +178,8 @@ def mutual_information(
 
     Notes
     -----
-    Biases, errors and limits are those of :func:`cukde.entropy`; where no rows are drawn, what is left of the bias
-    makes dependence seem weaker. ``docs/information.md`` has figures, beside those of nearest neighbours.
+    Biases, errors and limits are those of :func:`cukde.entropy`; of few rows, what is left of the bias may
+    have either sign. ``docs/information.md`` has figures, beside those of nearest neighbours.
 
     For independent columns the first-order error vanishes, and the standard error is that of the sums of pairs, which
     errs on the high side. As a test of independence take permutations of a column.

@@ -24,6 +24,7 @@ import numpy as np
 from cukde.core import dispatch, reprs
 from cukde.core.public import public_in
 from cukde.core.types import Array
+from cukde.core.warnings import ConvergenceWarning, of_user
 from cukde.density import leave_one_out, results
 from cukde.density.arguments import problem_of
 from cukde.density.compositions.columns import marginal_bandwidth
@@ -39,6 +40,10 @@ OF_ANOTHER = (8 / 3, -2.0, 1 / 3)
 
 PLAIN = (1.0,)
 """No correction."""
+
+# Of correlations, from which columns do not depend on each other; and a bias, found from drawn rows, that is large, and the
+# most columns in which it is right nevertheless.
+_LEAST_EIGENVALUE, _LARGE_BIAS, _MOST_COLUMNS = 1e-10, 0.2, 5
 
 
 @public_in("cukde")
@@ -97,11 +102,17 @@ def information(problem: Problem, found: Terms, of_drawn: Terms | None) -> Infor
     """The mean of terms at the rows of a problem, less that of the errors at drawn rows, which adds its own noise."""
     xp = problem.xp
     with problem.device:
-        terms, (value, squares) = found.terms, _mean(problem, found)
+        terms, (value, squares), bias = found.terms, _mean(problem, found), xp.zeros(())
         if of_drawn is not None:
             bias, noise = _mean(problem, of_drawn)
             terms, value, squares = terms - bias, value - bias, squares + noise
-        value, error = dispatch.to_host(xp.stack([value, xp.sqrt(squares)])).tolist()
+        value, error, bias = dispatch.to_host(xp.stack([value, xp.sqrt(squares), bias])).tolist()
+        if problem.X.shape[1] > _MOST_COLUMNS and abs(bias) > max(_LARGE_BIAS, 2 * error):
+            of_user(
+                f"rows are few for so many columns: a bias of {bias:.2g} was found and subtracted, of which a third may "
+                f"be wrong, of divergences all; the standard error, {error:.2g}, does not show that",
+                ConvergenceWarning,
+            )
         return Information(value, error, results.cast(terms, problem.dtype))
 
 
@@ -125,6 +136,14 @@ def _mean(problem: Problem, found: Terms) -> tuple[Any, Any]:
     return value, squares
 
 
+def _least_eigenvalue(S: np.ndarray) -> float:
+    """The least of the correlations of a covariance; NaN if a column is constant or has no finite variance."""
+    with np.errstate(all="ignore"):
+        deviations = np.sqrt(np.diag(S))
+        R = S / deviations / deviations[:, None]
+    return float(np.linalg.eigvalsh(R)[0]) if np.isfinite(R).all() else np.nan
+
+
 class Drawn(NamedTuple):
     """Rows drawn from the density of kernels about centres, and the problem whose data they stand for."""
 
@@ -140,8 +159,13 @@ class Drawn(NamedTuple):
         mean = w @ problem.X.astype(np.float64)
         x = problem.X - mean
         S, p = dispatch.to_host((x.T * w) @ x), dispatch.to_host(w)
+        if not _least_eigenvalue(S) > _LEAST_EIGENVALUE:
+            raise ValueError(
+                "bias_correction needs more rows than columns, which have variances within float64 and are no sums of "
+                f"each other; got {n} rows of {d} columns. Leave columns out, or pass bias_correction=False"
+            )
         H = 2 * (h if h.ndim == 2 else np.diag(np.broadcast_to(h, d) ** 2))
-        shrunk = np.linalg.cholesky(S + 1e-9 * H) @ np.linalg.inv(np.linalg.cholesky(S + H))
+        shrunk = np.linalg.cholesky(S) @ np.linalg.inv(np.linalg.cholesky(S + H))
         factor = shrunk @ np.linalg.cholesky(H)
         rng = np.random.default_rng(0)
         j, steps = rng.choice(n, n, p=p), rng.standard_normal((n, d)) @ factor.T
