@@ -41,8 +41,8 @@ OF_ANOTHER = (8 / 3, -2.0, 1 / 3)
 PLAIN = (1.0,)
 """No correction."""
 
-# Of correlations, from which columns do not depend on each other; and a bias, found from drawn rows, that is large, and the
-# most columns in which it is right nevertheless.
+# Of correlations, from which columns do not depend on each other. A bias of drawn rows that is large, and the
+# most columns where it is right nevertheless.
 _LEAST_EIGENVALUE, _LARGE_BIAS, _MOST_COLUMNS = 1e-10, 0.2, 5
 
 
@@ -109,8 +109,8 @@ def information(problem: Problem, found: Terms, of_drawn: Terms | None) -> Infor
         value, error, bias = dispatch.to_host(xp.stack([value, xp.sqrt(squares), bias])).tolist()
         if problem.X.shape[1] > _MOST_COLUMNS and abs(bias) > max(_LARGE_BIAS, 2 * error):
             of_user(
-                f"rows are few for so many columns: a bias of {bias:.2g} was found and subtracted, of which a third may "
-                f"be wrong, of divergences all; the standard error, {error:.2g}, does not show that",
+                f"rows are few for so many columns: a bias of {bias:.2g} was found and subtracted, of which a third "
+                f"may be wrong, of divergences all; the standard error, {error:.2g}, does not show that",
                 ConvergenceWarning,
             )
         return Information(value, error, results.cast(terms, problem.dtype))
