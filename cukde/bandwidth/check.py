@@ -92,6 +92,19 @@ def independent(covariance: np.ndarray, means: np.ndarray, dtype: np.dtype) -> N
         )
 
 
+def variances(of_kernel: np.ndarray) -> None:
+    """Raise for variances of a covariance, (d,), that leave the range of float64 or, close to 0, its digits."""
+    least, largest = np.finfo(np.float64).tiny, np.finfo(np.float64).max
+    beyond = np.flatnonzero(~((of_kernel >= least) & (of_kernel <= largest)))
+    if beyond.size:
+        k = int(beyond[0])
+        raise ValueError(
+            f"X must have a spread whose square is in the range of float64, {least:.2g} to {largest:.2g}, for a "
+            f"covariance; column {k} would have {of_kernel[k]:g}: rescale it, or take a deviation for each column, "
+            "covariance=False"
+        )
+
+
 def bandwidths(values: Any, d: int) -> np.ndarray:
     """Return deviations, (B, d) float64, of (B,) numbers or (B, d) deviations on the host."""
     if isinstance(values, str):

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cukde.bandwidth import check
 from cukde.bandwidth.data import Question, Rows
 from cukde.bandwidth.scores import LeaveOneOut
 from cukde.bandwidth.search import CrossValidation, climbed
@@ -98,7 +99,9 @@ def search(of: Question, deviations: np.ndarray, reference: np.ndarray) -> Found
     best = int(scores.argmax())
     start = diagonal if score >= scores[best] else _MULTIPLES[best] * along
     factor, score = _climbed(criterion, start, max(score, float(scores[best])))
-    return Found(factor @ factor.T, score, *_gain(of, deviations, factor))
+    bandwidth = factor @ factor.T
+    check.variances(bandwidth.diagonal())
+    return Found(bandwidth, score, *_gain(of, deviations, factor))
 
 
 def _gain(of: Question, deviations: np.ndarray, factor: np.ndarray) -> tuple[float, float]:

@@ -67,7 +67,8 @@ def scott(X: ArrayLike, *, covariance: bool = False, **options: Unpack[OfReferen
     ValueError
         For shapes that do not fit, fewer than two rows, weights that leave a single row, a constant column, NaN or
         infinity, negative or all-zero weights, bounds and periods that do not fit, data outside their bounds; and with
-        ``covariance`` for periods, and for linearly dependent columns, such as those of no more rows than columns.
+        ``covariance`` for periods, for variances outside the range of float64, and for linearly dependent columns, such
+        as those of no more rows than columns.
 
     Examples
     --------
@@ -520,6 +521,7 @@ def _with_covariance(alone: CrossValidation, of: Question, backend: ModuleType) 
     from cukde.bandwidth import covariances  # which few calls need
 
     if len(alone.bandwidth) == 1:
+        check.variances(alone.bandwidth**2)
         found = covariances.Found(alone.bandwidth[:, None] ** 2, alone.score, 0.0, 0.0)
     else:
         of = of._replace(rows=of.rows.every(of.rows.step, 0, backend.xp))
@@ -651,7 +653,10 @@ def _scaled_covariance(rows: Rows, backend: ModuleType, factor: Factor) -> Any:
     places = rows.points[rows.heaviest].astype(backend.xp.float64) / ranges  # the mean is within a range of it
     check.independent(backend.asnumpy(products), backend.asnumpy(places), rows.points.dtype)
     widths = ranges * _settled(rows, factor, deviations.shape[1])
-    return (products + products.T) / 2 * (widths[:, None] * widths)
+    narrow, wide = backend.xp.minimum(widths[:, None], widths), backend.xp.maximum(widths[:, None], widths)
+    out = (products + products.T) / 2 * wide * narrow  # in this order no product leaves the range that the result keeps
+    check.variances(backend.asnumpy(out).diagonal())
+    return out
 
 
 def _settled(rows: Rows, factor: Factor, d: int) -> float:

@@ -24,6 +24,18 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+        self._intermixed = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Let options of a command stand between its files, too."""
+        # argparse does it by calling this method again, and forgets what comes after "--".
+        if self._subparsers is not None or self._intermixed or "--" in (args or ()):
+            return super().parse_known_args(args, namespace)
+        self._intermixed = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._intermixed = False
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)

@@ -317,9 +317,17 @@ def one_step(h: Any, steps: int, *, own_point: bool, name: str = "h") -> None:
         raise ValueError(f'{name} must be a number or "sd" for {asked}; got {got}, of one step with the own point')
 
 
-def squared_radius(radius: float, single: bool, name: str = "X") -> None:
-    """Raise where squared distances in bandwidths leave the range of the arithmetic that sums them."""
+def squared_radius(radius: float, single: bool, name: str = "X", *, of_queries: bool = False) -> None:
+    """Raise where squared distances in bandwidths leave the range of the arithmetic that sums them.
+
+    ``of_queries`` says that ``name`` is what queries are called, which alone are so far.
+    """
     limit = 1e36 if single else 1e300
+    if of_queries and not radius < limit:
+        raise ValueError(
+            f"{name} must lie within {limit**0.5:g} bandwidths of the centre of the data; leave out points that are "
+            "so far from them"
+        )
     if not radius < limit:
         raise ValueError(
             f"{name} and Y must lie within {limit**0.5:g} bandwidths of their centre; rescale the data or enlarge h"

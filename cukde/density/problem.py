@@ -424,7 +424,8 @@ class Problem(NamedTuple):
             radius, bounded, _ = checked_radius(backend, [(name, y)], options.centre, self.whitening, self.X)
         if radius > options.squared_radius:
             narrowest = least_factor(options.local_factors)
-            check.squared_radius(radius / narrowest**2, single=options.precision != "float64")
+            single = options.precision != "float64"
+            check.squared_radius(radius / narrowest**2, single=single, name=name, of_queries=True)
             options = options._replace(squared_radius=radius, bounded=bounded)
         return self._replace(Y=y, query_shape=query_shape, options=options, outside=outside)
 

@@ -15,7 +15,7 @@ from cukde.core.quiet import quiet_methods
 from cukde.density import check as density_check, rules_by_name
 from cukde.density.arguments import prepare
 from cukde.density.problem import Problem
-from cukde.estimators import boxes, gaussian_kde_check as check, quantiles
+from cukde.estimators import boxes, gaussian_kde_check as check, quantiles, refits
 
 _KEPT = "_problems_kept"  # what was made of the data and the covariance by the last calls; not pickled
 
@@ -161,6 +161,7 @@ class gaussian_kde:
         """Return the factor of the bandwidth: Scott's, that of ``set_bandwidth``, or that of a subclass."""
         return self.scotts_factor()
 
+    @refits.whole()
     def set_bandwidth(self, bw_method: Any = None) -> None:
         """Choose the factor of the bandwidth for all later calls; the data and their covariance stay.
 
@@ -198,6 +199,7 @@ class gaussian_kde:
     def _factor_of_function(self) -> Any:
         return self._bw_method(self)
 
+    @refits.whole()
     def _compute_covariance(self) -> None:
         """Compute the covariance of the kernel by ``covariance_factor``. Subclasses and users call it."""
         self.factor = check.factor(self.covariance_factor())

@@ -36,7 +36,7 @@ from cukde.density.metric_density import log_sums
 from cukde.density.positive import api as density_positive
 from cukde.density.positive.api import positive_kde
 from cukde.density.problem import Problem, least_factor, score_problem
-from cukde.estimators import bandwidths, check, file, mixed, rejection, sampling
+from cukde.estimators import bandwidths, check, file, mixed, refits, rejection, sampling
 
 _DTYPES = [np.float64, np.float32, np.float16]  # others are converted to the first
 _ARRAYS = ("points_", "sample_weight_", "local_factors_")
@@ -177,6 +177,7 @@ class KernelDensity(BaseEstimator):
         self.kinds = kinds
 
     @words.suggested
+    @refits.whole(_KEPT, _ROWS_KEPT)
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> KernelDensity:
         """Fit the estimator to the data: copy them, debias them for method "sd", and find the mass for "positive".
 
@@ -226,8 +227,6 @@ class KernelDensity(BaseEstimator):
             fitted = _lazily().taken(self, self._array(X, backend, reset=True), weights, metric, backend, X)
         else:
             fitted = self._taken(X, weights, metric, backend, sample_weight)
-        for name in (_KEPT, _ROWS_KEPT):
-            self.__dict__.pop(name, None)
         self.points_, self.bandwidth_, self.sample_weight_, self.local_factors_, dtype, domain = fitted
         self._ends = None if domain is None else np.stack(domain)
         check.warn_of_globe(self.metric, self.kernel, self.bandwidth_)

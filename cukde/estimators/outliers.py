@@ -17,8 +17,8 @@ from cukde.core.row_keys import Rows
 from cukde.core.types import Array, ArrayLike
 from cukde.density import check as density_check
 from cukde.density.compositions.regions import levels
-from cukde.estimators import check
-from cukde.estimators.kernel_density import _ROWS_KEPT, KernelDensity
+from cukde.estimators import check, refits
+from cukde.estimators.kernel_density import _KEPT, _ROWS_KEPT, KernelDensity
 
 _AUTO = 0.05  # the share of the default level of cukde.hdr_threshold
 
@@ -117,6 +117,7 @@ class OutlierDetector(OutlierMixin, KernelDensity):
         self.contamination = contamination
 
     @words.suggested
+    @refits.whole(_KEPT, _ROWS_KEPT)
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> OutlierDetector:
         """Fit the density to the data, score each row by the others, and find the level.
 

@@ -136,3 +136,10 @@ def test_dependent_columns_are_named() -> None:
     X = RNG.normal(size=(40, 2))
     with pytest.raises(ValueError, match=r"^X must have columns that do not depend"):
         bandwidth.cross_validate(np.c_[X, X.sum(axis=1)], covariance=True)
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e160])
+@pytest.mark.parametrize("d", [1, 2])
+def test_variances_beyond_the_range_of_float64_are_refused(d: int, scale: float) -> None:
+    with pytest.raises(ValueError, match=r"^X must have a spread whose square is in the range of float64"):
+        bandwidth.cross_validate(RNG.normal(size=(40, d)) * scale, covariance=True)

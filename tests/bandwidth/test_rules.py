@@ -162,6 +162,19 @@ def test_squares_outside_the_range_of_float64_do_not_matter(scale: float) -> Non
     np.testing.assert_allclose(bandwidth.laplace(X * scale), bandwidth.laplace(X) * scale, rtol=TOLERANCE)
 
 
+@pytest.mark.parametrize("name", ["scott", "silverman"])
+def test_covariances_at_the_ends_of_the_range_of_float64(name: str) -> None:
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    want = _rule(name)(X, covariance=True)
+    for scale in (1e-150, 1e154):
+        got = _rule(name)(X * scale, covariance=True)
+        np.testing.assert_allclose(got, want * scale * scale, rtol=TOLERANCE)
+        np.testing.assert_array_equal(got, got.T)
+    for scale in (1e-170, 1e-155, 1e160, np.array([1.0, 1e160])):
+        with pytest.raises(ValueError, match=r"^X must have a spread whose square is in the range of float64"):
+            _rule(name)(X * scale, covariance=True)
+
+
 @given(
     repeats=arrays(np.int64, 12, elements=st.integers(0, 9)).filter(lambda w: (w > 0).sum() > 1),
     d=st.integers(1, 3),

@@ -110,6 +110,17 @@ def test_density(capsys, train, query, flags, function, rtol):
     np.testing.assert_allclose(printed(capsys, train, query, *flags.split()), function(), rtol=rtol)
 
 
+def test_options_stand_anywhere_among_the_files(capsys, train, query):
+    want = cukde.kde(TRAIN, QUERY, 0.5, log=True)
+    for arguments in (
+        (train, "--log", query, "--bandwidth", 0.5),
+        ("--log", train, "--bandwidth", 0.5, query),
+        ("--log", "--bandwidth", 0.5, "--", train, query),
+    ):
+        np.testing.assert_array_equal(printed(capsys, *arguments), want)
+    assert "unrecognized arguments: --logs" in refusal(capsys, "density", train, "--logs", query)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_density_of_the_training_rows(capsys, train, query, method):
     for flags in ((), ("--leave-one-out",)):

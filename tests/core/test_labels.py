@@ -304,13 +304,18 @@ class TestRows:
             lambda w, g, a, f: cukde.KernelDensity().fit(frame[["a"]], sample_weight=w).score_samples([[0.0]]),
             lambda w, g, a, f: cukde.gaussian_kde(frame["a"], weights=w)([0.0]),
             lambda w, g, a, f: cukde.gaussian_kde(frame[["a"]].T, weights=w)([0.0]),
+            lambda w, g, a, f: cukde.conditional(frame[[*"abc"]], {"b": a}, frame[["a", "c"]], 0.5),
+            lambda w, g, a, f: cukde.conditional_quantile(frame[[*"abc"]], {"b": frame["b"], "c": a}, 0.5, 0.5),
+            lambda w, g, a, f: cukde.conditional_sample(
+                frame[[*"abc"]], {"b": w, "c": frame["c"]}, 0.5, random_state=0
+            ),
             lambda w, g, a, f: drawn(plot.density(frame["a"], ax=Figure().subplots(), band=None, weights=w))[0],
             lambda w, g, a, f: drawn(plot.density(frame["a"], ax=Figure().subplots(), band=None, hue=g))[0],
             lambda w, g, a, f: drawn(plot.anomalies(frame["a"], ax=Figure().subplots(), hue=g))[0],
         ):
             want = call(weights, g, frame["a"], frame[["a", "b"]])
             assert want is not None
-            with pytest.raises(ValueError, match=r"must have the index of .*: write \w+\.loc\["):
+            with pytest.raises(ValueError, match=r"must have the index of .*: write \S+\.loc\["):
                 call(of(weights), of(g), of(frame["a"]), of(frame[["a", "b"]]))
         aligned = of(weights).loc[a.index]  # what the message says to write
         np.testing.assert_array_equal(

@@ -341,6 +341,8 @@ def test_one_level_takes_any_bandwidth() -> None:
     found = [cukde.kde(X, X, [0.5, h], kinds=["number", kind]) for h in (0, 0.3) for kind in ("categorical", "ordered")]
     for p in found:
         np.testing.assert_allclose(p, cukde.kde(X[:, 0], X[:, 0], 0.5), rtol=1e-12)
+    with pytest.raises(ValueError, match=r"^h must lie from 0 to 1 for column 1, categorical with 1 level; got 2$"):
+        cukde.kde(X, X, [0.5, 2], kinds=["number", "categorical"])
 
 
 def test_arrays_have_levels_of_their_own() -> None:

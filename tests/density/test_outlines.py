@@ -152,10 +152,18 @@ def test_without_contourpy_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         cukde.regions(ring(12), 0.3)
 
 
-def test_units_of_the_data(backend: Backend) -> None:
+@pytest.mark.parametrize("unit", [1e-90, 6e153])
+def test_units_of_the_data(backend: Backend, unit: float) -> None:
     X = np.random.default_rng(1).normal(size=(40, 2))
-    (got, want) = (cukde.regions(backend.asarray(X * unit), 0.5 * unit, 0.5, accuracy=0.05) for unit in (1e-90, 1.0))
-    assert got.area == pytest.approx(want.area * 1e-180, rel=1e-6)
+    (got, want) = (cukde.regions(backend.asarray(X * each), 0.5 * each, 0.5, accuracy=0.05) for each in (unit, 1.0))
+    assert got.area == pytest.approx(want.area * unit * unit, rel=1e-6)
+    np.testing.assert_allclose(got.masses, want.masses, rtol=1e-6)
+
+
+def test_areas_beyond_the_range_of_float64_are_refused() -> None:
+    X = np.random.default_rng(1).normal(size=(40, 2))
+    with pytest.raises(ValueError, match=r"X must have regions whose area is less than 1\.8e308"):
+        cukde.regions(X * 1e155, 0.5e155, 0.5, accuracy=0.05)
 
 
 def test_rows_without_neighbours_have_no_level() -> None:

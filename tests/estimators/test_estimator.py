@@ -655,6 +655,40 @@ def test_names_and_metrics_are_kept(keep: Callable[..., KernelDensity], tmp_path
     np.testing.assert_array_equal(kept.score_samples(Y), fitted.score_samples(Y))
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"X": np.zeros((9, 2)), "sample_weight": -np.ones(9)},
+        {"X": pd.DataFrame({"a": [0.0, 1], "b": ["x", "y"]}), "sample_weight": [0, 0]},
+    ],
+    ids=["weights", "categories"],
+)
+def test_a_fit_that_raises_leaves_the_last_one(wrong: dict[str, Any], tmp_path: Path) -> None:
+    X, Y, w = _data()
+    frame = pd.DataFrame(X, columns=[*"abc"])
+    fitted = KernelDensity().fit(frame, sample_weight=w)
+    Y = pd.DataFrame(Y, columns=frame.columns)
+    want = fitted.score_samples(Y)
+    with pytest.raises((ValueError, TypeError)):
+        fitted.fit(**wrong)
+    assert fitted.n_features_in_ == 3
+    fitted.save(tmp_path / "kept")
+    for each in (fitted, KernelDensity.load(tmp_path / "kept")):
+        np.testing.assert_array_equal(each.score_samples(Y), want)
+
+
+def test_an_interrupted_fit_leaves_the_last_one() -> None:
+    def interrupted(rows: Any) -> float:
+        raise KeyboardInterrupt
+
+    X, Y, _ = _data()
+    fitted = KernelDensity().fit(X)
+    want = fitted.score_samples(Y)
+    with pytest.raises(KeyboardInterrupt):
+        fitted.set_params(bandwidth=interrupted).fit(X[:, :2])
+    np.testing.assert_array_equal(fitted.score_samples(Y), want)
+
+
 def test_a_file_that_is_damaged_is_refused_or_whole(tmp_path: Path) -> None:
     X, Y, w = _data(2, n=8)
     fitted = KernelDensity().fit(X, sample_weight=w)

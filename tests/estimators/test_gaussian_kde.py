@@ -147,6 +147,24 @@ def test_what_is_kept_is_of_the_same_data_and_covariance() -> None:
         assert prepared.call_count == 3
 
 
+def test_a_bandwidth_that_is_refused_leaves_the_last_one() -> None:
+    kde = cukde.gaussian_kde(DATA[2], 0.3)
+    want = kde(POINTS[2])
+    for wrong in (1e-200, lambda kde: -1.0, lambda kde: [1.0, 2.0]):
+        with pytest.raises(ValueError, match="bw_method"):
+            kde.set_bandwidth(wrong)
+        assert kde.factor == 0.3
+        kde.set_bandwidth()
+        np.testing.assert_array_equal(kde(POINTS[2]), want)
+
+
+def test_queries_too_far_are_called_what_they_are() -> None:
+    kde = cukde.gaussian_kde(DATA[1])
+    for name, call in {"x": kde.cdf, "points": kde.evaluate}.items():
+        with pytest.raises(ValueError, match=rf"^{name} must lie within 1e\+150 bandwidths of the centre of the data"):
+            call(1e300)
+
+
 @pytest.mark.parametrize("method", ["silverman", 0.3, of_neff])
 def test_pickles(method: Any) -> None:
     kde = cukde.gaussian_kde(DATA[1], method, WEIGHTS)

@@ -152,6 +152,19 @@ def test_a_gpu_detector(backend: ModuleType) -> None:
     np.testing.assert_array_equal(labels, cukde.OutlierDetector(bandwidth=H).fit(ROWS).predict(NEW))
 
 
+def test_a_fit_that_raises_leaves_the_last_one(tmp_path: Path) -> None:
+    """Also one that comes as far as the level, of which there is none where no row reaches another."""
+    detector = cukde.OutlierDetector(kernel="tophat", bandwidth=3.0).fit(ROWS)
+    want = detector.predict(NEW), detector.offset_
+    with pytest.raises(ValueError, match="bandwidth"):
+        detector.set_params(bandwidth=0.001).fit(ROWS)
+    assert detector.bandwidth == 0.001  # parameters are the user's
+    detector.save(tmp_path / "kept")
+    for each in (detector, cukde.OutlierDetector.load(tmp_path / "kept")):
+        np.testing.assert_array_equal(each.predict(NEW), want[0])
+        assert each.offset_ == want[1]
+
+
 @pytest.mark.parametrize("wrong", [0, -0.1, 0.6, "all", None, True, np.nan])
 def test_contamination_is_a_share(wrong: Any) -> None:
     with pytest.raises(ValueError, match=r'contamination must be "auto" or a number in \(0, 0.5\]'):

@@ -87,6 +87,16 @@ def test_files_keep_the_mass(tmp_path: Path) -> None:
     assert not hasattr(e, "mass_")
 
 
+def test_a_fit_without_a_mass_leaves_the_last_one() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    fitted = cukde.KernelDensity(bandwidth=0.5, method="positive").fit(X)
+    want = fitted.score_samples(X), fitted.mass_
+    with pytest.raises(ValueError, match="bandwidths"):
+        fitted.fit(X * 1e151)
+    np.testing.assert_array_equal(fitted.score_samples(X), want[0])
+    assert fitted.mass_ == want[1]
+
+
 def test_dask_collections() -> None:
     e = KernelDensity(method="positive", bandwidth=0.4).fit(da.from_array(X, chunks=(50, 2)))
     want = KernelDensity(method="positive", bandwidth=0.4).fit(X)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -143,8 +144,7 @@ class Given:
                 of = "X" if reference == self.labels or reference is None else f"X[{list(reference)}]"
                 a[name] = self._points(name, value, reference, of)
             elif name == "given" and isinstance(value, Mapping):
-                coded = {key: self._given_code(key, each) for key, each in value.items()}
-                a[name] = {key: self._beside(f"given[{key!r}]", each, "Y") for key, each in coded.items()}
+                a[name] = self._given_values(value)
             elif name in _BESIDE:
                 a[name] = self._beside(name, value, _BESIDE[name])
             elif name == "B":
@@ -160,6 +160,14 @@ class Given:
         """Return what has a number or a row for each row of another argument as an array."""
         names.same_rows(name, value, of, self.given.get(of))
         return self._points(name, value)
+
+    def _given_values(self, given: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Return values of columns as arrays, codes of labels; their rows go with those of Y and with each other."""
+        called = {key: f"given[{key!r}]" for key in given}
+        rows = {"Y": self.given.get("Y")} | {called[key]: value for key, value in given.items()}
+        for (of, reference), (name, value) in itertools.combinations(rows.items(), 2):
+            names.same_rows(name, value, of, reference)
+        return {key: self._points(called[key], self._given_code(key, value)) for key, value in given.items()}
 
     def _reference(self, name: str, d: int) -> names.Labels:
         """Names whose order a frame of points is brought to."""

@@ -290,6 +290,12 @@ def level_of_region(least: float) -> None:
         )
 
 
+def areas(total: float) -> None:
+    """Raise for regions whose area float64 cannot hold."""
+    if not math.isfinite(total):
+        raise ValueError("X must have regions whose area is less than 1.8e308; rescale its columns and h")
+
+
 def level(value: Any) -> float:
     """Return the level of an interval, between 0 and 1."""
     out = core_check.real("level", value)

@@ -77,7 +77,7 @@ def regions(
     ------
     TypeError, ValueError
         As :func:`hdr_threshold`; for data of other than two columns, latitudes beyond 90, and a grid that would be too
-        large, since the data reach over too many bandwidths.
+        large, since the data reach over too many bandwidths; and for areas beyond the range of float64.
     ImportError
         Without contourpy, which Matplotlib brings.
 
@@ -198,7 +198,9 @@ def _found(
     """Polygons of each level, their areas, and the error of the sum, by grids that become finer."""
 
     def areas(outlines: list[Polygon]) -> np.ndarray:
-        return np.array([sum(map(area, polygon)) for polygon in outlines])
+        out = np.array([sum(map(area, polygon)) for polygon in outlines])
+        check.areas(float(out.sum()))
+        return out
 
     finer = 1
     while True:

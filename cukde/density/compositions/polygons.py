@@ -95,8 +95,10 @@ def _turning(ring: np.ndarray, *, counter_clockwise: bool) -> np.ndarray:
 
 def signed_area(ring: np.ndarray) -> float:
     """Area within a ring, positive where it turns counter-clockwise."""
-    x, y = (ring - ring[0]).T
-    return 0.5 * float((x[:-1] * y[1:] - x[1:] * y[:-1]).sum())
+    moved = ring - ring[0]
+    _, exponents = np.frexp(abs(moved).max(axis=0))
+    x, y = np.ldexp(moved, -exponents).T  # at most 1: products keep in range, and powers of two change no digit
+    return float(np.ldexp(0.5 * (x[:-1] * y[1:] - x[1:] * y[:-1]).sum(), exponents.sum()))
 
 
 def spherical_area(ring: np.ndarray) -> float:

@@ -33,13 +33,15 @@ def bandwidth(h: Any, kinds: Kinds, name: str = "h") -> np.ndarray:
     for k, (of, width) in enumerate(zip(kinds, out.tolist(), strict=True)):
         if of is None and not 0 < width < np.inf:
             raise ValueError(f"{name} must be positive and finite for columns of numbers; got {width:g} for column {k}")
-        if of is not None and len(of.values) == 1 and 0 <= width <= 1:
-            continue  # as of a part of a table: one level has no others to share with
-        if of is not None and not 0 <= width <= kernels.largest(of) * (1 + 1e-12):
-            kind = "ordered" if of.ordered else "categorical"
+        if of is None:
+            continue
+        # Of a part of a table one level may be left, which has no others to share with.
+        c = len(of.values)
+        most = kernels.largest(of) if c > 1 else 1.0
+        if not 0 <= width <= most * (1 + 1e-12):
+            kind, levels = "ordered" if of.ordered else "categorical", "levels" if c > 1 else "level"
             raise ValueError(
-                f"{name} must lie from 0 to {kernels.largest(of):g} for column {k}, {kind} with {len(of.values)} "
-                f"levels; got {width:g}"
+                f"{name} must lie from 0 to {most:g} for column {k}, {kind} with {c} {levels}; got {width:g}"
             )
     return out
 
