@@ -240,6 +240,8 @@ def sums_of_unchecked(X: np.ndarray, Y: np.ndarray, h: float, output: Output, op
     if single and X.dtype != np.float32:
         single = False  # centre and radius are unknown
     single = single and not _most_are_far(X, Y, h, options)
+    if not single and options.precision != "ieee" and plan_cpu.product_pays(len(X), len(Y), X.shape[1]):
+        return None  # which needs the mean of the data, and takes less time
     most = plan_cpu.most_unchecked(h, single=single)
     if not np.abs(Y).sum(dtype=np.float64) < most:
         return None
