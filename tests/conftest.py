@@ -287,9 +287,9 @@ def _generators() -> list[np.random.Generator]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """A test draws the same numbers in every run, whichever tests its process ran before it."""
-    seed = zlib.crc32(item.nodeid.encode())
+    state = np.random.default_rng(zlib.crc32(item.nodeid.encode())).bit_generator.state
     for generator in _generators():
-        generator.bit_generator.state = np.random.default_rng(seed).bit_generator.state
+        generator.bit_generator.state = state
 
 
 _COMPILERS = {"assembled": compilation.numba_started, "compilations": compilation.started}

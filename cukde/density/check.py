@@ -175,17 +175,22 @@ def independent(covariance: np.ndarray, means: np.ndarray, dtype: Any) -> bool:
 
     Data of a ``dtype`` are rounded relative to their size, ``means`` included; sums of products add that of float64.
     """
-    variances = covariance.diagonal()
-    if not variances.min() > 0:
-        return False
-    if len(variances) == 1:
-        return True
-    deviations = np.sqrt(variances)
+    least = least_correlation(covariance)
+    if not least > 0 or len(covariance) == 1:
+        return least > 0
+    deviations = np.sqrt(covariance.diagonal())
     of_data = float(np.finfo(dtype).eps) if np.dtype(dtype).kind == "f" else _EPS
     noise = min(of_data * math.sqrt(len(covariance) + float(((means / deviations) ** 2).sum())), _MOST_NOISE)
-    correlations = covariance / deviations / deviations[:, None]
-    least = float(np.linalg.eigvalsh(correlations)[0])
     return least > _ROUNDING * (len(covariance) * _EPS + noise * noise)
+
+
+def least_correlation(covariance: np.ndarray) -> float:
+    """The least eigenvalue of the correlations of a covariance; 0 if a column is constant or has no finite variance."""
+    variances = covariance.diagonal()
+    if not (variances.min() > 0 and np.isfinite(covariance).all()):
+        return 0.0
+    deviations = np.sqrt(variances)
+    return float(np.linalg.eigvalsh(covariance / deviations / deviations[:, None])[0])
 
 
 def weights(w: Any, n: int, backend: ModuleType, name: str = "weights", rows_of: str = "X") -> Any:

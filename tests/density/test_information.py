@@ -407,6 +407,14 @@ def test_columns_that_depend_on_each_other_have_no_correction(name: str) -> None
     assert np.isfinite(calls[name](dependent, bias_correction=False).value)
 
 
+def test_weights_that_leave_few_rows_have_no_correction() -> None:
+    X, w = np.random.default_rng(0).normal(size=(200, 4)), np.r_[np.ones(3), np.full(197, 1e-12)]
+    with pytest.raises(ValueError, match=r"got 3 effective rows of 4 columns"):
+        cukde.entropy(X, 0.5, weights=w)
+    with pytest.raises(ValueError, match=r"got 3 effective rows of 4 columns"):
+        cukde.kl_divergence(X[::-1], X, 0.5, denominator_weights=w)
+
+
 def test_a_large_bias_is_told() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 8))

@@ -25,7 +25,7 @@ from cukde.core import dispatch, reprs
 from cukde.core.public import public_in
 from cukde.core.types import Array
 from cukde.core.warnings import ConvergenceWarning, of_user
-from cukde.density import leave_one_out, results
+from cukde.density import check as density_check, leave_one_out, results
 from cukde.density.arguments import problem_of
 from cukde.density.compositions.columns import marginal_bandwidth
 from cukde.density.options import LOG_ZERO
@@ -41,9 +41,9 @@ OF_ANOTHER = (8 / 3, -2.0, 1 / 3)
 PLAIN = (1.0,)
 """No correction."""
 
-# Of correlations, from which columns do not depend on each other. A bias of drawn rows that is large, and the
-# most columns where it is right nevertheless.
-_LEAST_EIGENVALUE, _LARGE_BIAS, _MOST_COLUMNS = 1e-10, 0.2, 5
+# The least eigenvalue of correlations of columns that do not depend on each other. A bias of drawn rows that is large,
+# and the most columns where it is right nevertheless.
+_LEAST_CORRELATION, _LARGE_BIAS, _MOST_COLUMNS = 1e-10, 0.2, 5
 
 
 @public_in("cukde")
@@ -136,14 +136,6 @@ def _mean(problem: Problem, found: Terms) -> tuple[Any, Any]:
     return value, squares
 
 
-def _least_eigenvalue(S: np.ndarray) -> float:
-    """The least of the correlations of a covariance; NaN if a column is constant or has no finite variance."""
-    with np.errstate(all="ignore"):
-        deviations = np.sqrt(np.diag(S))
-        R = S / deviations / deviations[:, None]
-    return float(np.linalg.eigvalsh(R)[0]) if np.isfinite(R).all() else np.nan
-
-
 class Drawn(NamedTuple):
     """Rows drawn from the density of kernels about centres, and the problem whose data they stand for."""
 
@@ -159,10 +151,12 @@ class Drawn(NamedTuple):
         mean = w @ problem.X.astype(np.float64)
         x = problem.X - mean
         S, p = dispatch.to_host((x.T * w) @ x), dispatch.to_host(w)
-        if not _least_eigenvalue(S) > _LEAST_EIGENVALUE:
+        effective = 1 / float(p @ p)
+        if effective <= d or density_check.least_correlation(S) <= _LEAST_CORRELATION:
             raise ValueError(
                 "bias_correction needs more rows than columns, which have variances within float64 and are no sums of "
-                f"each other; got {n} rows of {d} columns. Leave columns out, or pass bias_correction=False"
+                f"each other; got {effective:.6g} effective rows of {d} columns. Leave columns out, or pass "
+                "bias_correction=False"
             )
         H = 2 * (h if h.ndim == 2 else np.diag(np.broadcast_to(h, d) ** 2))
         shrunk = np.linalg.cholesky(S) @ np.linalg.inv(np.linalg.cholesky(S + H))

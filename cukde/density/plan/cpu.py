@@ -162,7 +162,7 @@ def few_queries_serve(n: int, m: int, d: int, precision: str, *, has_loops: bool
         return bool(wanted("few queries"))
     if _are_few(n, m, d):
         return has_loops
-    if _near_take_product(precision, n, m, d):
+    if precision == "float64" and product_pays(n, m, d):
         return False
     if n * m <= min(_FEW_SKIPPING_PAIRS, _FEW_PLANE_PAIRS):
         return True
@@ -298,11 +298,6 @@ def product_pays(n: int, m: int, d: int) -> bool:
     if wanted("product float64") is not None:
         return bool(wanted("product float64"))
     return d >= _COLUMNS_OF_PRODUCT and m >= _QUERIES_OF_PRODUCT and n * m * d >= _LEAST_PRODUCT
-
-
-def _near_take_product(precision: str, n: int, m: int, d: int) -> bool:
-    """Whether points near their mean are taken by a product, without local factors."""
-    return precision == "float64" and product_pays(n, m, d)
 
 
 def of_double(n: int, m: int, d: int) -> str:

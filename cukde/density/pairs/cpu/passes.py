@@ -25,7 +25,7 @@ from cukde.density.pairs.cpu import (
     tiles,
 )
 from cukde.density.pairs.cpu.skipping import choice as skipping_choice, passes as skipping_passes
-from cukde.density.pairs.cpu.weighted import nothing_of, weighted
+from cukde.density.pairs.cpu.weighted import log2_weights, nothing_of, weighted
 from cukde.density.plan import cpu as plan_cpu
 from cukde.density.sums import Epilogue, Output, PartialSums, laplace_constant, moment_columns, put, ready, to_density
 
@@ -38,8 +38,6 @@ _SAMPLE = 8  # queries, and one in so many data
 
 # Coordinates of a tile's data that stay in cache, and the fewest rows that are worth a tile.
 _MOST_COORDINATES, _LEAST_STEP = 2**17, 512
-
-_NO_EXPONENT, _NO_SINGLE_EXPONENT = -1e305, np.float32(-1e30)  # of pairs that are left out: below any other
 
 
 class _Running(NamedTuple):
@@ -87,9 +85,6 @@ class Differences:
         self.rounded = max(X.itemsize, queries.itemsize) > self.dtype.itemsize
         centre = options.centre if self.rounded else none[0]
         factors, lost = options.local_factors, options.lost
-        log2_weights = np.empty(0)
-        if options.log_weights is not None:  # less the largest, as those of the others then add no rounding
-            log2_weights = (options.log_weights - options.log_weights.max()) * _LOG2_E
         self._points = differences.Points(
             np.require(queries - centre if self.rounded else queries, self.dtype, ["C", "W"]),
             # Loops for data of another dtype are compiled beside others. Few queries take less time than a copy.
@@ -97,13 +92,13 @@ class Differences:
                 X, None if self.rounded or (unchecked and plan_cpu.copy_costs(self.m)) else self.dtype, ["C", "W"]
             ),
             centre,
-            log2_weights.astype(self.dtype),
+            log2_weights(options).astype(self.dtype),
             none[0] if factors is None else 1 / (factors * factors),
             none[1] if lost is None else np.require(lost[0] if lost[1] is None else lost[1], None, ["C", "W"]),
             none[1] if lost is None else np.require(lost[0], None, ["C", "W"]),
             np.empty(0, np.int64) if options.own is None else options.own,
             self.dtype.type(0.5 * _LOG2_E / h**2),
-            _NO_EXPONENT if self.dtype == np.float64 else _NO_SINGLE_EXPONENT,
+            tiles.NOTHING[self.dtype.type],
         )
 
     def add(self, loop: Any, rows: slice, data: slice, to: tuple[Any, ...], *more: Any) -> None:
@@ -149,7 +144,8 @@ def partial_sums(
     attempt = meanwhile.Attempt(is_short and not options.deterministic)
     single = _takes_single(X, Y, h, options)
     once = alike and plan_cpu.once_pays(output, n, threads.count())
-    product = not single and _takes_product(X, m, options)
+    takes_product = _takes_product(X, m, options)  # where pairs are taken in double
+    product = takes_product and not single
     once = once and not product
     with attempt:
         near = skipping_choice.prepared(X, Y, h, output, options, single=single, product=product, values=values)
@@ -164,9 +160,9 @@ def partial_sums(
             _again(sums, far, X, X, h, output, options, values)
     else:
         single = single and not _most_are_far(X, Y, h, options)
-        product = not single and _takes_product(X, m, options)
+        product = takes_product and not single
         note("product float64" if product else f"difference {'float32' if single else 'float64'}", output=output)
-        sums = _sums(X, Y, h, output, options, values, single=single)
+        sums = _sums(X, Y, h, output, options, values, single=single, product=product)
     attempt.later(partial_sums, *given)
     return sums
 
@@ -183,19 +179,20 @@ def _sums(
     values: np.ndarray | None = None,
     *,
     single: bool,
+    product: bool = False,
     most: float = math.inf,
 ) -> Any:
-    """Sums of all pairs, in ``single`` precision but for those of queries that it does not serve.
+    """Sums of all pairs, in ``single`` precision but for those of queries that it does not serve, or by a ``product``.
 
     None where a sum of absolute coordinates is not below ``most``.
     """
-    unchecked = most < math.inf
-    if not (single or unchecked) and _takes_product(X, len(X if Y is None else Y), options):
-        return products.sums(X, Y, h, output, options, values)
-    pairs = Differences(X, Y, h, options, np.float32 if single else np.float64, unchecked=unchecked)
-    sums = _Sums(pairs, output, values, X.shape).run()
-    if not all(size < most for size in pairs.sizes) and most < math.inf:
-        return None
+    if product:
+        sums = products.sums(X, Y, h, output, options, values)
+    else:
+        pairs = Differences(X, Y, h, options, np.float32 if single else np.float64, unchecked=most < math.inf)
+        sums = _Sums(pairs, output, values, X.shape).run()
+        if not all(size < most for size in pairs.sizes) and most < math.inf:
+            return None
     if options.log_weights is not None:
         sums = sums._replace(reference=sums.reference + float(options.log_weights.max()))
     if single:
@@ -222,7 +219,8 @@ def _again(
         return True
     note("again", output=output, again=len(far) / len(Y))
     some = options._replace(own=options.own[far]) if options.own_out else options
-    again = _sums(X, Y[far], h, output, some, values, single=False, most=most)
+    product = most == math.inf and _takes_product(X, len(far), options)  # else the centre is unknown
+    again = _sums(X, Y[far], h, output, some, values, single=False, product=product, most=most)
     if again is not None:
         put(sums, far, again)
     return again is not None
@@ -354,8 +352,7 @@ class _Sums:
 
     def run(self) -> PartialSums:
         pairs = self._pairs
-        least = plan_cpu.rows_of_thread(self._d, min(pairs.m, query_blocks.TILE_QUERIES))
-        least = max(least, query_blocks.tile_columns(pairs.dtype))
+        least = query_blocks.rows_of_thread(self._d, pairs.m, pairs.dtype)
         sizes, blas = (self._n, pairs.m, self._k), self._output == "values"
         alone = not blas and not plan_cpu.threads_pay(self._n, pairs.m, self._d)
         return query_blocks.run(self._block, *sizes, pairs.dtype, blas=blas, least=least, alone=alone)

@@ -14,22 +14,21 @@ import numpy as np
 from cukde.core.cpu import threads
 from cukde.density.options import Options
 from cukde.density.pairs.cpu import query_blocks, tiles
-from cukde.density.plan import cpu as plan_cpu
+from cukde.density.pairs.cpu.weighted import log2_weights
 from cukde.density.sums import Output, PartialSums, laplace_constant, moment_columns
 
 _ROOT = math.sqrt(math.log2(math.e))
 _DOUBLE = np.dtype(np.float64)
-_NO_EXPONENT = -1e305  # of pairs that are left out: below any other
 
 
 def sums(
     X: np.ndarray, Y: np.ndarray | None, h: float, output: Output, options: Options, values: np.ndarray | None
 ) -> PartialSums:
-    """Return what :func:`cukde.density.pairs.cpu.passes.partial_sums` does, of data that all have weight."""
+    """Sums of data that all have weight, :class:`cukde.density.sums.PartialSums`, about the largest of the weights."""
     queries = X if Y is None else Y
     (n, d), m = X.shape, len(queries)
     block = _Blocks(X, queries, h, output, options, values)
-    least = max(plan_cpu.rows_of_thread(d, min(m, query_blocks.TILE_QUERIES)), query_blocks.tile_columns(_DOUBLE))
+    least = query_blocks.rows_of_thread(d, m, _DOUBLE)
     return query_blocks.run(block.sums, n, m, moment_columns(output, d, values), _DOUBLE, blas=True, least=least)
 
 
@@ -49,10 +48,7 @@ class _Blocks:
         self._centre, self._unit = options.centre, h / _ROOT
         self._values = None if values is None else values.astype(np.float64, copy=False)
         self._constant = laplace_constant(output, X.shape[1])
-        self._largest, self._log2_weights = 0.0, np.zeros(len(X))
-        if options.log_weights is not None:  # less the largest, as those of the others then add no rounding
-            self._largest = float(options.log_weights.max())
-            self._log2_weights = (options.log_weights - self._largest) * math.log2(math.e)
+        self._log2_weights = np.zeros(len(X)) if options.log_weights is None else log2_weights(options)
 
     def sums(self, rows: slice, data: slice) -> PartialSums:
         queries = self._operand(self._Y[rows])
@@ -68,7 +64,7 @@ class _Blocks:
             tile = query_blocks.scratch_tile(len(queries), len(points), _DOUBLE)
             np.matmul(queries, points.T, out=tile)
             if self._own is not None:
-                tiles.leave_out(tile, self._own[rows] - start, _NO_EXPONENT)
+                tiles.leave_out(tile, self._own[rows] - start, tiles.NOTHING[np.float64])
             if self._output == "sum":
                 tiles.sum_weights(tile, shift, total)
             elif self._output == "laplace":
@@ -78,8 +74,7 @@ class _Blocks:
         if "moments" in self._output:
             d = queries.shape[1] - 2
             moments = (moments[:, :d] - moments[:, d + 1 :] * queries[:, :d]) * self._unit
-        reference = self._largest - shift * math.log(2)
-        return PartialSums(reference, total, None if self._output == "sum" else moments)
+        return PartialSums(shift * -math.log(2), total, None if self._output == "sum" else moments)
 
     def _weighed(
         self,

@@ -54,6 +54,11 @@ def run(
     return _assemble(merged, m, k)
 
 
+def rows_of_thread(d: int, m: int, dtype: np.dtype) -> int:
+    """Data rows of ``d`` columns that are worth a thread, at ``m`` queries."""
+    return max(plan_cpu.rows_of_thread(d, min(m, TILE_QUERIES)), tile_columns(dtype))
+
+
 def tile_columns(dtype: np.dtype) -> int:
     """Data rows of a tile."""
     return _TILE_BYTES // (TILE_QUERIES * dtype.itemsize)

@@ -25,6 +25,9 @@ NEGLIGIBLE = {np.float32: -64.0, np.float64: -128.0}
 """Exponents, of a largest one of 0, below which terms of moments are none: their products with differences would be
 less than normal numbers, which takes ten times as long."""
 
+NOTHING = {np.float32: np.float32(-1e30), np.float64: -1e305}
+"""Exponents of pairs that are left out: below any other."""
+
 _TOGETHER = 64  # dimensions of a sum of squared differences, and of points that stay in cache
 
 _DIMENSIONS = 8  # whose sums over queries stay in cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from cukde.density.kept import kept
@@ -30,6 +32,12 @@ def weighted(
         of_data, of_queries = options.lost
         options = options._replace(lost=(of_data[counted], of_data if of_queries is None else of_queries))
     return rows[0], None if values is None else values[counted], options
+
+
+def log2_weights(options: Options) -> np.ndarray:
+    """Logarithms of weights, less the largest, as those of the others then add no rounding; no rows without weights."""
+    w = options.log_weights
+    return np.empty(0) if w is None else (w - w.max()) * math.log2(math.e)
 
 
 def leave_out(pairs: np.ndarray, own: np.ndarray | None, nothing: float) -> None:
